@@ -9,8 +9,8 @@ from typing import Any
 
 import sublet
 from msgspec import Struct
-from sublet.consumer.consuming import Consuming
-from sublet.consumer.pulling import Records
+from sublet.pull.consume import Consuming
+from sublet.pull.subscription import Records
 
 PULLED = "What `fetch` and `messages` return: an iterator over records, and a context manager that closes it."
 CALLED_BACK = "What `consume` returns."

@@ -8,8 +8,8 @@ from typing import Any
 
 from aws_cdk import Token
 from aws_cdk import aws_kinesis as kinesis
-from sublet.consumer.defaults import process_defaults
 from sublet.errors import SettingsError
+from sublet.runtimes.process_settings import process_defaults
 from sublet.settings import DEFINITIONS, Only, Settings, check_sets_aside
 from sublet_cdk.consumer_settings import (
     KNOWN_ONLY_AT_DEPLOYMENT,

@@ -29,7 +29,7 @@ def test_each_sentence_of_adr_37_has_a_test() -> None:
     named = set(re.findall(r"`(test_\w+)`", table))
     there = {
         name
-        for folder in ("unit/consumer", "unit/decisions", "contract")
+        for folder in ("unit/pull", "unit/decisions", "contract")
         for path in (ROOT / "tests" / folder).glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
@@ -88,7 +88,7 @@ def test_a_record_that_fails_for_ever_is_set_aside_and_those_behind_it_are_handl
         if record.data == b"first":
             raise ValueError("poison")
         if record.data == b"third":
-            made[0]._group.lasting.end()  # type: ignore[union-attr]
+            made[0]._group.entered.end()  # type: ignore[union-attr]
 
     made: list[sublet.Consumer] = []
     run(POISON, consumer)["handle_all"](handle)

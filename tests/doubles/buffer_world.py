@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.consumer.buffer import Buffer
-from sublet.consumer.delivery import BufferLimits, Pull
-from sublet.consumer.turn import Delivery
 from sublet.decisions.pull_request import consume_of
 from sublet.handler import Batch
 from sublet.memory import FakeClock
 from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.pull.buffer import Buffer
+from sublet.pull.prefetch import Delivery
+from sublet.pull.pull_state import PullRequest
+from sublet.pull.refill import BufferLimits
 from sublet.testing.turn_taking import TurnTaking
 
 MINUTE = timedelta(minutes=1)
@@ -42,18 +43,18 @@ class BufferWorld:
         of = StreamRecord(str(number), data.encode(), data[0], self.clock.now())
         return UserRecord(data.encode(), data[0], 0, of)
 
-    def messages(self, *, acks: bool = False, max_records: int = 500) -> Pull:
-        pull = Pull(consume_of(max_records=max_records), acks=acks)
+    def messages(self, *, acks: bool = False, max_records: int = 500) -> PullRequest:
+        pull = PullRequest(consume_of(max_records=max_records), acks=acks)
         self.buffer.begin(pull)
         self.tasks.sleep(timedelta(0))  # lets the offers be admitted
         return pull
 
-    def ask(self, pull: Pull) -> Delivery:
+    def ask(self, pull: PullRequest) -> Delivery:
         found = self.buffer.take(pull, None)
         assert isinstance(found, Delivery)
         return found
 
-    def rest(self, pull: Pull) -> list[str]:
+    def rest(self, pull: PullRequest) -> list[str]:
         """The rest, fetched one by one."""
         found = []
         while isinstance(one := self.buffer.take(pull, None), Delivery):

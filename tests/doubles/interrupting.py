@@ -12,14 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import sublet.consumer.buffer
 import sublet.decisions.acknowledging
+import sublet.pull.buffer
 import sublet.testing.turn_taking
 
 WHERE = {
     str(path)
     for path in (
-        *Path(sublet.consumer.buffer.__file__).parent.glob("*.py"),
+        *Path(sublet.pull.buffer.__file__).parent.glob("*.py"),
         Path(sublet.decisions.acknowledging.__file__),
     )
     if path.name != "record.py"  # there the caller has the record

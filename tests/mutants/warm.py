@@ -26,7 +26,7 @@ from tests.mutants.touched import Touched
 from tests.mutants.trial import FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Verdict
 
 TESTS = (
-    "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/consumer", "tests/unit/handlers",
+    "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/pull", "tests/unit/handlers",
     "tests/unit/runtimes", "tests/scenarios", "tests/property",
 )  # fmt: skip
 SLOWER_AT_MOST, AT_LEAST = 2, 5

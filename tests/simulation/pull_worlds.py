@@ -131,7 +131,7 @@ class Programs:
         with self._member() as consumer:
             limit, auto_ack = self.chance.choice((1, 4, 50)), self.chance.random() < 0.5
             messages = consumer.messages(max_records=limit, auto_ack=auto_ack)
-            lasting = consumer._group.lasting
+            lasting = consumer._group.entered
             assert lasting is not None
             for record in islice(messages, self.chance.choice((1, 7, 25))):
                 assert lasting.buffer.buffered.records <= limit

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sublet.consumer.buffer import Buffer
-from sublet.consumer.consuming import Consuming
+from sublet.pull.buffer import Buffer
+from sublet.pull.consume import Consuming
 
 from tests.exploring import first
 from tests.simulation.pull_worlds import broken_promise
@@ -28,6 +28,6 @@ def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPat
 
 def test_what_an_interrupt_tears_and_nobody_mends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between taking a record and noting it, Ctrl-C dropped it for good, and its shard stood still."""
-    monkeypatch.setattr(Buffer, "_mend", lambda _: None)
+    monkeypatch.setattr(Buffer, "_repair", lambda _: None)
     broken = next(filter(None, map(broken_promise, TORN)))
     assert "checkpoints stand still" in broken

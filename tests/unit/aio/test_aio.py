@@ -352,7 +352,7 @@ def test_who_is_cancelled_while_it_waits_leaves_nothing_behind(world: World) -> 
             for _ in range(20):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(anext(messages), 0.001)
-            assert not messages.membership.buffer._waiters
+            assert not messages.session.buffer._waiters
 
     run(main())
 

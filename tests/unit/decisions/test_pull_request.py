@@ -13,9 +13,9 @@ from sublet.decisions.pull_request import (
     Size,
     as_duration,
     buffering_of,
+    checked_parallelism,
     consume_of,
     fetch_of,
-    lanes_of,
     patience_of,
     together,
 )
@@ -224,4 +224,4 @@ def test_a_heartbeat_may_be_either_of_them(heartbeat: float) -> None:
 @pytest.mark.parametrize("count", [0, -1])
 def test_at_least_one_call_at_a_time_is_made(count: int) -> None:
     with pytest.raises(SettingsError, match="partition_by_key"):
-        lanes_of(count)
+        checked_parallelism(count)

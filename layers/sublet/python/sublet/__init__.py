@@ -11,10 +11,6 @@ __version__ = "0.2.0"
 """The only place: the distribution's version is read from this line, and a Lambda layer has no other."""
 
 _PUBLIC = {
-    "sublet.consumer.consumer": "Consumer",
-    "sublet.consumer.context": "Context connect",
-    "sublet.consumer.record": "Record",
-    "sublet.consumer.stream": "Stream",
     "sublet.decisions.fleet_status": "FleetStatus",
     "sublet.decisions.pull_events": "Event EventKind",
     "sublet.decisions.work_distribution": "WorkDistribution",
@@ -27,6 +23,9 @@ _PUBLIC = {
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
     "sublet.protocol.stream_info": "StreamMode",
+    "sublet.pull.consumer": "Consumer",
+    "sublet.pull.record": "Record",
+    "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
         "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions Mode Settings "
         "StartKind StartPosition"
@@ -39,11 +38,6 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
 
 if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these lines with it
-    from sublet.consumer.consumer import Consumer as Consumer
-    from sublet.consumer.context import Context as Context
-    from sublet.consumer.context import connect as connect
-    from sublet.consumer.record import Record as Record
-    from sublet.consumer.stream import Stream as Stream
     from sublet.decisions.fleet_status import FleetStatus as FleetStatus
     from sublet.decisions.pull_events import Event as Event
     from sublet.decisions.pull_events import EventKind as EventKind
@@ -72,6 +66,11 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.protocol.records import StreamRecord as StreamRecord
     from sublet.protocol.records import UserRecord as UserRecord
     from sublet.protocol.stream_info import StreamMode as StreamMode
+    from sublet.pull.consumer import Consumer as Consumer
+    from sublet.pull.record import Record as Record
+    from sublet.pull.streams import Context as Context
+    from sublet.pull.streams import Stream as Stream
+    from sublet.pull.streams import connect as connect
     from sublet.settings import Balance as Balance
     from sublet.settings import Checkpointing as Checkpointing
     from sublet.settings import FailureDetails as FailureDetails

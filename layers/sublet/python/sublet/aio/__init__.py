@@ -4,15 +4,14 @@
         async for record in consumer.messages():
             await record.ack()
 
-The engine goes on in threads; a record is taken on the loop, in one step without an await, so that cancellation anywhere leaves
-nothing taken that its caller does not have.
+The engine runs in threads. A record is taken on the loop, in one step without an await, so a task that is cancelled never loses a
+record.
 """
 
+from sublet.aio.consume import Consuming
 from sublet.aio.consumer import Consumer
-from sublet.aio.consuming import Consuming
-from sublet.aio.context import Context, connect
 from sublet.aio.record import Record
-from sublet.aio.records import Records
-from sublet.aio.stream import Stream
+from sublet.aio.streams import Context, Stream, connect
+from sublet.aio.subscription import Records
 
 __all__ = ["Consumer", "Consuming", "Context", "Record", "Records", "Stream", "connect"]

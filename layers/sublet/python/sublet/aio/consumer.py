@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import timedelta
@@ -12,37 +11,25 @@ from typing import NoReturn, Self, Unpack
 from weakref import WeakSet
 
 from sublet.account import Account
-from sublet.aio.consuming import Callback, Consuming, check_callback
+from sublet.aio.consume import Callback, Consuming, check_callback
+from sublet.aio.event_loop import in_thread, to_its_end
 from sublet.aio.record import Record
-from sublet.aio.records import Records
-from sublet.aio.threads import in_thread, to_its_end
-from sublet.consumer.defaults import check_given, of_this_process, pull_settings
-from sublet.consumer.forked import CONSUMER_STAYS
-from sublet.consumer.group import Group
-from sublet.consumer.signalled import stopped_by_signals
-from sublet.consumer.world import World, world_of
-from sublet.decisions.consumer_definition import checked_terms
+from sublet.aio.subscription import Records
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.pull_events import Event
-from sublet.decisions.pull_request import (
-    Buffering,
-    Demand,
-    FetchProgress,
-    Patience,
-    buffering_of,
-    fetch_of,
-    lanes_of,
-    patience_of,
-)
+from sublet.decisions.pull_request import Buffering, checked_parallelism
 from sublet.decisions.work_distribution import WorkDistribution
 from sublet.ports import Ports
+from sublet.pull.arguments import Arguments
+from sublet.pull.group import Group
+from sublet.pull.lifecycle import CONSUMER_STAYS
+from sublet.settings import Settings
 from sublet.settings.keywords import ProcessKeywords
-from sublet.system.threads import ThreadTasks
 
 
 class Consumer:
-    """An application's consumer in this process, to pull from. What its arguments and methods mean is told by `sublet.Consumer`;
-    `on_event` is called on the loop that it was used on last.
+    """An application's consumer in this process, to pull from. `sublet.Consumer` documents the arguments and methods; `on_event`
+    is called on the loop that used this consumer last.
     """
 
     def __init__(
@@ -58,25 +45,13 @@ class Consumer:
         until_signalled: bool = False,
         **settings: Unpack[ProcessKeywords],
     ) -> None:
-        check_given(ports, account, on_event)
-        self.settings = pull_settings(application, stream, settings)
-        checked_terms(self.settings, ack_wait, max_ack_pending)
-
-        of = ports or account
-        self._stop = (ThreadTasks() if of is None else of.tasks).signal()
+        self._arguments = Arguments(
+            application, stream, None, ports=ports, account=account, ack_wait=ack_wait,
+            max_ack_pending=max_ack_pending, on_event=on_event, settings=settings,
+        )  # fmt: skip
         self._until_signalled = until_signalled
         self._at_exit = ExitStack()
         self._consumings: WeakSet[Consuming] = WeakSet()
-        made_in = os.getpid()
-
-        def world() -> World:
-            self.settings = of_this_process(self.settings, settings, made_in)
-            return world_of(
-                self.settings, settings, ports, account, self._told, ack_wait=ack_wait, max_ack_pending=max_ack_pending,
-                stopped=self._stop,
-            )  # fmt: skip
-
-        self._world = world
         self._on_event = on_event
         self._tell = _on_loop(None)
         self._known_group: Group | None = None
@@ -85,11 +60,15 @@ class Consumer:
         raise TypeError(CONSUMER_STAYS)
 
     @property
+    def settings(self) -> Settings:
+        return self._arguments.settings
+
+    @property
     def _group(self) -> Group:
-        """Used on the running loop, which events are told on from now on."""
+        """Read on the running loop, which is from now on the one for events."""
         self._tell = _on_loop(self._on_event)
         if self._known_group is None:
-            self._known_group = Group(self._world())
+            self._known_group = Group(self._arguments.environment(self._told))
         return self._known_group
 
     def _told(self, event: Event) -> None:
@@ -98,12 +77,12 @@ class Consumer:
 
     def stop(self) -> None:
         """See sublet.Consumer.stop."""
-        self._stop.set()
+        self._arguments.stop.set()
 
     @property
     def stopped(self) -> bool:
         """See sublet.Consumer.stopped."""
-        return self._stop.is_set()
+        return self._arguments.stop.is_set()
 
     async def create(self) -> None:
         """See sublet.Consumer.create."""
@@ -130,11 +109,11 @@ class Consumer:
         return await in_thread(self._group.distribution, cached=cached)
 
     async def __aenter__(self) -> Self:
-        """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""
+        """Join the group for as long as the block lasts: leases are kept from one fetch to the next."""
         group = self._group
         with ExitStack() as undone:
             if self._until_signalled:
-                undone.enter_context(stopped_by_signals(group, self._stop))
+                undone.enter_context(group.stopped_by_signals())
             group.join()
             self._at_exit = undone.pop_all()
         return self
@@ -142,8 +121,8 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Let calls of callbacks end that are under way, or cancel them if an exception ends the block; checkpoint what is
-        acknowledged; release every lease. A cancellation does not hasten that.
+        """Let callbacks in progress end, or cancel them if an exception ends the block; checkpoint what is acknowledged; release
+        every lease. A cancellation does not cut this short.
         """
         with self._at_exit:
             if kind is not None:
@@ -160,9 +139,7 @@ class Consumer:
         idle_heartbeat: timedelta | float | None = None,
     ) -> Records:
         """See sublet.Consumer.fetch: `async for record in consumer.fetch(100)`."""
-        return self._pull(
-            fetch_of(max_records, max_bytes), patience_of(expires, idle_heartbeat), expires=True
-        )
+        return Records(self._group.fetch(max_records, max_bytes, expires, idle_heartbeat))
 
     async def next(
         self, *, expires: timedelta | float = 30, idle_heartbeat: timedelta | float | None = None
@@ -172,7 +149,7 @@ class Consumer:
 
     def messages(self, *, auto_ack: bool = False, **buffering: Unpack[Buffering]) -> Records:
         """See sublet.Consumer.messages: `async for record in consumer.messages()`."""
-        return self._pull(*buffering_of(**buffering), auto_ack=auto_ack)
+        return Records(self._group.messages(buffering, acks=auto_ack))
 
     async def consume(
         self,
@@ -183,38 +160,22 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks.
-
-        Raises SettingsError for any other.
+        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks; any other
+        raises SettingsError.
         """
         check_callback(callback)
-        demand, patience = buffering_of(**buffering)
-        lanes = lanes_of(partition_by_key)
-        records = self._pull(demand, patience, on_event=on_event)
+        lanes = checked_parallelism(partition_by_key)
+        subscription = self._group.messages(buffering, on_event=_on_loop(on_event))
         consuming = Consuming(
-            records, callback, settings=self.settings, auto_ack=auto_ack, lanes=lanes,
-            bound=demand.max_records,
+            Records(subscription), callback, auto_ack=auto_ack, lanes=lanes,
+            bound=subscription.request.wants.max_records,
         )  # fmt: skip
         self._consumings.add(consuming)
         return consuming
 
-    def _pull(
-        self,
-        wants: FetchProgress | Demand,
-        patience: Patience,
-        *,
-        expires: bool = False,
-        auto_ack: bool = False,
-        on_event: Callable[[Event], object] | None = None,
-    ) -> Records:
-        puller = self._group.pull(
-            wants, patience, expires=expires, acks=auto_ack, on_event=_on_loop(on_event)
-        )
-        return Records(puller, auto_ack=auto_ack)
-
 
 def _on_loop(on_event: Callable[[Event], object] | None) -> Callable[[Event], object] | None:
-    """Called on the running loop, wherever the event comes from; not once the loop is closed."""
+    """Calls it on the running loop, from any thread; not once the loop is closed."""
     if on_event is None:
         return None
     loop = asyncio.get_running_loop()

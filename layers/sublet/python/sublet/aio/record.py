@@ -1,4 +1,4 @@
-"""A record as whoever pulls on an event loop gets it."""
+"""`sublet.aio.Record`: a record that a program pulls on an event loop."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from sublet.aio.threads import in_thread
-from sublet.consumer.buffer import Buffer
-from sublet.consumer.forked import RECORD_STAYS
-from sublet.consumer.record import Record as PlainRecord
-from sublet.consumer.turn import Delivery
+from sublet.aio.event_loop import in_thread
 from sublet.protocol.records import UserRecord
+from sublet.pull.buffer import Buffer
+from sublet.pull.lifecycle import RECORD_STAYS
+from sublet.pull.prefetch import Delivery
+from sublet.pull.record import Record as PlainRecord
 
 
 class Record(Struct, frozen=True, gc=False, eq=False):
-    """As `sublet.Record`. What it is told, but for `term`, takes no time: the checkpoint follows by itself."""
+    """As `sublet.Record`. Only `term` makes a call: the others return at once, and the checkpoint follows later."""
 
     _buffer: Buffer
     _delivery: Delivery
@@ -76,5 +76,5 @@ class Record(Struct, frozen=True, gc=False, eq=False):
         return self._buffer.in_progress(self._delivery)
 
     async def term(self, reason: str) -> bool:
-        """See sublet.Record.term. It waits for the destination, in a thread."""
+        """See sublet.Record.term. Waits for the destination in a thread."""
         return await in_thread(self.plain.term, reason)

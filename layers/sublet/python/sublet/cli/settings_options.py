@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
-from sublet.consumer.defaults import process_defaults
 from sublet.errors import SettingsError
+from sublet.runtimes.process_settings import process_defaults
 from sublet.settings import DEFINITIONS, PREFIX, Definition, Only, Settings, StartPosition, setting_text
 from sublet.settings.reasons import reasons
 from sublet.settings.value import variable_of

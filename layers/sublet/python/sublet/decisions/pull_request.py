@@ -200,7 +200,7 @@ def buffering_of(
     return consume_of(**maxima), patience_of(expires, idle_heartbeat)
 
 
-def lanes_of(partition_by_key: int) -> int:
+def checked_parallelism(partition_by_key: int) -> int:
     """The number of parallel calls. Raises SettingsError."""
     _check_positive(partition_by_key=partition_by_key)
     return partition_by_key

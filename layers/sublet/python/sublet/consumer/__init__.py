@@ -1,1 +1,0 @@
-"""A consumer as an object, in your own program: `sublet.Consumer`."""

@@ -1,0 +1,154 @@
+"""What a Consumer is constructed with: keywords, defaults and checks, for plain Python and asyncio alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sublet.errors import SettingsError
+from sublet.handler import UserHandler
+from sublet.handlers.load import handler_of
+from sublet.ports import Ports, Signal, Tasks
+from sublet.protocol.stream_identity import stream_settings
+from sublet.settings import DEFINITIONS, Checkpointing, Settings, setting_values
+from sublet.settings.keywords import ProcessKeywords
+
+if TYPE_CHECKING:  # not loaded by `import sublet`
+    from sublet.account import Account
+    from sublet.decisions.pull_events import Event
+    from sublet.pull.environment import Environment
+
+
+class PulledKeywords(ProcessKeywords, total=False):
+    """For type checkers: what may be given by name to a consumer that is pulled from."""
+
+    ack_wait: timedelta | float | None
+    max_ack_pending: int | None
+    on_event: Callable[[Event], object] | None
+    until_signalled: bool
+
+
+class ConsumerKeywords(PulledKeywords, total=False):
+    """And to one that may have a handler."""
+
+    handler: UserHandler | None
+
+
+class Arguments:
+    """Checked: the constructor raises SettingsError and HandlerNotLoadable, and makes no call. `sublet.Consumer` says what each
+    means.
+
+    settings  of this process: a child that it is forked into has another worker id
+    stop      set when the consumer is to stop
+    """
+
+    def __init__(
+        self,
+        application: str,
+        stream: str,
+        handler: UserHandler | None,
+        *,
+        ports: Ports | None,
+        account: Account | None,
+        ack_wait: timedelta | float | None,
+        max_ack_pending: int | None,
+        on_event: Callable[[Event], object] | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        from sublet.decisions.consumer_definition import checked_terms
+        from sublet.runtimes.process_settings import process_settings
+
+        _check_kinds(ports, account, on_event)
+        self._given = setting_values(settings)
+        if handler is None:
+            self.settings = _pull_settings(application, stream, self._given)
+        else:
+            self.settings = process_settings(application, stream, self._given)
+            handler_of(handler, self.settings)  # raises what `run` would raise later
+        checked_terms(self.settings, ack_wait, max_ack_pending)
+        self._ports, self._account = ports, account
+        self._ack_wait, self._max_ack_pending = ack_wait, max_ack_pending
+        self._made_in = os.getpid()
+        self.tasks = _tasks_of(ports or account)
+        self.stop: Signal = self.tasks.signal()
+
+    def environment(self, on_event: Callable[[Event], object] | None) -> Environment:
+        from sublet.pull.environment import environment_of
+
+        self.settings = self._settings_here()
+        return environment_of(
+            self.settings, self._given, self._ports, self._account, on_event,
+            ack_wait=self._ack_wait, max_ack_pending=self._max_ack_pending, stopped=self.stop,
+        )  # fmt: skip
+
+    def _settings_here(self) -> Settings:
+        """After a fork, parent and child are two workers."""
+        from sublet.runtimes.process_settings import process_defaults
+
+        if os.getpid() == self._made_in or "worker_id" in self._given:
+            return self.settings
+        worker_id = process_defaults(self.settings.application)["worker_id"]
+        return replace(self.settings, worker_id=worker_id)
+
+
+def _tasks_of(given: Ports | Account | None) -> Tasks:
+    from sublet.system.threads import ThreadTasks
+
+    return ThreadTasks() if given is None else given.tasks
+
+
+def _check_kinds(ports: object, account: object, on_event: object) -> None:
+    """Raises SettingsError for a value of the wrong kind, instead of an error at its first use."""
+    if ports is not None and not isinstance(ports, Ports):
+        raise SettingsError("ports", ports, "Ports: sublet.memory.memory_ports(stream), or left out")
+    if account is not None and not hasattr(account, "compose"):
+        raise SettingsError("account", account, "an account: of a context, `context.account`; or left out")
+    if on_event is not None and not callable(on_event):
+        raise SettingsError("on_event", on_event, "a function that takes an event")
+
+
+def _pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
+    """Of a consumer without a handler. Raises SettingsError."""
+    from sublet.runtimes.process_settings import process_defaults
+
+    if "handler" in given:
+        raise SettingsError(
+            "handler", given["handler"], "left out to pull records; sublet.Consumer has one called"
+        )
+    for name, why in _OF_HANDLERS.items():
+        if name in given and given[name] != _PULLED.get(name, DEFINITIONS[name].default):
+            raise SettingsError(name, given[name], f"left out to pull records: {why}")
+    defaults = process_defaults(application) | _PULLED
+    return Settings(**{**defaults, **given, "application": application, **stream_settings(stream)})
+
+
+_OF_HANDLERS = {
+    "handler_contract": "there is no handler",
+    "checkpointing": "what is done is what `record.ack()` says",
+    "handler_timeout": "there is no handler; `ack_wait` says how long a record may be out",
+    "handler_concurrency": "there is no handler; `consume(callback, partition_by_key=8)` calls side by side",
+    "handler_attempts": "there is no handler; `record.attempt` says how often a record has come",
+    "parallelization_factor": "there is no handler; `consume(callback, partition_by_key=8)` calls side by side",
+    "maximum_retry_attempts": "nothing is given up by itself; `record.attempt` and `record.term(reason)` do it",
+    "maximum_record_age": "nothing is given up by itself; `record.term(reason)` does it",
+    "bisect_batch_on_function_error": "records are handed out one by one",
+    "report_batch_item_failures": "there is no handler",
+}
+"""Settings of handlers, and why a consumer that is pulled from refuses them: they would be ignored, or contradict `_PULLED`."""
+
+_PULLED = {
+    "checkpointing": Checkpointing.MANUAL,
+    "handler_timeout": None,
+    "handler_concurrency": 10_000,
+    "window": timedelta(days=7),
+    "batch_size": 2000,
+    "poll_bytes": 2**19,
+}
+"""Acknowledgements alone say what is done. The engine's handler call waits as long as no program wants records, so it has no
+timeout and there is one for each lease. A window ends seldom, since at its end records that are out come again. Batches are
+small, so that user records are made as they are wanted. Pages are half a megabyte, as Kinesis allows four of them a second, so
+that parsing one does not hold up an event loop in the same interpreter.
+"""

@@ -1,0 +1,287 @@
+"""Where the engine's threads and the program that pulls meet.
+
+A session's thread offers its batch and waits until all of it is admitted. So a full buffer stops the polls, while heartbeats,
+made by another thread, go on. A program takes one record, with a prefetch of those that follow it, or leaves a waiter, which is
+set when it should ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Protocol
+
+from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.pull_request import Size, as_duration
+from sublet.errors import SettingsError
+from sublet.handler import Batch
+from sublet.ports import Clock, Tasks
+from sublet.pull.lifecycle import LockOfParent, RepairOnEntry
+from sublet.pull.prefetch import Delivery
+from sublet.pull.pull_state import LookAgain, PullRequest, PullState
+from sublet.pull.refill import BufferLimits
+from sublet.pull.shard_queue import ShardQueue, ends_of
+
+LEAVE_CHECKED_EVERY = timedelta(seconds=1)
+"""How often a session's thread that waits here checks whether its lease is to be given up."""
+
+NEEDS_A_DESTINATION = (
+    "given to the Consumer, as the ARN of an SQS queue, an SNS topic or an S3 bucket: term() keeps the record there. "
+    "Without it, ack() gives the record up, and nak(delay) has it come again"
+)
+
+
+class Waiter(Protocol):
+    """Set once, when something has changed. Set means: ask again."""
+
+    def set(self) -> None: ...
+
+
+SetAside = Callable[[Delivery, str], bool]
+"""Gives a record to the failure destination with a reason. True if the destination took it."""
+
+
+def _no_quiet_shards() -> None:
+    """Until the engine runs, there are none to poll."""
+
+
+class Buffer:
+    """The records of one group session, from its first lease to its last. Thread-safe."""
+
+    def __init__(
+        self, clock: Clock, tasks: Tasks, limits: BufferLimits, tell: Callable[[Event], None]
+    ) -> None:
+        self.clock = clock
+        self.tasks = tasks
+        self.tell = tell
+        self._lock: AbstractContextManager[object] = tasks.lock()
+        """Guards `_state` and `_fault`. `_waiters`, `gives` and `_is_closed` are also read or changed without it, in one step
+        each.
+        """
+        self._change = RepairOnEntry(self._repair)
+        self._state = PullState(clock, limits, self._changed)
+        self._prefetches = self._state.prefetches
+        self._waiters: dict[Waiter, None] = {}
+        """In the order in which they began to wait."""
+        self.gives = True
+        """False: nothing more is handed out, while acks and naks still count."""
+        self._is_closed = False
+        self._fault: BaseException | None = None
+        self.poll_quiet_shards: Callable[[], None] = _no_quiet_shards
+        """Called for a fetch, which may expire before a quiet shard's next poll is due."""
+        self.set_aside: SetAside | None = None
+        """None: there is no failure destination."""
+
+    @property
+    def limits(self) -> BufferLimits:
+        return self._state.limits
+
+    @limits.setter
+    def limits(self, limits: BufferLimits) -> None:
+        self._state.limits = limits
+
+    # For the engine's threads.
+
+    def open_shard(self, shard_id: str) -> None:
+        """Its lease was acquired, or its position moved: records of it that are out no longer count."""
+        with self._lock, self._change:
+            self._state.open(shard_id)
+
+    def offer(self, batch: Batch) -> None:
+        """Returns when all of the batch is admitted, or the lease is to be given up."""
+        ends = ends_of(batch.records)  # takes user records apart: not with the lock
+        with self._lock, self._change:
+            offer = None if self._is_closed else self._state.offer(batch, ends, self.tasks.signal())
+        while offer is not None and not offer.changed.wait(LEAVE_CHECKED_EVERY):
+            if batch.remaining_time_in_millis() == 0:
+                with self._lock, self._change:
+                    self._state.refill.withdraw(offer)
+                return
+
+    def wait_until_done(self, shard_id: str) -> bool:
+        """Wait until every admitted record of the shard is acknowledged. False if its lease is to be given up before."""
+        while True:
+            with self._lock, self._change:
+                self._prefetches.note()
+                queue = self._state.queues.get(shard_id)
+                if queue is None or queue.is_idle or self._is_closed:
+                    return queue is None or queue.is_idle
+                changed = self.tasks.signal()
+                self._waiters[changed] = None
+                batch = queue.batch
+            if batch is not None and batch.remaining_time_in_millis() == 0:
+                self.leave(changed)
+                return False
+            changed.wait(LEAVE_CHECKED_EVERY)
+            self.leave(changed)
+
+    def close_shard(self, shard_id: str) -> None:
+        """Its lease is gone: its records that are buffered or out come again to the next owner."""
+        with self._lock, self._change:
+            self._state.void(shard_id)
+            self._changed()
+
+    def checkpoint(self, shard_id: str | None = None) -> None:
+        """Report each shard's finished prefix to the engine, if it has grown; of one shard, or of all."""
+        with self._lock, self._change:
+            self._prefetches.note()
+            queues = self._state.queues
+            wanted = list(queues.values()) if shard_id is None else [queues.get(shard_id)]
+            finished = [last for queue in wanted if queue is not None and (last := queue.to_checkpoint())]
+        for batch, record in finished:
+            batch.checkpoint(record)
+
+    # For the program that pulls.
+
+    def begin(self, request: PullRequest) -> None:
+        with self._lock, self._change:
+            self._state.begin(request)
+            is_in_a_hurry = request.expires_at is not None and not self._state.totals.records
+        if is_in_a_hurry:
+            self.poll_quiet_shards()
+
+    def end_prefetch(self) -> None:
+        """Nothing more is taken without asking. The last record that was taken is out, and not done yet."""
+        with self._lock, self._change:
+            self._prefetches.end()
+
+    def end(self, request: PullRequest) -> None:
+        """The request wants nothing more. What is buffered stays, for another one."""
+        with self._lock, self._change:
+            self._state.end(request)
+            self._changed()
+
+    def take(self, request: PullRequest, waiter: Waiter | None) -> Delivery | LookAgain | None:
+        """The next record, which is out from now on. Those that follow may be taken from `request.prefetched` while that lasts.
+        None: the request is over. Raises what ended the group session.
+
+        With LookAgain, the waiter (if there is one) is set at the next change, unless it leaves before.
+        """
+        overdue: dict[ShardQueue, int] = {}
+        with self._lock, self._change:
+            self._prefetches.end()
+            if waiter is not None:  # before the look: a change made without the lock is then not missed
+                self._waiters[waiter] = None
+            if self._fault is not None:
+                raise self._fault
+            is_open = self.gives and not self._is_closed
+            found = self._state.next_for(request, overdue) if is_open else None
+        for queue, records in overdue.items():
+            self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id, f"{records} of its records come again"))
+        return found
+
+    # What the program says of a record that is out. True if it counts.
+
+    def ack(self, delivery: Delivery) -> bool:
+        with self._lock, self._change:
+            self._prefetches.note()
+            counts = delivery.queue.ack(delivery.number, delivery.times)
+            if counts:
+                self._state.admit_if_low()
+                self._changed()
+            return counts
+
+    def nak(self, delivery: Delivery, delay: timedelta | float) -> bool:
+        later = as_duration("delay", delay)
+        with self._lock, self._change:
+            self._prefetches.end()
+            again_at = self.clock.steady() + later
+            counts = delivery.queue.nak(delivery.number, delivery.times, again_at)
+            self._state.rotation.due_by(again_at)
+            self._changed()
+            return counts
+
+    def in_progress(self, delivery: Delivery) -> bool:
+        with self._lock, self._change:
+            self._prefetches.note()
+            until = self.clock.steady() + self.limits.ack_wait
+            return delivery.queue.in_progress(delivery.number, delivery.times, until)
+
+    def term(self, delivery: Delivery, reason: str) -> bool:
+        """Blocks until the destination has answered; the record is then done."""
+        with self._lock, self._change:
+            self._prefetches.note()
+            is_out = delivery.queue.is_out(delivery.number, delivery.times)
+        if is_out and self.set_aside is None:
+            raise SettingsError("on_failure", None, NEEDS_A_DESTINATION)
+        return (
+            self.set_aside is not None and is_out and self.set_aside(delivery, reason) and self.ack(delivery)
+        )
+
+    # Its state and its end.
+
+    @property
+    def buffered(self) -> Size:
+        """What is admitted and has not been handed out."""
+        with self._lock, self._change:
+            self._prefetches.note()
+            return Size(self._state.totals.records, self._state.totals.bytes)
+
+    def wake_all(self) -> None:
+        """Have every waiting program ask again, after a request was told to end. Takes no lock: a signal handler calls this, and
+        may have interrupted the thread that holds it.
+        """
+        self._state.forget_demand()
+        for waiter in list(self._waiters):
+            waiter.set()
+
+    def give_no_more(self) -> None:
+        """End every request. Takes no lock, as `wake_all`."""
+        self.gives = False
+        self.wake_all()
+
+    def has_none_out(self, waiter: Waiter) -> bool:
+        """Whether no record is out. If one is, the waiter is set once when that may have changed."""
+        with self._lock, self._change:
+            self._prefetches.note()
+            queues = self._state.queues.values()
+            if self._is_closed or not any(queue.acknowledging.out for queue in queues):
+                return True
+            self._waiters[waiter] = None
+            return False
+
+    def leave(self, waiter: Waiter) -> None:
+        """It no longer waits, whether it was set or not. Takes no lock: a forked child has none."""
+        self._waiters.pop(waiter, None)
+
+    def stop(self) -> None:
+        """Hand out nothing more, and wake everything that waits. What is finished can still be checkpointed."""
+        with self._lock, self._change:
+            self._prefetches.end()
+            self._is_closed = True
+            self._state.refill.void()
+            self._changed()
+
+    def forget(self) -> None:
+        """The session is over. A program that keeps a record keeps nothing else of this buffer in memory."""
+        with self._lock, self._change:
+            self._is_closed = True
+            for shard_id in list(self._state.queues):
+                self._state.void(shard_id)
+            self._state.refill.void()
+            self._changed()
+            self._state.requests.clear()
+            self.set_aside, self.poll_quiet_shards = None, _no_quiet_shards
+
+    def disown(self) -> None:
+        """In a forked child: taking or acknowledging a record raises an error that says why."""
+        self._lock = LockOfParent()
+
+    def fail(self, fault: BaseException) -> None:
+        """What ends the session. From now on, `take` raises it."""
+        with self._lock, self._change:
+            self._prefetches.end()
+            self._fault = self._fault or fault
+            self._changed()
+
+    def _changed(self) -> None:
+        for waiter in list(
+            self._waiters
+        ):  # set first: if this is interrupted, the repair sets those that are left
+            waiter.set()
+            self._waiters.pop(waiter, None)
+
+    def _repair(self) -> None:
+        self._state.repair()
+        self._changed()

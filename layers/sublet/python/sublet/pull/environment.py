@@ -1,0 +1,163 @@
+"""What a consumer in this process runs on: its ports, clock and threads, and the terms that it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from sublet.account import Account
+from sublet.decisions.announcing import joins_again_after
+from sublet.decisions.consumer_definition import (
+    Options,
+    Terms,
+    by_definition,
+    checked_terms,
+    given_options,
+)
+from sublet.decisions.pull_events import Event
+from sublet.errors import TransientError
+from sublet.ports import Clock, Log, Ports, Signal, Tasks
+from sublet.pull.refill import BufferLimits
+from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
+
+SIGNALS_CHECKED_EVERY = timedelta(milliseconds=500)
+"""By a wait for either of two signals."""
+
+
+class Joined(NamedTuple):
+    """`defined`: the consumer's definition, which `terms` follow; None if there is none."""
+
+    ports: Ports
+    terms: Terms
+    defined: Options | None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """account  returns what makes the ports; None if `ports` is given. Called when first needed: over AWS it loads boto3, which
+    would
+             hold up an event loop
+    given    the options that this program was given
+    tell     called with events, from any thread
+    stopped  set when no more records are to come
+    """
+
+    account: Callable[[], Account] | None
+    ports: Ports | None
+    clock: Clock
+    tasks: Tasks
+    terms: Terms
+    given: Options
+    tell: Callable[[Event], None]
+    stopped: Signal
+
+    @property
+    def settings(self) -> Settings:
+        return self.terms.settings
+
+    def compose(self, stop: Signal, *, may_create: bool = False) -> tuple[Ports, Settings]:
+        """The ports, and the settings completed by what AWS says. May take long; the signal ends it early."""
+        if self.ports is not None:
+            return self.ports, self.settings
+        assert self.account is not None
+        return self.account().compose(self.settings, stop, may_create=may_create)
+
+    def join(
+        self,
+        stop: Signal,
+        leaving: Signal | None = None,
+        *,
+        may_create: bool = False,
+        on_problem: Callable[[TransientError], None] = lambda _: None,
+    ) -> Joined | None:
+        """Follows the consumer's definition, if there is one. While AWS cannot be reached, logs why, calls `on_problem` and tries
+        again; returns None if a signal is set first. Raises SettingsInConflict, and every error that is not transient.
+        """
+        signals = [stop] if leaving is None else [stop, leaving]
+        failures = 0
+        while not any(signal.is_set() for signal in signals):
+            try:
+                return self._join(stop, may_create=may_create)
+            except TransientError as problem:
+                failures += 1
+                after = joins_again_after(failures)
+                on_problem(problem)
+                self._log.warning(
+                    "could not join; trying again", problem=str(problem), again_after=after.total_seconds()
+                )
+                self._wait(after, signals)
+        return None
+
+    def _wait(self, duration: timedelta, signals: Sequence[Signal]) -> None:
+        ends_at = self.clock.steady() + duration
+        while (left := ends_at - self.clock.steady()) > timedelta(0):
+            if any(signal.wait(min(left, SIGNALS_CHECKED_EVERY)) for signal in signals):
+                return
+
+    @property
+    def _log(self) -> Log:
+        if self.ports is not None:
+            return self.ports.log
+        assert self.account is not None
+        return self.account().log
+
+    def _join(self, stop: Signal, *, may_create: bool) -> Joined:
+        ports, settings = self.compose(stop, may_create=may_create)
+        defined = ports.sightings.load().definition
+        terms = by_definition(self.terms._replace(settings=settings), self.given, defined)
+        return Joined(ports, terms, defined)
+
+
+def environment_of(
+    settings: Settings,
+    given: Mapping[str, Any],
+    ports: Ports | None,
+    account: Account | None,
+    on_event: Callable[[Event], object] | None = None,
+    *,
+    ack_wait: timedelta | float | None = None,
+    max_ack_pending: int | None = None,
+    stopped: Signal | None = None,
+) -> Environment:
+    """Without ports and account: over AWS, as this machine is configured. Makes no client yet."""
+
+    def tell(event: Event) -> None:
+        if on_event is not None:
+            on_event(event)
+
+    terms = checked_terms(settings, ack_wait, max_ack_pending)
+    wait = None if ack_wait is None else terms.ack_wait
+    options = given_options({**given, "ack_wait": wait, "max_ack_pending": max_ack_pending})
+    of: Ports | Account | None = ports or account
+    clock, tasks = (SystemClock(), ThreadTasks()) if of is None else (of.clock, of.tasks)
+    return Environment(
+        None if ports else account_of(account),
+        ports,
+        clock,
+        tasks,
+        terms,
+        options,
+        tell,
+        stopped or tasks.signal(),
+    )
+
+
+def account_of(given: Account | None) -> Callable[[], Account]:
+    """Returns the given account, or one over AWS as this machine is configured."""
+    if given is not None:
+        return lambda: given
+    return _aws_account
+
+
+def _aws_account() -> Account:
+    from sublet.aws.account import AwsAccount  # noqa: PLC0415 - loads boto3, which memory does not need
+
+    return AwsAccount()
+
+
+def limits_of(terms: Terms) -> BufferLimits:
+    return BufferLimits(terms.max_ack_pending, terms.settings.max_bytes_in_flight, terms.ack_wait)

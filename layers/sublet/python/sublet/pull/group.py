@@ -1,0 +1,219 @@
+"""A consumer that a program pulls from, for plain Python and asyncio alike: its sessions, and which requests share one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sublet.decisions.consumer_definition import by_definition, options_of, updated
+from sublet.decisions.fleet_status import FleetStatus, fleet_status
+from sublet.decisions.pull_events import Event
+from sublet.decisions.pull_request import (
+    Buffering,
+    Demand,
+    FetchProgress,
+    Patience,
+    buffering_of,
+    fetch_of,
+    patience_of,
+)
+from sublet.decisions.work_distribution import WorkDistribution, work_distribution
+from sublet.engine.manager.look import check_stream
+from sublet.engine.manager.probing import positions
+from sublet.engine.process_health import LeftBehind
+from sublet.errors import SettingsError, StreamNotAdopted
+from sublet.ports import Ports
+from sublet.protocol.stream_identity import StreamArn
+from sublet.pull.environment import Environment
+from sublet.pull.lifecycle import WHY
+from sublet.pull.pull_state import PullRequest
+from sublet.pull.session import GroupSession, Ref
+from sublet.pull.subscription import Subscription
+from sublet.runtimes.ending import Stops, stop_at_signals
+
+PULLS_AFTER_STOP = timedelta(seconds=1)
+"""A program that still asks for records this long after it was stopped would go on asking for ever: it gets an error."""
+
+
+@dataclass(slots=True)
+class Group:
+    """`entered`: the session of a `with` block, which every request inside of it shares.
+
+    There is one session at a time, since two would have the same worker id. A request that begins during a session shares it. The
+    next session begins when the one before has released its leases.
+    """
+
+    environment: Environment
+    entered: GroupSession | None = field(default=None, init=False)
+    _entered_ref: Ref = field(default_factory=Ref, init=False)
+    _latest: GroupSession | None = field(default=None, init=False)
+    _lock: AbstractContextManager[object] = field(init=False)
+    """Guards writes of `_latest`."""
+    _told: FleetStatus | None = field(default=None, init=False)
+    _seen_stopped_at: datetime | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = self.environment.tasks.lock()
+
+    def create(self) -> None:
+        """Create the tables and the definition where they do not exist. Raises SettingsInConflict if the definition differs."""
+        environment, ports = self.environment, self._checked(may_create=True)
+        if not ports.sightings.define(options_of(environment.terms), None):
+            by_definition(environment.terms, environment.given, ports.sightings.load().definition)
+
+    def update(self) -> None:
+        """Replace the definition by what this program was given. Raises LeaseTableNotFound, and SettingsError for an option that
+        cannot change.
+        """
+        environment, ports = self.environment, self._checked()
+        while True:
+            defined = ports.sightings.load().definition
+            if ports.sightings.define(updated(defined, environment.terms, environment.given), defined):
+                return
+
+    def create_or_update(self) -> None:
+        self.environment.compose(self.environment.tasks.signal(), may_create=True)
+        self.update()
+        self.create()
+
+    def _checked(self, *, may_create: bool = False) -> Ports:
+        """The ports. Raises StreamNotAdopted if the tables are another stream's, before anything of it changes."""
+        ports, settings = self.environment.compose(self.environment.tasks.signal(), may_create=may_create)
+        scan, shards, remembered = ports.table.scan(), ports.stream.list_shards(), ports.sightings.load()
+        check_stream(ports, settings, remembered, scan, shards, ports.clock.now())
+        return ports
+
+    def delete(self) -> None:
+        """Delete the leases, their positions and the definition. Other programs that pull from it get LeaseTableNotFound."""
+        if self.environment.account is None:
+            raise SettingsError("account", None, "given, to delete tables: ports only reach into them")
+        account, settings = self.environment.account(), self.environment.settings
+        self.leave()
+        known = account.stream_of(settings.application)
+        if known is not None and StreamArn.parse(known.arn).stream != settings.stream:
+            raise StreamNotAdopted(
+                f"consumer {settings.application} is of stream {known}, not of {settings.stream}; delete it there"
+            )
+        account.delete_tables(settings)
+
+    def info(self, *, cached: bool, with_positions: bool) -> FleetStatus:
+        """The application's state. `cached`: what the last call returned, if there was one."""
+        if self._told is None or not cached:
+            ports, settings = self.environment.compose(self.environment.tasks.signal())
+            scan, seen = ports.table.scan(), ports.sightings.load().sightings
+            found = positions(scan.leases, ports) if with_positions else {}
+            self._told = fleet_status(scan, seen, ports.clock.now(), settings.failover_time, found)
+        return self._told
+
+    def distribution(self, *, cached: bool) -> WorkDistribution:
+        """How the shards and their bytes are distributed, by worker and by group of workers."""
+        return work_distribution(self.info(cached=cached, with_positions=False), self.environment.settings)
+
+    def join(self) -> None:
+        """Enter a `with` block."""
+        if self.entered is not None:
+            raise RuntimeError(
+                "this consumer is a member already: a `with` block of it is not entered twice at once"
+            )
+        self.entered = self._session(self._entered_ref, steals=True)
+
+    def leave(self) -> None:
+        """Leave the `with` block. Returns when the leases are released."""
+        self.begin_to_leave()()
+
+    def begin_to_leave(self) -> Callable[[], None]:
+        """Leave the `with` block at once. Returns a function that waits until the leases are released."""
+        entered, self.entered = self.entered, None
+        if entered is None or entered.is_inherited:
+            return _no_wait
+        entered.drop_ref(self._entered_ref)
+        return entered.wait_if_ending
+
+    def _session(self, ref: Ref, *, steals: bool) -> GroupSession:
+        """The current session, or else a new one, with this Ref."""
+        if self._latest is not None and self._latest.is_inherited:
+            raise RuntimeError(WHY)
+        with self._lock:
+            before = self._latest
+            if before is not None and before.add_ref(ref, steals=steals):
+                return before
+            after = None if before is None else before.is_over
+            self._latest = GroupSession(self.environment, ref, steals=steals, after=after)
+            return self._latest
+
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that it holds now."""
+        return () if self._latest is None else self._latest.left()
+
+    @contextmanager
+    def stopped_by_signals(self) -> Iterator[None]:
+        """Inside of the block SIGTERM and SIGINT stop the consumer. The second of them, or the end of `drain_timeout`, ends the
+        process at once.
+        """
+        environment = self.environment
+        stops = Stops(environment.stopped, environment.stopped, environment.tasks.signal())
+        restore = stop_at_signals(stops, environment.settings.drain_timeout, environment.tasks, self.left)
+        try:
+            yield
+        finally:
+            stops.is_over.set()
+            restore()
+
+    def _check_stopped(self) -> None:
+        if not self.environment.stopped.is_set():
+            return
+        now = self.environment.clock.steady()
+        if self._seen_stopped_at is None:
+            self._seen_stopped_at = now
+        if now - self._seen_stopped_at >= PULLS_AFTER_STOP:
+            raise RuntimeError(
+                "this consumer was stopped and has no more records: leave its `with` block, by `while not consumer.stopped:`"
+            )
+
+    # Once the consumer is stopped, no record comes. These two raise RuntimeError if the program goes on asking.
+
+    def fetch(
+        self,
+        max_records: int | None,
+        max_bytes: int | None,
+        expires: timedelta | float,
+        idle_heartbeat: timedelta | float | None,
+    ) -> Subscription:
+        """Outside of a `with` block it never steals."""
+        patience = patience_of(expires, idle_heartbeat)
+        return self._pull(fetch_of(max_records, max_bytes), patience, expires=True)
+
+    def messages(
+        self,
+        buffering: Buffering,
+        *,
+        acks: bool = False,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> Subscription:
+        """Also for `consume`. `acks`: see PullRequest."""
+        return self._pull(*buffering_of(**buffering), acks=acks, on_event=on_event)
+
+    def _pull(
+        self,
+        wants: FetchProgress | Demand,
+        patience: Patience,
+        *,
+        expires: bool = False,
+        acks: bool = False,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> Subscription:
+        self._check_stopped()
+        ref = Ref() if self.entered is None else None
+        session = self.entered or self._session(ref or Ref(), steals=not expires)
+        session.expect_signs_within(patience.idle_heartbeat)
+        now = self.environment.clock.steady()
+        request = PullRequest(wants, now + patience.expires if expires else None, acks)
+        return Subscription(
+            session, request, self.environment.clock, ref, patience.expires if expires else None, on_event
+        )
+
+
+def _no_wait() -> None:
+    """There was no session to wait for."""

@@ -1,0 +1,98 @@
+"""`sublet.Record`: a record that a program pulls."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NoReturn
+
+from msgspec import Struct
+
+from sublet.protocol.records import UserRecord
+from sublet.pull.lifecycle import RECORD_STAYS
+
+if TYPE_CHECKING:  # not loaded by `import sublet`
+    from sublet.pull.buffer import Buffer
+    from sublet.pull.prefetch import Delivery
+
+
+class Record(Struct, frozen=True, gc=False, eq=False):
+    """A user record, out until it is acknowledged, put back or given up.
+
+    `ack`, `nak` and `in_progress` return True if they count. They do not if the record is done already, has come again in the
+    meantime, or its lease is gone: then another worker has it, or will.
+    """
+
+    _buffer: Buffer
+    _delivery: Delivery
+
+    def __repr__(self) -> str:
+        """Without its data, since it may end up in a log."""
+        return f"<Record {self.shard_id} {self.user_record.checkpoint}, attempt {self.attempt}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(RECORD_STAYS)
+
+    @property
+    def user_record(self) -> UserRecord:
+        """As it is in a handler's batch."""
+        return self._delivery.record
+
+    @property
+    def data(self) -> bytes:
+        """The producer's bytes, taken out of a KPL aggregate."""
+        return self._delivery.record.data
+
+    @property
+    def partition_key(self) -> str | None:
+        """The producer's. None for a record that was put without one."""
+        return self._delivery.record.partition_key
+
+    @property
+    def sequence_number(self) -> str:
+        """Of its stream record. User records of one aggregate share it."""
+        return self._delivery.record.sequence_number
+
+    @property
+    def sub_sequence_number(self) -> int:
+        """Its index in its aggregate, from 0. 0 if it was not aggregated."""
+        return self._delivery.record.sub_sequence_number
+
+    @property
+    def approximate_arrival_timestamp(self) -> datetime:
+        """When Kinesis received its stream record, in UTC."""
+        return self._delivery.record.approximate_arrival_timestamp
+
+    @property
+    def shard_id(self) -> str:
+        """The shard it was read from."""
+        return self._delivery.queue.shard_id
+
+    @property
+    def attempt(self) -> int:
+        """From 1. Grows by 1 each time this process put it back or let `ack_wait` pass. If it comes again only because an earlier
+        record of its key does, the attempt stays the same.
+        """
+        return self._delivery.attempt
+
+    def ack(self) -> bool:
+        """This record is done, and no other. Every `checkpoint_interval`, and at the end, its shard is checkpointed up to the
+        first record that is not done.
+        """
+        return self._buffer.ack(self._delivery)
+
+    def nak(self, delay: timedelta | float = 0) -> bool:
+        """Have it come again, after `delay` (seconds, or a timedelta) at the earliest. Later records of its key that are out
+        become void, and come again after it.
+        """
+        return self._buffer.nak(self._delivery, delay)
+
+    def in_progress(self) -> bool:
+        """It takes longer: restart `ack_wait`."""
+        return self._buffer.in_progress(self._delivery)
+
+    def term(self, reason: str) -> bool:
+        """Give it to the failure destination; it is then done, and never comes again. False too if the destination did not take
+        it; the record is then still out. Raises SettingsError without the setting `on_failure`: a record is only skipped if it is
+        kept elsewhere.
+        """
+        return self._buffer.term(self._delivery, reason)

@@ -1,0 +1,115 @@
+"""Batches that wait for room in the buffer, and how much of each is admitted."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sublet.decisions.pull_request import Demand, Ends, fitting
+from sublet.handler import Batch
+from sublet.ports import Signal
+from sublet.pull.shard_queue import ShardQueue, Totals
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLimits:
+    """max_ack_pending  of one shard: admitted records beyond the finished prefix
+    max_bytes        of all unfinished records of all shards
+    ack_wait         how long a record may be out
+    """
+
+    max_ack_pending: int
+    max_bytes: int
+    ack_wait: timedelta
+
+
+@dataclass(slots=True, eq=False)
+class Offer:
+    """A batch whose session's thread waits until all of it is admitted. `at` is the index of its next record."""
+
+    queue: ShardQueue
+    batch: Batch
+    ends: Ends
+    changed: Signal
+    at: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many of its records are not admitted yet."""
+        return len(self.batch.records) - self.at
+
+
+class Refill:
+    """Not thread-safe: the buffer's lock guards it."""
+
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
+        self._is_filling = True
+        self.offers: deque[Offer] = deque()
+
+    def withdraw(self, offer: Offer) -> None:
+        """Its thread stopped waiting. The rest of it is never admitted, nor anything after it."""
+        if offer in self.offers:
+            self.offers.remove(offer)
+            offer.queue.is_cut = True
+
+    def void(self, queue: ShardQueue | None = None) -> None:
+        """Release the threads that wait with a batch of this queue, or of any queue."""
+        for offer in [offer for offer in self.offers if queue is None or offer.queue is queue]:
+            offer.changed.set()
+            self.offers.remove(offer)
+
+    def repair(self) -> None:
+        """After an interrupted change: the queues know how much of each offer was admitted."""
+        for offer in list(self.offers):
+            offer.at = offer.queue.log.admitted_of(offer.batch)
+            if not offer.left:
+                offer.changed.set()
+                self.offers.remove(offer)
+
+    def is_due(self, demand: Demand) -> bool:
+        """Whether something may be admitted."""
+        return bool(self.offers) and (self._is_filling or demand.is_low(self._totals))
+
+    def admit(self, demand: Demand, limits: BufferLimits, at_least: int) -> list[ShardQueue]:
+        """Admit records of all offers in turn while there is demand, so that a hot shard gets no more room than another. Returns
+        the queues that got some.
+
+        at_least  records of one shard at a time, if they fit: a prefetch takes about that many, and handing over fewer costs the
+                  same
+        """
+        self._is_filling = self._is_filling or demand.is_low(self._totals)
+        blocked = in_round = 0
+        got: list[ShardQueue] = []
+        while self._is_filling and blocked < len(self.offers):
+            offer = self.offers[0]
+            wanted = demand.takes(offer.ends, offer.at, self._totals)
+            if not wanted:
+                self._is_filling = False
+                break
+            in_round = in_round or len(self.offers)
+            share = max(wanted // in_round, at_least, 1)
+            count = min(share, wanted, self._may_admit(offer, limits))
+            in_round -= 1
+            if count:
+                offer.queue.admit(offer.batch, offer.ends, offer.at, count)
+                offer.at += count
+                got.append(offer.queue)
+            blocked = 0 if count else blocked + 1
+            self._next_offer(offer)
+        return got
+
+    def _may_admit(self, offer: Offer, limits: BufferLimits) -> int:
+        """How many of its records fit both limits. If nothing is unfinished, one record always fits."""
+        unfinished = self._totals.unfinished_bytes
+        fit = fitting(offer.ends, offer.at, limits.max_bytes - unfinished)
+        pending = limits.max_ack_pending - offer.queue.pending
+        return max(min(offer.left, pending, fit or int(unfinished == 0)), 0)
+
+    def _next_offer(self, offer: Offer) -> None:
+        if offer.left:
+            self.offers.rotate(-1)
+        else:
+            offer.changed.set()
+            self.offers.popleft()

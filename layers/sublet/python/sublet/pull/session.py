@@ -1,0 +1,300 @@
+"""A session in the consumer group: from joining it to the release of the last lease."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from threading import get_ident
+from weakref import WeakSet
+
+from sublet.decisions.consumer_definition import Options, by_definition
+from sublet.decisions.failure_policy import Answer, Condition, Run, SetAside
+from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.window import handler_backoff
+from sublet.engine.calls.set_aside import SettingAside
+from sublet.engine.exception_fields import exception_fields
+from sublet.engine.process_health import LeftBehind
+from sublet.errors import SettingsInConflict
+from sublet.ports import Log, Ports, Signal, Task
+from sublet.pull.buffer import Buffer
+from sublet.pull.environment import Environment, limits_of
+from sublet.pull.events import Events, LeaseEvents
+from sublet.pull.lifecycle import AtExit
+from sublet.pull.prefetch import Delivery
+from sublet.pull.pull_handler import PullHandler
+from sublet.pull.record import Record
+from sublet.pull.signs import Signs, watched
+from sublet.runtimes.process import ConsumerProcess
+from sublet.settings import Settings
+
+CHECK_INTERVAL = timedelta(milliseconds=500)
+"""Between two checks of what is to be checkpointed or ended, and of signs of life: the shortest idle_heartbeat."""
+
+
+@dataclass(slots=True, eq=False)
+class Ref:
+    """Keeps a session going: of a `with` block, or of a fetch or consume outside of one.
+
+    until  dropped by itself at this moment, by the steady clock; None: only by its owner
+    """
+
+    until: datetime | None = None
+
+
+class GroupSession:
+    """The engine's process in threads of its own, with a buffer between it and the program. Begins at once, or when the session
+    before it has ended, and goes on while somebody has a Ref to it.
+
+    What ends the engine is raised in the program's next call. A program that ends without having ended the session ends it at its
+    exit, so that what is acknowledged is checkpointed and the leases are released.
+    """
+
+    def __init__(
+        self, environment: Environment, first: Ref, *, steals: bool, after: Signal | None = None
+    ) -> None:
+        self._environment = environment
+        self._lock = environment.tasks.lock()
+        """Guards `_refs`, `_steals`, `_process`, `_calls`, `_ends_at`, `_idle_heartbeat` and `_defined`."""
+        self._refs = {first}
+        self._steals = steals
+        self._process: ConsumerProcess | None = None
+        self._calls: set[object] = set()
+        """The threads or tasks that are in a callback."""
+        self._ends_at: datetime | None = None
+        """Set when the session begins to end: callbacks are waited for until this moment at most."""
+        self._idle_heartbeat = 2 * environment.settings.idle_poll_interval
+        """The longest that any request gave; at least long enough for a quiet shard to be polled."""
+        self._defined: Options | None = None
+        self.abandoned: deque[Callable[[], None]] = deque()
+        """What ends the iterators that a program dropped without close(). Without the lock, since garbage collection and signal
+        handlers add to it at any moment: both ends of a deque are thread-safe."""
+        self._log: Log | None = None
+        self.events = Events(environment.tasks, environment.tell)
+        self.buffer = Buffer(
+            environment.clock, environment.tasks, limits_of(environment.terms), self.events.tell
+        )
+        self.is_over = environment.tasks.signal()
+        """Set when every lease is released."""
+        self.is_inherited = False
+        """True in a process that was forked from the one that began the session."""
+        self._stop = environment.tasks.signal()
+        self._signs = Signs(environment.clock, environment.tasks, self.events.tell, self._fail)
+        self._at_exit = AtExit(self.end)
+        self._tasks: list[Task[None]] = []
+        self._tasks += [
+            environment.tasks.spawn(partial(self._run, after)),
+            environment.tasks.spawn(self._keep),
+        ]
+        _LIVING.add(self)
+
+    def disown(self) -> None:
+        """In a forked child, which has none of the threads: the parent ends the session."""
+        self.is_inherited = True
+        self.buffer.disown()
+        self._at_exit.forget()
+
+    def add_ref(self, ref: Ref, *, steals: bool) -> bool:
+        """Keep the session going. False: it is ending already. With `steals` it takes its fair share of leases from now on."""
+        with self._lock:
+            if self._is_ending:
+                return False
+            self._refs.add(ref)
+            self._steals = self._steals or steals
+            process = self._process
+        if steals and process is not None:
+            process.take_share()
+        return True
+
+    def drop_ref(self, ref: Ref) -> None:
+        """Returns at once. Without any Ref the session begins to end."""
+        with self._lock:
+            self._refs.discard(ref)
+            if self._refs:
+                return
+            self._begin_to_end()
+        self._end_without_calls()
+
+    def drop_ref_and_wait(self, ref: Ref) -> None:
+        """If that ends the session, returns when every lease is released."""
+        self.drop_ref(ref)
+        self.wait_if_ending()
+
+    def drop_ref_when_acknowledged(self, ref: Ref, at_most: timedelta) -> None:
+        """As soon as no record is out, or after this long. Returns at once."""
+        moment = self._environment.clock.steady() + at_most
+        self._environment.tasks.spawn(partial(self._drop_ref_by, ref, moment))
+
+    def _drop_ref_by(self, ref: Ref, moment: datetime) -> None:
+        while (left := moment - self._environment.clock.steady()) > timedelta(0):
+            acknowledged = self._environment.tasks.signal()
+            if self.buffer.has_none_out(acknowledged):
+                break
+            acknowledged.wait(left)
+            self.buffer.leave(acknowledged)
+        self.drop_ref(ref)
+
+    def wait_if_ending(self) -> None:
+        """Returns when every lease is released; at once if somebody still has a Ref."""
+        with self._lock:
+            is_ending = self._is_ending
+        if is_ending:
+            self.end()
+
+    def expect_signs_within(self, idle_heartbeat: timedelta) -> None:
+        """A request that began wants events after this long without a sign of life, or later."""
+        with self._lock:
+            self._idle_heartbeat = max(self._idle_heartbeat, idle_heartbeat)
+
+    def begin_call(self, caller: object) -> bool:
+        """Whether a callback may be called now. The leases are kept until its call ends, for `drain_timeout` at most."""
+        with self._lock:
+            if self._ends_at is not None or not self.buffer.gives:
+                return False
+            self._calls.add(caller)
+            return True
+
+    def end_call(self, caller: object) -> None:
+        with self._lock:
+            self._calls.discard(caller)
+        self._end_without_calls()
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._ends_at is not None or self._stop.is_set()
+
+    def _begin_to_end(self) -> None:
+        """Hand out nothing more. Called with the lock."""
+        if self._ends_at is None:
+            self._ends_at = self._environment.clock.steady() + self._environment.settings.drain_timeout
+        self._calls.discard(get_ident())  # a callback that ends the session would wait for itself
+        self.buffer.give_no_more()
+
+    def _end_without_calls(self) -> None:
+        """End now, if the session is to end and no callback is in progress or they have taken too long."""
+        with self._lock:
+            waits = self._ends_at is None or (
+                self._calls and self._environment.clock.steady() < self._ends_at
+            )
+        if not waits:
+            self.buffer.stop()
+            self._stop.set()
+
+    def end(self) -> None:
+        """Let callbacks in progress end, checkpoint what is acknowledged, release every lease, and return then."""
+        with self._lock:
+            self._begin_to_end()
+        self._end_without_calls()
+        for task in self._tasks:
+            task.result()
+        self.events.wait()
+
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that it holds now."""
+        process = self._process  # without the lock, which a forked child or an interrupted thread may not get
+        return () if process is None else process.left()
+
+    def _run(self, after: Signal | None) -> None:
+        try:
+            while not (after is None or self._stop.is_set() or after.wait(CHECK_INTERVAL)):
+                pass  # the session before has the same worker id: its leases would look like ours
+            joined = self._environment.join(self._stop, on_problem=self._signs.failed)
+            if joined is None:
+                return
+            settings, self._log = joined.terms.settings, joined.ports.log
+            self.events.log, self.events.log_exceptions = joined.ports.log, settings.log_exceptions
+            self.buffer.limits = limits_of(joined.terms)
+            if settings.on_failure is not None:
+                self.buffer.set_aside = partial(_set_aside, joined.ports, settings)
+            lease_events = LeaseEvents(self.events.tell)
+            ports = watched(joined.ports, self._signs, self._compare, lease_events)
+            handler = PullHandler(self.buffer, lease_events)
+            process = ConsumerProcess(ports, handler, settings, self._stop, takes_share=False)
+            with self._lock:
+                self._defined, self._process, steals = joined.defined, process, self._steals
+            self.buffer.poll_quiet_shards = process.poll_quiet_shards
+            if steals:
+                process.take_share()
+            process.run()
+        except BaseException as fault:  # noqa: BLE001 - raised in the program's next call
+            self.buffer.fail(fault)
+        finally:
+            self._stop.set()
+            self.buffer.forget()
+            self.events.finish()
+            self.is_over.set()
+            self._at_exit.forget()
+
+    def _keep(self) -> None:
+        """Checkpoint what is acknowledged at its interval, end what was abandoned or has expired, and watch for signs of life."""
+        clock = self._environment.clock
+        due_at = clock.steady() + self._environment.settings.checkpoint_interval
+        while not self._stop.wait(CHECK_INTERVAL):
+            if clock.steady() >= due_at:
+                self.buffer.checkpoint()
+                due_at = clock.steady() + self._environment.settings.checkpoint_interval
+            with self._lock:
+                expired = [ref for ref in self._refs if ref.until is not None and clock.steady() >= ref.until]
+                idle_heartbeat = self._idle_heartbeat
+            for ref in expired:
+                self.drop_ref(ref)
+            while self.abandoned:
+                self.abandoned.pop()()
+            if self._environment.stopped.is_set():
+                self.buffer.give_no_more()
+            self._end_without_calls()
+            self._signs.look(idle_heartbeat)
+
+    def _compare(self, defined: Options | None) -> None:
+        """Compare the consumer's definition as it is now with what this program was given."""
+        with self._lock:
+            if defined == self._defined:
+                return
+            self._defined = defined
+        try:
+            by_definition(self._environment.terms, self._environment.given, defined)
+        except SettingsInConflict as conflict:
+            self._fail(conflict)
+        else:
+            self.events.tell(Event(EventKind.DEFINITION_CHANGED))
+
+    def _fail(self, fault: BaseException) -> None:
+        self.buffer.fail(fault)
+        self._stop.set()
+
+    def callback_failed(self, record: Record, failure: BaseException) -> None:
+        """Have the record come again after `handler_backoff`, log why, and send an event; nothing if it is out no more."""
+        settings, shard_id = self._environment.settings, record.shard_id
+        again_after = handler_backoff(record.attempt, settings)
+        if not record.nak(again_after):
+            return
+        what = f"{type(failure).__name__}; {record!r} comes again after {again_after}"
+        if self._log is not None:
+            fields = exception_fields(failure, settings.log_exceptions)
+            self._log.error("callback failed", shard_id=shard_id, what=what, **fields)
+        self.events.tell(Event(EventKind.CALLBACK_FAILED, shard_id, what))
+
+
+_LIVING: WeakSet[GroupSession] = WeakSet()
+
+
+def _disown_all() -> None:
+    for session in list(_LIVING):
+        session.disown()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)
+
+
+def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str) -> bool:
+    """Give the record to the failure destination, as the engine does with a record that it gives up."""
+    given = SettingAside(
+        ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
+        delivery.queue.shard_id, settings.worker_id or settings.application,
+    )  # fmt: skip
+    step = SetAside(Run(0, 1, delivery.attempt), Condition.TERMINATED, reason)
+    return given.put([delivery.record], step, Answer(0))

@@ -1,0 +1,267 @@
+"""One shard's records in a buffer: admitted, handed out, done.
+
+A record's number is its place among the records that were admitted since the lease was acquired.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import NamedTuple
+
+from sublet.decisions.acknowledging import Acknowledging, Out
+from sublet.decisions.pull_request import Ends
+from sublet.handler import Batch
+from sublet.protocol.records import UserRecord
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over all of a buffer's queues.
+
+    records, bytes    admitted, and not handed out yet
+    unfinished_bytes  of every record that is not done
+    """
+
+    records: int = 0
+    bytes: int = 0
+    unfinished_bytes: int = 0
+
+
+def ends_of(records: Sequence[UserRecord]) -> Ends:
+    """Running totals of the records' bytes, as Kinesis counts them: data and partition keys."""
+    sizes = [len(record.data) + len(record.partition_key or "") for record in records]
+    return list(accumulate(sizes, initial=0))
+
+
+class Segment(NamedTuple):
+    """Consecutive records of one batch: numbers `first` up to `end`, which begin at `at` in the batch."""
+
+    first: int
+    end: int
+    at: int
+    batch: Batch
+    ends: Ends
+
+    def place(self, number: int) -> int:
+        """Its index in the batch."""
+        return number - self.first + self.at
+
+    def record(self, number: int) -> UserRecord:
+        return self.batch.records[self.place(number)]
+
+    def records(self, start: int, end: int) -> Sequence[UserRecord]:
+        return self.batch.records[self.place(start) : self.place(end)]
+
+    def size(self, start: int, end: int) -> int:
+        """Bytes of the records from `start` up to `end` that are in this segment."""
+        start, end = max(start, self.first), min(end, self.end)
+        return self.ends[self.place(end)] - self.ends[self.place(start)] if start < end else 0
+
+
+class RecordLog:
+    """Admitted records by number, from the first unfinished one on. `end` is the number of the next one to be admitted."""
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self.end = 0
+
+    def add(self, batch: Batch, ends: Ends, at: int, count: int) -> None:
+        """Append `count` records of the batch, beginning at index `at`."""
+        end = self.end + count
+        last = self._segments[-1] if self._segments else None
+        if last is not None and last.batch is batch:
+            self._segments[-1] = last._replace(end=end)
+        else:
+            self._segments.append(Segment(self.end, end, at, batch, ends))
+        self.end = end
+
+    def repair(self) -> None:
+        """After an interrupted change: `end` may be one `add` behind the last segment."""
+        if self._segments:
+            self.end = self._segments[-1].end
+
+    def admitted_of(self, batch: Batch) -> int:
+        """How many of the batch's records are admitted, if it is the latest batch; else 0."""
+        last = self._segments[-1] if self._segments else None
+        return last.place(last.end) if last is not None and last.batch is batch else 0
+
+    def segment(self, number: int) -> Segment:
+        """The segment that holds this number."""
+        return self._segments[self._index(number)]
+
+    def record(self, number: int) -> UserRecord:
+        return self.segment(number).record(number)
+
+    def key(self, number: int) -> str:
+        return self.record(number).order_key
+
+    def size(self, start: int, end: int) -> int:
+        """Bytes of the records from `start` up to `end`."""
+        if start >= end:
+            return 0
+        first = self._index(start)
+        if end <= self._segments[first].end:
+            return self._segments[first].size(start, end)
+        return sum(segment.size(start, end) for segment in self._segments[first : self._index(end - 1) + 1])
+
+    def forget(self, before: int) -> None:
+        """Drop the segments that end before this number."""
+        gone = self._index(before)
+        if gone > 0:
+            del self._segments[:gone]
+
+    def _index(self, number: int) -> int:
+        return bisect_right(self._segments, number, key=_first_of) - 1
+
+
+def _first_of(segment: Segment) -> int:
+    return segment.first
+
+
+class ShardQueue:
+    """A shard's records from the acquiring of its lease to its release. Not thread-safe: the buffer's lock guards it.
+
+    log             the unfinished records, by number
+    upcoming        the first number that was never handed out; from there on records are buffered
+    is_open         False once the lease is gone: acks and naks of its records no longer count
+    is_cut          a batch was admitted in part only, so nothing after it may be admitted
+    is_in_rotation  it may have a record to hand out, and its buffer knows
+    """
+
+    def __init__(self, shard_id: str, totals: Totals) -> None:
+        self.shard_id = shard_id
+        self.totals = totals
+        self.acknowledging = Acknowledging()
+        self.log = RecordLog()
+        self.upcoming = 0
+        self.is_open = True
+        self.is_cut = False
+        self.is_in_rotation = False
+        self.batch: Batch | None = None
+        """The latest one offered."""
+        self._unfinished_bytes = 0
+        self._checkpointed = 0
+
+    @property
+    def pending(self) -> int:
+        """Admitted records beyond the finished prefix."""
+        return self.log.end - self.acknowledging.finished
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every admitted record is done."""
+        return self.pending == 0
+
+    @property
+    def has_next(self) -> bool:
+        return self.upcoming < self.log.end or self.acknowledging.next_again() is not None
+
+    def admit(self, batch: Batch, ends: Ends, at: int, count: int) -> None:
+        """Append the batch's next records."""
+        size = ends[at + count] - ends[at]
+        self.log.add(batch, ends, at, count)
+        self.totals.records += count
+        self.totals.bytes += size
+        self._add_unfinished(size)
+
+    def void(self) -> None:
+        """The lease is gone. A program that keeps one of its records keeps no others in memory."""
+        self.is_open = False
+        self._unbuffer(self.log.end)
+        self._add_unfinished(-self._unfinished_bytes)
+        self.acknowledging, self.log, self.batch = Acknowledging(), RecordLog(), None
+        self.upcoming = 0
+
+    def next(self) -> int | None:
+        """The number of the next record to hand out, without handing it out. Records whose key waits for a redelivery join that
+        wait on the way.
+        """
+        acknowledging = self.acknowledging
+        if acknowledging.is_in_order:
+            return self.upcoming if self.upcoming < self.log.end else None
+        if (again := acknowledging.next_again()) is not None:
+            return again
+        while (number := self.upcoming) < self.log.end:
+            key = self.log.key(number)
+            if not acknowledging.waits(key):
+                return number
+            self._unbuffer(number + 1)
+            acknowledging.wait(number, key)
+        return None
+
+    def hand_out(self, number: int, until: datetime) -> Out:
+        """Hand out the record that `next` returned."""
+        if number >= self.upcoming:
+            self._unbuffer(number + 1)
+        return self.acknowledging.hand_out(number, self.log.key(number), until)
+
+    def hand_out_row(self, start: int, end: int, until: datetime, *, acks: bool) -> None:
+        """Hand out the records from `start`, the upcoming one, up to `end`. With `acks` the record before them is done, and so
+        are all of them but the last.
+        """
+        self._unbuffer(end)
+        done = end - 1 if acks else start
+        if acks:
+            self.ack(start - 1, 1)
+        keys = [record.order_key for record in self.log.segment(done).records(done, end)]
+        self.acknowledging.hand_out_row(start, done, keys, until)
+        self._finish(start, done)
+
+    def _unbuffer(self, end: int) -> None:
+        """The records up to `end` are no longer buffered."""
+        self.totals.records -= end - self.upcoming
+        self.totals.bytes -= self.log.size(self.upcoming, end)
+        self.upcoming = end
+
+    def is_out(self, number: int, times: int) -> bool:
+        return self.is_open and self.acknowledging.is_out(number, times)
+
+    def ack(self, number: int, times: int) -> bool:
+        if not (self.is_open and self.acknowledging.ack(number, times)):
+            return False
+        self._finish(number, number + 1)
+        return True
+
+    def _finish(self, start: int, end: int) -> None:
+        self._add_unfinished(-self.log.size(start, end))
+        self.log.forget(self.acknowledging.finished - 1)  # the last finished one is still to be checkpointed
+
+    def _add_unfinished(self, size: int) -> None:
+        self._unfinished_bytes += size
+        self.totals.unfinished_bytes += size
+
+    def nak(self, number: int, times: int, again_at: datetime) -> bool:
+        return self.is_open and self.acknowledging.nak(number, times, again_at)
+
+    def in_progress(self, number: int, times: int, until: datetime) -> bool:
+        return self.is_open and self.acknowledging.in_progress(number, times, until)
+
+    def to_checkpoint(self) -> tuple[Batch, UserRecord] | None:
+        """The last record of the finished prefix, with its batch. None if it is the same as at the previous call."""
+        finished = self.acknowledging.finished
+        if finished == self._checkpointed:
+            return None
+        self._checkpointed = finished
+        segment = self.log.segment(finished - 1)
+        return segment.batch, segment.record(finished - 1)
+
+    def repair(self) -> None:
+        """After an interrupted change: compute again all that follows from the log and from what is done. Adds its own sums to
+        `totals`, which the caller has set to zero.
+        """
+        self.log.repair()
+        self.acknowledging.mend(self.upcoming, self.log.key)
+        self._unfinished_bytes = self._checkpointed = (
+            0  # the last checkpoint may not have been written: send it again
+        )
+        self.totals.records += self.log.end - self.upcoming
+        self.totals.bytes += self.log.size(self.upcoming, self.log.end)
+        first, end = self.acknowledging.finished, self.log.end
+        self._add_unfinished(
+            sum(self.log.size(n, n + 1) for n in range(first, end) if not self.acknowledging.is_done(n))
+        )
+        self.is_in_rotation = False

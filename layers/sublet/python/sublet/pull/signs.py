@@ -1,0 +1,266 @@
+"""Signs of life of AWS, throttling and permanent errors, seen in the answers to what the engine asks anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sublet.decisions.announcing import Announcement
+from sublet.decisions.consumer_definition import Options
+from sublet.decisions.dispatching import Dispatched
+from sublet.decisions.liveness import Sighting
+from sublet.decisions.pull_events import Event, EventKind, Service, SignsOfLife
+from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.unread_shards import Unread
+from sublet.errors import (
+    LeaseTableAccessDenied,
+    LeaseTableNotFound,
+    LeaseTableUnavailable,
+    StreamAccessDenied,
+    StreamNotFound,
+    TransientError,
+)
+from sublet.ports import (
+    Applied,
+    Clock,
+    LeaseTable,
+    PollRefusal,
+    Ports,
+    Refused,
+    Remembered,
+    ShardReader,
+    SightingStore,
+    Stream,
+    Tasks,
+)
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, shard_id_of
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement, StreamDescription
+from sublet.pull.events import LeaseEvents
+from sublet.settings import StartPosition
+
+FINAL = (LeaseTableNotFound, LeaseTableAccessDenied, StreamNotFound, StreamAccessDenied)
+"""Consumer deleted, stream deleted, access denied. The engine alone would go on: a lease's session gives up, and the next tick
+starts it again.
+"""
+
+
+RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)
+
+
+@dataclass(slots=True)
+class Question:
+    """A call of AWS. `is_answered`: False if it returned without an answer; None if perhaps no call was made."""
+
+    is_answered: bool | None = True
+
+
+class Signs:
+    """What was seen of AWS. Thread-safe."""
+
+    def __init__(
+        self, clock: Clock, tasks: Tasks, tell: Callable[[Event], None], fail: Callable[[BaseException], None]
+    ) -> None:
+        self.tell = tell
+        self._clock = clock
+        self._fail = fail
+        self._lock = tasks.lock()
+        """Guards `_signs`."""
+        self._signs = SignsOfLife(clock.steady())
+
+    @contextmanager
+    def asked(self, service: Service, *, may_be_denied: bool = False) -> Iterator[Question]:
+        """Wrapped around a call of AWS."""
+        question = Question()
+        self._become(lambda signs, now: (signs.asked(service, now), None))
+        try:
+            yield question
+        except TransientError as problem:
+            self._unanswered(service, str(problem), is_last_word=True)
+            raise
+        except BaseException as fault:
+            self._become(lambda signs, now: signs.answered(service, now))
+            if isinstance(fault, FINAL) and not (may_be_denied and isinstance(fault, StreamAccessDenied)):
+                self._fail(fault)
+            raise
+        if question.is_answered is None:
+            self._become(lambda signs, now: (signs.withdrawn(service, now), None))
+        elif question.is_answered:
+            self._become(lambda signs, now: signs.answered(service, now))
+        else:
+            self._unanswered(service, f"no answer of {service}", is_last_word=False)
+
+    def _unanswered(self, service: Service, why: str, *, is_last_word: bool) -> None:
+        self._become(lambda signs, now: signs.unanswered(service, now, is_last_word=is_last_word), why)
+
+    def failed(self, problem: TransientError) -> None:
+        """A service could not be reached while joining."""
+        service = Service.DYNAMODB if isinstance(problem, LeaseTableUnavailable) else Service.KINESIS
+        self._become(lambda signs, _: signs.failed(service), str(problem))
+
+    def look(self, idle_heartbeat: timedelta) -> None:
+        """Send an event if there was no sign of life for too long."""
+        owing = ", ".join(self._signs.owed)
+        self._become(
+            lambda signs, now: signs.look(now, idle_heartbeat), f"waiting for {owing}" if owing else ""
+        )
+
+    def _become(
+        self,
+        change: Callable[[SignsOfLife, datetime], tuple[SignsOfLife, EventKind | None]],
+        detail: str = "",
+    ) -> None:
+        with self._lock:
+            self._signs, kind = change(self._signs, self._clock.steady())
+        if kind is not None:
+            self.tell(Event(kind, detail=detail))
+
+
+def watched(
+    ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
+) -> Ports:
+    """The same ports, with each answer watched. `on_definition` is called at each load of the sightings, `lease_events` at
+    releases.
+    """
+    return replace(
+        ports,
+        table=WatchedTable(ports.table, signs, lease_events),
+        stream=WatchedStream(ports.stream, signs),
+        sightings=WatchedSightings(ports.sightings, signs, on_definition),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTable:
+    """The LeaseTable port."""
+
+    table: LeaseTable
+    signs: Signs
+    lease_events: LeaseEvents
+
+    def scan(self) -> LeaseScan:
+        with self.signs.asked(Service.DYNAMODB):
+            return self.table.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        with self.signs.asked(Service.DYNAMODB):
+            return self.table.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        try:
+            with self.signs.asked(Service.DYNAMODB):
+                result = self.table.apply(write)
+        except Exception as problem:
+            if write.kind in RELEASES:
+                why = f"could not be given back; others may have it after failover_time: {problem}"
+                self.lease_events.end(shard_id_of(write.lease_key), EventKind.LEASE_LOST, why)
+            raise
+        if write.kind in RELEASES and _is_released(result):
+            self.lease_events.end(shard_id_of(write.lease_key), EventKind.LEASE_RELEASED)
+        return result
+
+
+def _is_released(result: Applied | Refused) -> bool:
+    """By this write, or by an earlier try of it whose answer was lost."""
+    if isinstance(result, Applied):
+        return True
+    return isinstance(result.row, Lease) and result.row.actual_owner is None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedStream:
+    """The Stream port."""
+
+    stream: Stream
+    signs: Signs
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        with self.signs.asked(Service.KINESIS):
+            return self.stream.list_shards(at)
+
+    def describe(self) -> StreamDescription:
+        with self.signs.asked(Service.KINESIS, may_be_denied=True):
+            return self.stream.describe()
+
+    def has_shard(self, shard_id: str) -> bool:
+        with self.signs.asked(Service.KINESIS):
+            return self.stream.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        with self.signs.asked(Service.KINESIS):
+            return self.stream.service_time()
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return WatchedReader(self.stream.reader(shard_id, position), shard_id, self.signs)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedReader:
+    """The ShardReader port."""
+
+    reader: ShardReader
+    shard_id: str
+    signs: Signs
+
+    def open(self) -> None:
+        with self.signs.asked(Service.KINESIS) as question:
+            self.reader.open()
+            question.is_answered = None  # an open reader makes no call
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        with self.signs.asked(Service.KINESIS) as question:
+            reply = self.reader.read(limit)
+            question.is_answered = reply is not PollRefusal.NO_ANSWER
+        if reply is PollRefusal.THROTTLED:
+            self.signs.tell(Event(EventKind.THROTTLED, self.shard_id))
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSightings:
+    """The SightingStore port."""
+
+    store: SightingStore
+    signs: Signs
+    on_definition: Callable[[Options | None], None]
+
+    def load(self) -> Remembered:
+        with self.signs.asked(Service.DYNAMODB):
+            remembered = self.store.load()
+        self.on_definition(remembered.definition)
+        return remembered
+
+    def save(self, sightings: Mapping[str, Sighting]) -> None:
+        self.store.save(sightings)
+
+    def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
+        return self.store.adopt(stream, instead_of)
+
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        return self.store.begin_describing(now, seen)
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        self.store.keep_placement(placement, asked_at)
+
+    def define(self, definition: Options, instead_of: Options | None) -> bool:
+        return self.store.define(definition, instead_of)
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        return self.store.keep_dispatched(dispatched, seen_round)
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        self.store.keep_unread(unread)
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        self.store.announce(worker_id, said, lapsed)
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        return self.store.begin_prompted(token, now)
+
+    def end_prompted(self, token: str) -> bool:
+        return self.store.end_prompted(token)

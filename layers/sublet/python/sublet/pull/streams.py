@@ -1,0 +1,223 @@
+"""`sublet.connect()`: an account's streams, their consumers, and single records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Unpack
+
+from sublet.account import Account
+from sublet.errors import StreamError, StreamNotFound, StreamUnavailable
+from sublet.protocol.records import NewRecord, UserRecord, why_not_put
+from sublet.protocol.stream_info import ACTIVE, StreamInfo, StreamMode
+from sublet.pull.consumer import Consumer
+from sublet.settings import DEFINITIONS
+
+if TYPE_CHECKING:  # not loaded by `import sublet`
+    from boto3.session import Session
+
+    from sublet.decisions.stream_changes import StreamOptions, Wanted
+    from sublet.protocol.stream_info import AccountInfo, PutRecord
+    from sublet.pull.arguments import ConsumerKeywords
+
+CHANGE_POLLED_EVERY = timedelta(seconds=1)
+CHANGE_TAKES_AT_MOST = timedelta(minutes=30)
+"""Most changes take Kinesis half a minute; the more shards it makes, the longer."""
+
+GET_READS = 20
+"""Kinesis may answer with an empty page though the record is there."""
+
+GET_RETRIED_AFTER = timedelta(milliseconds=500)
+USER_RECORDS_AT_ONCE = 4096
+
+
+class Context:
+    """Streams and consumers of one account and region: over AWS `sublet.connect()`, over memory `Context(MemoryAccount())`.
+
+    Methods that change a stream return when Kinesis has finished the change, and the stream can be used.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+
+    def streams(self) -> list[str]:
+        """The names of all streams, sorted."""
+        return list(self.account.streams())
+
+    def stream(self, stream: str) -> Stream:
+        """By name or ARN. Raises StreamNotFound."""
+        self.account.info(stream)
+        return Stream(self.account, stream)
+
+    def create_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
+        """On demand, unless `shards` or `mode` is given. Raises StreamExists."""
+        from sublet.decisions.stream_changes import Wanted
+
+        _create(self.account, stream, Wanted(**options))
+        return Stream(self.account, stream)
+
+    def update_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
+        """What is not given stays. More than twice the shards, or less than half as many, take several steps."""
+        from sublet.decisions.stream_changes import Wanted
+
+        _update(self.account, stream, Wanted(**options))
+        return Stream(self.account, stream)
+
+    def delete_stream(self, stream: str) -> None:
+        """With all of its records. Its consumers' tables stay: a new stream of this name is not mistaken for it."""
+        self.account.delete(stream)
+        try:
+            _wait_until(self.account, stream, lambda _: False)
+        except StreamNotFound:
+            return
+
+    def account_info(self) -> AccountInfo:
+        """Limits and use."""
+        return self.account.limits()
+
+    def consumer(self, stream: str, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
+        """Does not check that the stream exists. The options are those of `sublet.Consumer`."""
+        return Consumer(name, stream, account=self.account, **options)
+
+
+def connect(
+    session: Session | None = None, region: str | None = None, endpoint: str | None = None
+) -> Context:
+    """Over AWS, with this machine's configuration where no argument is given. Makes no call yet.
+
+    session   boto3's; its credentials and region are used
+    endpoint  a URL for Kinesis and DynamoDB, such as an emulator's
+    """
+    from sublet.aws.account import AwsAccount
+    from sublet.aws.clients import Connection
+
+    return Context(AwsAccount(Connection(region, endpoint, session)))
+
+
+class Stream:
+    """An existing stream: `sublet.connect().stream("orders")`. Its consumers are applications, each with a lease table.
+
+    Kinesis cannot purge a stream or delete a record, so neither can this.
+    """
+
+    def __init__(self, account: Account, name: str) -> None:
+        """`name`: or its ARN. Makes no call."""
+        self._account = account
+        self.name = name
+
+    def info(self) -> StreamInfo:
+        """From Kinesis, at each call. Raises StreamNotFound."""
+        return self._account.info(self.name)
+
+    def consumer(self, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
+        """To pull from, or with a `handler` to run. Makes no call yet. The options are those of `sublet.Consumer`."""
+        return Consumer(name, self.name, account=self._account, **options)
+
+    def create_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
+        """Create its tables and its definition. If it exists with another definition, raises SettingsInConflict."""
+        consumer = self.consumer(name, **definition)
+        consumer.create()
+        return consumer
+
+    def update_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
+        """Raises LeaseTableNotFound if it does not exist."""
+        consumer = self.consumer(name, **definition)
+        consumer.update()
+        return consumer
+
+    def create_or_update_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
+        consumer = self.consumer(name, **definition)
+        consumer.create_or_update()
+        return consumer
+
+    def delete_consumer(self, name: str) -> None:
+        """Its leases, its positions and its definition."""
+        self.consumer(name).delete()
+
+    def consumers(self) -> list[str]:
+        """Those that have consumed this stream, or were created for it. The Java KCL's own are not found, since they have no
+        sightings table. Reads the list of the account's tables.
+        """
+        here = self.info().identity
+        names = self._account.applications()
+        return [name for name in names if (of := self._account.stream_of(name)) and of.is_same_as(here)]
+
+    def get(self, shard_id: str, sequence_number: str) -> list[UserRecord]:
+        """The user records of one stream record; none if it is past retention. Raises ShardNotFound; CheckpointNotInStream for a
+        number of another shard; StreamError for text that is no sequence number.
+        """
+        return _user_records_at(self._account, self.name, shard_id, sequence_number)
+
+    def put(
+        self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
+    ) -> PutRecord:
+        """Put one record, not aggregated. Returns where it is. If a response is lost on its way, the record may be there twice.
+
+        Only a stream that distributes records itself takes one without a partition key; another raises StreamError.
+        """
+        if (why := why_not_put(data, partition_key, explicit_hash_key, may_be_keyless=True)) is not None:
+            raise StreamError(f"{self.name} takes no such record: {why}")
+        return self._account.put(self.name, NewRecord(data, partition_key, explicit_hash_key))
+
+
+def _create(account: Account, stream: str, wanted: Wanted) -> None:
+    from sublet.decisions.stream_changes import check_wanted
+
+    DEFINITIONS["stream"].check(stream)
+    check_wanted(wanted)
+    is_provisioned = wanted.mode is StreamMode.PROVISIONED
+    account.create(stream, 1 if wanted.shards is None and is_provisioned else wanted.shards)
+    _wait_until(account, stream, _is_active)
+    _update(account, stream, wanted)
+
+
+def _update(account: Account, stream: str, wanted: Wanted) -> None:
+    from sublet.decisions.stream_changes import changes
+
+    for change in changes(account.info(stream), wanted):
+        account.change(stream, change)
+        _wait_until(account, stream, _is_active)
+
+
+def _is_active(info: StreamInfo) -> bool:
+    return info.status == ACTIVE
+
+
+def _wait_until(account: Account, stream: str, is_done: Callable[[StreamInfo], bool]) -> None:
+    since = account.clock.steady()
+    while not is_done(info := account.info(stream)):
+        if account.clock.steady() - since > CHANGE_TAKES_AT_MOST:
+            raise StreamUnavailable(
+                f"stream {stream} is {info.status} for {CHANGE_TAKES_AT_MOST}; look at it"
+            )
+        account.tasks.signal().wait(CHANGE_POLLED_EVERY)
+
+
+def _user_records_at(account: Account, stream: str, shard_id: str, sequence_number: str) -> list[UserRecord]:
+    """If the record is past retention, Kinesis returns the next one instead, which is left out here."""
+    from sublet.decisions.read_position import IteratorType, ReadPosition
+    from sublet.ports import PollRefusal
+    from sublet.protocol.aggregation import deaggregated
+
+    _check_place(stream, shard_id, sequence_number)
+    at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
+    reader = account.reading(stream).reader(shard_id, at)
+    for _ in range(GET_READS):
+        page = reader.read(1)
+        if isinstance(page, PollRefusal):
+            account.tasks.signal().wait(GET_RETRIED_AFTER)
+        elif page.records or page.is_shard_end or not page.millis_behind_latest:
+            found = tuple(one for one in page.records if one.sequence_number == sequence_number)
+            parts = deaggregated(found, None, USER_RECORDS_AT_ONCE)
+            return [record for part in parts for record in part.user_records]
+    raise StreamUnavailable(f"shard {shard_id} of {stream} did not answer {GET_READS} reads; try again")
+
+
+def _check_place(stream: str, shard_id: object, sequence_number: object) -> None:
+    """Raises StreamError, with a plainer message than Kinesis' own."""
+    if not isinstance(shard_id, str) or not shard_id:
+        raise StreamError(f"{stream} has no shard {shard_id!r:.300}: name one as record.shard_id does")
+    if not (isinstance(sequence_number, str) and sequence_number.isascii() and sequence_number.isdecimal()):
+        raise StreamError(
+            f"{stream} has no record {sequence_number!r:.300}: give its number as text, as record.sequence_number is"
+        )

@@ -1,0 +1,30 @@
+"""Settings of a consumer in a long-lived process: for `Consumer` and `sublet run`."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from sublet.protocol.stream_identity import stream_settings
+from sublet.settings import Mode, Settings, check_sets_aside
+
+
+def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
+    """Defaults that differ in a process. It is continuous, since it runs anyway. Its worker id names the machine or container and
+    this start, so that two processes on one machine are two workers; with a stable `worker_id` it resumes its leases when it
+    starts again. A handler call has a timeout of its own, since no window's end stops it.
+    """
+    worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
+    return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
+
+
+def process_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
+    """With a handler. `stream`: a name or an ARN. Raises SettingsError."""
+    settings = Settings(
+        **{**process_defaults(application), **given, "application": application, **stream_settings(stream)}
+    )
+    check_sets_aside(settings)
+    return settings
