@@ -143,8 +143,8 @@ class NoRepeats:
         assert self.world is not None
         owner = self.last_owner.get(key)
         if owner is not None:
-            dealing = self.world.dealings.of.get((owner, key))
-            is_hung = dealing is not None and dealing.is_hung
+            audited = self.world.write_audit.of.get((owner, key))
+            is_hung = audited is not None and audited.is_hung
             has_ended = not owner.is_dead and all(task.is_done for task in owner.tasks)
             is_taken = columns.LEASE_OWNER in before and not has_ended
             if is_hung or key in self.in_doubt or (is_taken and key not in self.has_written):

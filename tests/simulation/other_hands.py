@@ -71,7 +71,7 @@ class OtherHands:
         world.ledger.rewound(key, to=0)
         truth.finished |= set(range(covered))
         self.operator.moved[key] = lease.lease_counter + 3
-        world.dealings.moved(key)
+        world.write_audit.moved(key)
 
 
 def draw_other_hands(chance: Random, settings: Settings) -> OtherHands:

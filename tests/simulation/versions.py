@@ -189,7 +189,7 @@ class PuttingBack:
         self.hand.moved[key] = lease.lease_counter
         world.watch.checkpoints[key] = to
         world.ledger.moved(key, lease.checkpoint, to)
-        world.dealings.moved(key)
+        world.write_audit.moved(key)
 
 
 PUTS_BACK = 0.05

@@ -279,7 +279,7 @@ class SimulatedFleet:
             report = worker.run_window(item, process.name, deadline, cut_off=cut_off)
             outcomes = {lease.lease_key[-4:]: lease.outcome.value for lease in report.leases}
             world.note(process.name, f"ends with {report.next}: {outcomes}")
-            world.dealings.left(process, report)
+            world.write_audit.left(process, report)
             if worker.health.ending is not None:
                 world.at(world.scheduler.now_us, f"end of {process.name}", partial(self._end, process))
             return report

@@ -16,7 +16,7 @@ from sublet.testing.simulation.deliveries import Delivery, SimulatedRun, Simulat
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import SECOND, Process
-from sublet.testing.simulation.user_handler import Calls, HandlerCall, SimulatedHandler
+from sublet.testing.simulation.user_handler import Calls, SimulatedCall, SimulatedHandler
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
@@ -71,7 +71,7 @@ def _check_end(result: Result, calls: Calls) -> None:
         raise SimulationFailed(f"{said}\n{end}".strip()) from (calls.failures[-1] if calls.failures else None)
 
 
-def _deliveries(calls: Iterable[HandlerCall]) -> Iterable[Delivery]:
+def _deliveries(calls: Iterable[SimulatedCall]) -> Iterable[Delivery]:
     for call in calls:
         for place, record in enumerate(call.records):
             yield Delivery(call.at_us / SECOND, call.worker, call.shard_id, record, place < call.finished)

@@ -49,7 +49,7 @@ class SimHandler:
             place = world.chance.randrange(len(records))
             self._finish(batch, place + 1)
             batch.checkpoint(records[place])
-            world.dealings.told(self._process, batch.shard_id, records[place])
+            world.write_audit.told(self._process, batch.shard_id, records[place])
             if fails:
                 self._note("fails after a checkpoint of its own")
                 raise HandlerFailed
@@ -58,7 +58,7 @@ class SimHandler:
             self._note("fails")
             raise HandlerFailed
         self._finish(batch, len(records))
-        world.dealings.told(self._process, batch.shard_id, records[-1])
+        world.write_audit.told(self._process, batch.shard_id, records[-1])
 
     def _finish(self, batch: Batch, count: int) -> None:
         """Tell the ledger that this many of the batch's records, from the first, are done."""
@@ -84,7 +84,7 @@ class SimHandler:
             place = self._world.chance.randrange(known, len(batch.records))
             self._finish(batch, place + 1)
             batch.checkpoint(batch.records[place])
-            self._world.dealings.told(self._process, shard_id, batch.records[place])
+            self._world.write_audit.told(self._process, shard_id, batch.records[place])
             self._note(f"flushes {shard_id[-4:]} before it is released")
 
     def lease_lost(self, shard_id: str) -> None:

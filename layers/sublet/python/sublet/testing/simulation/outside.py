@@ -252,7 +252,7 @@ class Operator:
         self.moved[key] = lease.lease_counter
         world.watch.checkpoints[key] = to
         world.ledger.moved(key, lease.checkpoint, to)
-        world.dealings.moved(key)
+        world.write_audit.moved(key)
 
     def _spoil(self, key: str, name: str) -> None:
         world = self.world

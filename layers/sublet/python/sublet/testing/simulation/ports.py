@@ -91,7 +91,7 @@ class SimLeaseTable:
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         world = self._world
-        world.dealings.sent(self._process, write)
+        world.write_audit.sent(self._process, write)
         self._call(str(write.kind))
         result = world.watch.commit(self._process, write)
         if world.strikes(Fault.LOST_RESPONSE):
@@ -100,9 +100,9 @@ class SimLeaseTable:
             if world.chance.random() < 0.3:
                 raise LeaseTableUnavailable(f"no answer to {write.kind} {write.lease_key}")
             result = world.watch.commit(self._process, write)
-        over = world.dealings.judge(self._process, write, result)
+        over = world.write_audit.judge(self._process, write, result)
         world.step(self._process)
-        world.dealings.answered(self._process, write, result, over)
+        world.write_audit.answered(self._process, write, result, over)
         return result
 
     def _call(self, what: str) -> None:
@@ -282,16 +282,16 @@ class SimLog:
     def warning(self, message: str, **fields: object) -> None:
         self.info(message, **fields)
         if message == "lease lost":
-            self._world.dealings.given_up(self._process, str(fields["lease_key"]))
+            self._world.write_audit.given_up(self._process, str(fields["lease_key"]))
         if message.startswith("the checkpoint was moved by another hand"):
-            self._world.dealings.begins_anew(self._process, str(fields["lease_key"]))
+            self._world.write_audit.begins_anew(self._process, str(fields["lease_key"]))
 
     def error(self, message: str, **fields: object) -> None:
         self.info(message, **fields)
         if message == "lease lost with its table":
             error = str(fields["error"])
-            self._world.dealings.out_of_reach(self._process, str(fields["lease_key"]), error)
+            self._world.write_audit.out_of_reach(self._process, str(fields["lease_key"]), error)
         if message.startswith("handler call hangs"):
-            self._world.dealings.hangs(self._process, str(fields["lease_key"]))
+            self._world.write_audit.hangs(self._process, str(fields["lease_key"]))
         if message.startswith("data gap"):
             told_of_gap(self._world, str(fields.get("shard_id", fields.get("lease_key"))))

@@ -142,7 +142,7 @@ class TableWatch:
     def spoilt(self, key: str) -> None:
         """By an operator."""
         self.tenancies.setdefault(key, Tenancy()).is_spoilt = True
-        self.world.dealings.moved(key)
+        self.world.write_audit.moved(key)
 
     def _deleted(self, key: str, before: Row | None) -> None:
         lease = decode_row(before or {})
@@ -157,7 +157,7 @@ class TableWatch:
         self.tenancies[key] = Tenancy(is_recreated=True)
         self.checkpoints.pop(key, None)
         self.world.ledger.orphan_sessions(key)
-        self.world.dealings.moved(key)
+        self.world.write_audit.moved(key)
 
     def _created(self, key: str, after: Row) -> None:
         self.checkpoints.pop(key, None)

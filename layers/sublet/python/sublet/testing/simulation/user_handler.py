@@ -20,7 +20,7 @@ from sublet.testing.simulation.world import World
 
 
 @dataclass(slots=True)
-class HandlerCall:
+class SimulatedCall:
     """One call of `handle`."""
 
     at_us: int
@@ -35,7 +35,7 @@ class HandlerCall:
 class Calls:
     """All calls of one world."""
 
-    made: list[HandlerCall] = field(default_factory=list)
+    made: list[SimulatedCall] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
     """Exceptions of the user's own code."""
 
@@ -58,7 +58,7 @@ class SimulatedHandler:
         self._handler = handler
         self._calls = calls
         self._by_hand = world.settings.is_checkpointed_by_hand
-        self._kept: dict[str, list[HandlerCall]] = {}
+        self._kept: dict[str, list[SimulatedCall]] = {}
         """With manual checkpointing: per shard, the calls whose records may still be checkpointed."""
         self._thread = threading.get_ident()
         self._refused: OtherThread | None = None
@@ -67,7 +67,7 @@ class SimulatedHandler:
         world = self._world
         self._check_order(batch)
         world.step(self._process)
-        call = HandlerCall(world.scheduler.now_us, self._process.name, batch.shard_id, batch.records)
+        call = SimulatedCall(world.scheduler.now_us, self._process.name, batch.shard_id, batch.records)
         self._calls.made.append(call)
         world.note(self._process.name, f"calls the handler with {batch}")
 
@@ -89,7 +89,7 @@ class SimulatedHandler:
         self._fail_at_times("after the handler has returned")
         self._finish(call, len(batch.records))
 
-    def _watched(self, batch: Batch, call: HandlerCall) -> Batch:
+    def _watched(self, batch: Batch, call: SimulatedCall) -> Batch:
         """Reports a checkpoint to the ledger before it is written."""
 
         def checkpoint(record: UserRecord) -> bool:
@@ -148,13 +148,13 @@ class SimulatedHandler:
         except OrderBroken as broken:
             world.fail(f"handler called for {batch.shard_id}: {broken}")
 
-    def _finish_up_to(self, call: HandlerCall, record: UserRecord) -> None:
+    def _finish_up_to(self, call: SimulatedCall, record: UserRecord) -> None:
         """Reported to the ledger before the checkpoint is written. The engine refuses a record of another batch."""
         for place, known in enumerate(call.records):
             if known is record:
                 self._finish(call, place + 1)
 
-    def _finish_kept(self, during: HandlerCall, to: Checkpoint) -> None:
+    def _finish_kept(self, during: SimulatedCall, to: Checkpoint) -> None:
         """Everything up to there that was handed over for the lease. If the current call fails, the rest of it is
         delivered again.
         """
@@ -164,7 +164,7 @@ class SimulatedHandler:
                 self._world.ledger.finish_kept(call.shard_id, record)
             call.finished = max(call.finished, count)
 
-    def _finish(self, call: HandlerCall, count: int) -> None:
+    def _finish(self, call: SimulatedCall, count: int) -> None:
         for record in call.records[call.finished : count]:
             self._world.ledger.finish(self._process, call.shard_id, record)
         call.finished = max(call.finished, count)

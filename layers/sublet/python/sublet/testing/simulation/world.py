@@ -15,7 +15,6 @@ from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
-from sublet.testing.simulation.dealings import Dealings
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.older import Rollouts, Version
 from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
@@ -23,6 +22,7 @@ from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Pr
 from sublet.testing.simulation.shard_time import ShardTime
 from sublet.testing.simulation.table_watch import TableWatch
 from sublet.testing.simulation.weather import Fault, Weather
+from sublet.testing.simulation.write_audit import WriteAudit
 
 MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
 """At most: a manager may consider a start time to have come this much too early, and records from then on are handled."""
@@ -72,7 +72,7 @@ class World:
     violation: str | None = None
     processes: list[Process] = field(default_factory=list)
     watch: TableWatch = field(init=False)
-    dealings: Dealings = field(init=False)
+    write_audit: WriteAudit = field(init=False)
     java: dict[str, Process] = field(default_factory=dict)
     """Foreign workers by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.watch = TableWatch(self)
-        self.dealings = Dealings(self)
+        self.write_audit = WriteAudit(self)
 
     # Reports
 
@@ -182,7 +182,7 @@ class World:
         """A handler's call. One process never makes two at once for a shard; two processes do only while one of them
         does not know yet that the other has fenced it off.
         """
-        self.dealings.calls(process, shard_id)
+        self.write_audit.calls(process, shard_id)
         calls = self.under_way.setdefault(shard_id, set())
         if process in calls:
             self.fail(f"two handler calls at once for {shard_id}")

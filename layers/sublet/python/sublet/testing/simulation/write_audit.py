@@ -45,7 +45,7 @@ HEARTBEATS_APART = 0.8
 
 
 @dataclass(slots=True)
-class Dealing:
+class Audited:
     """What one process did with one lease since it tried to acquire it."""
 
     sent_at: int = 0
@@ -72,9 +72,9 @@ class Dealing:
 
 
 @dataclass(slots=True)
-class Dealings:
+class WriteAudit:
     world: World
-    of: dict[tuple[Process, str], Dealing] = field(default_factory=dict)
+    of: dict[tuple[Process, str], Audited] = field(default_factory=dict)
 
     # Writes
 
@@ -84,34 +84,34 @@ class Dealings:
             return
         now = self.world.scheduler.now_us
         if write.kind is WriteKind.ACQUIRE:
-            self.of[process, write.lease_key] = Dealing()
-        dealing = self.of.setdefault((process, write.lease_key), Dealing())
+            self.of[process, write.lease_key] = Audited()
+        audited = self.of.setdefault((process, write.lease_key), Audited())
         if columns.CHECKPOINT in write.sets and write.kind is not WriteKind.END:
-            dealing.tried = max(dealing.tried, self._covered(write.lease_key, write.sets))
+            audited.tried = max(audited.tried, self._covered(write.lease_key, write.sets))
         if write.kind is WriteKind.LATE_CHECKPOINT:
             return
-        if problem := self._needless(process, dealing, write, now):
+        if problem := self._needless(process, audited, write, now):
             self.world.fail(f"{write.kind} of {write.lease_key} is needless: {problem}")
-        dealing.sent_at, dealing.is_answered, dealing.is_applied = now, False, False
-        dealing.is_new = write.kind is WriteKind.ACQUIRE
-        dealing.answered.pop(write.kind, None)
+        audited.sent_at, audited.is_answered, audited.is_applied = now, False, False
+        audited.is_new = write.kind is WriteKind.ACQUIRE
+        audited.answered.pop(write.kind, None)
         if write.kind is WriteKind.CHECKPOINT:
-            dealing.is_checkpoint_answered = False
+            audited.is_checkpoint_answered = False
 
-    def _needless(self, process: Process, dealing: Dealing, write: LeaseWrite, now: int) -> str | None:
+    def _needless(self, process: Process, audited: Audited, write: LeaseWrite, now: int) -> str | None:
         # An older process runs our engine too, whose early notes its table leaves out.
         if write.kind is WriteKind.HEARTBEAT and not process.is_older and not self._has_news(write):
-            since = now - dealing.sent_at
+            since = now - audited.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
             # If an operator has moved the position, the row refuses the note, which is for the old position.
-            is_note = dealing.is_moved and columns.AHEAD in write.sets
-            is_early = dealing.is_applied and since < least and not is_note
-            if is_early and not (process.has_jumped or dealing.is_new):
+            is_note = audited.is_moved and columns.AHEAD in write.sets
+            is_early = audited.is_applied and since < least and not is_note
+            if is_early and not (process.has_jumped or audited.is_new):
                 return f"the last write was made {since / SECOND:.1f} s before"
-        before = dealing.answered.get(write.kind) if write.kind in ONCE else None
+        before = audited.answered.get(write.kind) if write.kind in ONCE else None
         if before is not None and _content(before) == _content(write) and self._stands(write):
             return "the row says it, and an answer has confirmed it"
-        if write.kind is WriteKind.RELEASE and dealing.is_answered and dealing.over == ASKED:
+        if write.kind is WriteKind.RELEASE and audited.is_answered and audited.over == ASKED:
             return "its next owner is named already"
         return None
 
@@ -154,21 +154,21 @@ class Dealings:
     def answered(
         self, process: Process, write: LeaseWrite, result: Applied | Refused, over: str | None
     ) -> None:
-        dealing = self.of.get((process, write.lease_key))
-        if dealing is None or write.kind in NOT_AN_OWNERS - {WriteKind.ACQUIRE}:
+        audited = self.of.get((process, write.lease_key))
+        if audited is None or write.kind in NOT_AN_OWNERS - {WriteKind.ACQUIRE}:
             return
-        dealing.is_answered, dealing.is_applied = True, isinstance(result, Applied)
-        dealing.answered[write.kind] = write
-        dealing.over = over or dealing.over
+        audited.is_answered, audited.is_applied = True, isinstance(result, Applied)
+        audited.answered[write.kind] = write
+        audited.over = over or audited.over
         if write.kind is WriteKind.CHECKPOINT:
-            dealing.is_checkpoint_answered = True
+            audited.is_checkpoint_answered = True
 
     def out_of_reach(self, process: Process, key: str, error: str) -> None:
         """A worker assumes its lease lost because no write gets through: it must not do so before another worker may have it."""
-        dealing, failover = self.of.get((process, key)), self.world.settings.failover_time // MICROSECOND
-        if dealing is None or process.has_jumped or error not in PASSING:
+        audited, failover = self.of.get((process, key)), self.world.settings.failover_time // MICROSECOND
+        if audited is None or process.has_jumped or error not in PASSING:
             return
-        since = self.world.scheduler.now_us - dealing.confirmed_at
+        since = self.world.scheduler.now_us - audited.confirmed_at
         if since < failover:
             self.world.fail(
                 f"lease {key} is given up {since / SECOND:.1f} s after a write, because of a failed one"
@@ -199,43 +199,43 @@ class Dealings:
     # The handler
 
     def calls(self, process: Process, key: str) -> None:
-        dealing = self.of.get((process, key))
-        if dealing is not None and dealing.over is not None:
-            self.world.fail(f"handler called for {key}, though its worker knows the lease is {dealing.over}")
+        audited = self.of.get((process, key))
+        if audited is not None and audited.over is not None:
+            self.world.fail(f"handler called for {key}, though its worker knows the lease is {audited.over}")
 
     def told(self, process: Process, key: str, record: UserRecord) -> None:
         """The handler told the engine that the record and those before it are finished."""
-        if dealing := self.of.get((process, key)):
-            dealing.told = max(dealing.told, self.world.ledger.shards[key].index_of(record) + 1)
+        if audited := self.of.get((process, key)):
+            audited.told = max(audited.told, self.world.ledger.shards[key].index_of(record) + 1)
 
     def hangs(self, process: Process, key: str) -> None:
-        if dealing := self.of.get((process, key)):
-            dealing.is_hung = True
+        if audited := self.of.get((process, key)):
+            audited.is_hung = True
 
     # The checkpoint
 
     def moved(self, key: str) -> None:
         """An operator moved the checkpoint, deleted the row or made it unreadable."""
-        for (_, of_key), dealing in self.of.items():
-            dealing.is_moved = dealing.is_moved or of_key == key
+        for (_, of_key), audited in self.of.items():
+            audited.is_moved = audited.is_moved or of_key == key
 
     def begins_anew(self, process: Process, key: str) -> None:
         """A worker reports that another writer has moved the row."""
-        dealing, session = self.of[process, key], self.world.ledger.sessions.get((process, key))
+        audited, session = self.of[process, key], self.world.ledger.sessions.get((process, key))
         tenancy = self.world.watch.tenancies.get(key)
         is_by_other = session is not None and session.late_to
-        if not (dealing.is_moved or is_by_other or (tenancy is not None and tenancy.is_spoilt)):
+        if not (audited.is_moved or is_by_other or (tenancy is not None and tenancy.is_spoilt)):
             self.world.fail(f"{key} is read again, as if its checkpoint had been moved")
 
     def _check_written(self, process: Process, key: str) -> None:
         """All that is finished must be written, unless the last attempt has had no answer."""
-        dealing, checkpoint = self.of[process, key], self.world.watch.checkpoints.get(key)
-        if dealing.is_moved or dealing.is_hung or not dealing.is_checkpoint_answered or checkpoint is None:
+        audited, checkpoint = self.of[process, key], self.world.watch.checkpoints.get(key)
+        if audited.is_moved or audited.is_hung or not audited.is_checkpoint_answered or checkpoint is None:
             return
         covered = self.world.ledger.shards[key].covered_by(checkpoint)
-        if dealing.told > covered:
+        if audited.told > covered:
             self.world.fail(
-                f"{key} is given back at {covered}, though the records before {dealing.told} are finished"
+                f"{key} is given back at {covered}, though the records before {audited.told} are finished"
             )
 
     def _covered(self, key: str, sets: Mapping[str, AttributeValue]) -> int:
@@ -250,15 +250,15 @@ class Dealings:
         """
         kept = {lease.lease_key for lease in report.leases if lease.kept is not None}
         lost = {lease.lease_key for lease in report.leases if lease.outcome is Outcome.LEASE_LOST}
-        for (who, key), dealing in self.of.items():
+        for (who, key), audited in self.of.items():
             if who is not process or key in kept:
                 continue
-            if dealing.is_answered and self._is_held(process, key):
+            if audited.is_answered and self._is_held(process, key):
                 self.world.fail(f"{key} is left behind: its window has ended, and the row names it")
-            told_of = max(dealing.tried, self._stands_at(key))
-            if key in lost and dealing.told > told_of and not (dealing.is_moved or dealing.is_hung):
+            told_of = max(audited.tried, self._stands_at(key))
+            if key in lost and audited.told > told_of and not (audited.is_moved or audited.is_hung):
                 self.world.fail(
-                    f"{key} is lost, and there was no attempt to write that the records before {dealing.told} are finished"
+                    f"{key} is lost, and there was no attempt to write that the records before {audited.told} are finished"
                 )
 
     def _stands_at(self, key: str) -> int:
