@@ -115,7 +115,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m sublet_cdk.dependencies", description="Make the dependencies of what is deployed."
+        prog="python -m sublet_cdk.dependencies", description="Build the dependencies of the deployed code."
     )
     bundles = {bundle.name: bundle for bundle in (LAYER, EMR, PROCESS)}
     parser.add_argument(

@@ -66,7 +66,7 @@ class Destination:
     def acknowledge(self, consumer: IConstruct, application: str) -> None:
         """Tells cdk-nag why `duties` contain a `*`. They are in the role, or in a policy of an existing one."""
         if self.service == "s3":
-            why = "What is set aside is an object by itself, in the application's own folder"
+            why = "Each batch set aside is an object in the application's own folder"
             acknowledge_wildcard(consumer, self.resource(application), why)
 
     def grant_redrive(self, grantee: iam.IGrantable, application: str) -> None:

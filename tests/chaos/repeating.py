@@ -32,7 +32,7 @@ class Repeating:
         while not self._over.wait(max(due - time.monotonic(), 0)):
             try:
                 self._action()
-            except BaseException as failure:  # noqa: BLE001 -- whoever looks at `failure` raises it
+            except BaseException as failure:  # noqa: BLE001 -- a reader of `failure` raises it
                 self.failure = failure
                 return
             due = max(due + self._every, time.monotonic())

@@ -1,6 +1,6 @@
-// HTTP/2 in front of the embedded Kinesis, for the MultiLangDaemon, which speaks nothing else and has no setting for it:
+// HTTP/2 in front of the embedded Kinesis, for the MultiLangDaemon, which speaks only that and has no setting for it:
 // `node http2.cjs PORT` prints its own port, on loopback. Each request is passed on with the host that its client signed,
-// so that signatures stay good and the door behind (infra/local/signed_kinesis.cjs) judges each.
+// so that signatures stay valid and the proxy behind (infra/local/signed_kinesis.cjs) checks each request.
 'use strict';
 
 const http = require('node:http');

@@ -62,7 +62,7 @@ def _checkpoint(checkpointer: Any) -> None:
             checkpointer.checkpoint()
     except (
         CheckpointError
-    ) as refused:  # the lease was taken meanwhile: whoever has it gets these records again
+    ) as refused:  # the lease was taken meanwhile: its new owner gets these records again
         print(f"checkpoint refused: {refused.value}", file=sys.stderr, flush=True)
 
 

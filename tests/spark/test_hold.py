@@ -429,7 +429,7 @@ def test_a_query_whose_keeper_dies_leaves_its_leases_to_expire_with_what_was_com
 
 
 def test_an_idle_shard_that_changes_hands_is_not_walked_a_second_time() -> None:
-    """The row takes the proof from one owner to the next, beside the checkpoint that it is of."""
+    """The row carries the proof from one owner to the next, next to its checkpoint."""
     advance, day = timedelta(minutes=5), timedelta(hours=20)
     held = held_query()
     held.query.stream.inner = MemoryStream(

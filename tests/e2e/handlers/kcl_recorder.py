@@ -43,7 +43,7 @@ def _checkpoint(checkpointer: Any) -> None:
     try:
         checkpointer.checkpoint()
     except kcl.CheckpointError:
-        return  # the lease was taken meanwhile: whoever has it gets these records again
+        return  # the lease was taken meanwhile: its new owner gets these records again
 
 
 if __name__ == "__main__":

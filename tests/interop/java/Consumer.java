@@ -35,11 +35,12 @@ import software.amazon.kinesis.retrieval.KinesisClientRecord;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
- * One worker of the KCL, 2.x or 3.x as the class path has it: {@code Consumer APPLICATION STREAM WORKER_ID START_POSITION}.
+ * One KCL worker, 2.x or 3.x depending on the class path: {@code Consumer APPLICATION STREAM WORKER_ID START_POSITION}.
  *
- * <p>What it handles goes to RECORDER_DIRECTORY/PID.jsonl in the format of tests/e2e/handlers/recorder.py, a line a record, before
- * it is checkpointed; what it is told goes to its log. SIGTERM is a graceful shutdown. Where and as whom it speaks to AWS is in the
- * environment, as for sublet; the KCL's settings are system properties (-Dinterop.NAME=...), and what a version lacks is passed over.
+ * <p>It writes handled records to RECORDER_DIRECTORY/PID.jsonl in the format of tests/e2e/handlers/recorder.py, a line a record,
+ * before it checkpoints them, and the KCL's other calls to its log. SIGTERM is a graceful shutdown. AWS' endpoint and credentials
+ * come from the environment, as for sublet. The KCL's settings are system properties (-Dinterop.NAME=...); settings that a version
+ * lacks are ignored.
  */
 public final class Consumer {
     private static final Path DIRECTORY = Path.of(System.getenv("RECORDER_DIRECTORY"));
@@ -94,8 +95,8 @@ public final class Consumer {
     }
 
     /**
-     * Once every processor is told that its lease is gone, a few seconds are left for the rest: 2.x waits for processors of shards
-     * whose ended leases it has merely taken to clean them up, and which it never makes.
+     * Waits a few more seconds once every processor knows that its lease is gone. 2.x waits for processors that it never creates:
+     * those of shards whose ended leases it has only taken to clean them up.
      */
     private static boolean stopped(Scheduler scheduler) throws Exception {
         Future<Boolean> stopping = scheduler.startGracefulShutdown();
@@ -122,13 +123,13 @@ public final class Consumer {
     private static LeaseManagementConfig leases(LeaseManagementConfig config) throws ReflectiveOperationException {
         config.failoverTimeMillis(Long.getLong("interop.failoverTimeMillis", 10_000));
         config.maxLeasesToStealAtOneTime(Integer.getInteger("interop.maxLeasesToStealAtOneTime", 1));
-        // Whoever makes the first leases idles for that long before it takes any: a minute by default.
+        // The worker that creates the first leases idles for this long before it takes any: a minute by default.
         config.shardSyncIntervalMillis(1_000);
         setLong(config, "dynamoDbLockBasedLeaderLeaseDurationInMillis");
         setLong(config, "dynamoDbLockBasedLeaderHeartbeatPeriodInMillis");
         Object assignment = get(config, "workerUtilizationAwareAssignmentConfig");
         if (assignment != null) {
-            // Its CPU figures come from EC2's or ECS' metadata address.
+            // Its CPU figures come from the metadata address of EC2 or ECS.
             set(assignment, "disableWorkerMetrics", boolean.class, true);
         }
         return config;
@@ -141,7 +142,7 @@ public final class Consumer {
         }
     }
 
-    /** A setting that not every version has. */
+    /** A setting that some versions lack. */
     private static void set(Object config, String name, Class<?> type, Object value) throws ReflectiveOperationException {
         try {
             config.getClass().getMethod(name, type).invoke(config, value);
@@ -253,7 +254,7 @@ public final class Consumer {
                 }
                 checkpointedAt = System.nanoTime();
             } catch (Exception refused) {
-                // The lease was taken meanwhile: whoever has it gets these records again.
+                // The lease was taken meanwhile: its new owner gets these records again.
                 tell("checkpoint refused " + shardId + ": " + refused);
             }
         }

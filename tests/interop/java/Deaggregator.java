@@ -11,8 +11,8 @@ import software.amazon.kinesis.retrieval.AggregatorUtil;
 import software.amazon.kinesis.retrieval.KinesisClientRecord;
 
 /**
- * KCL's AggregatorUtil on stdin and stdout. A line in is {@code START END DATA}, the shard's hash range and a stream record's data in
- * base64; the line out is its user records, {@code SUB_SEQUENCE_NUMBER:KEY:EXPLICIT_HASH_KEY:DATA} with text and data in base64 and
+ * KCL's AggregatorUtil on stdin and stdout. An input line is {@code START END DATA}: the shard's hash range and a stream record's
+ * data in base64. The output line has its user records, {@code SUB_SEQUENCE_NUMBER:KEY:EXPLICIT_HASH_KEY:DATA} with text and data in base64 and
  * "-" for no explicit hash key, or {@code raised CLASS}.
  */
 public final class Deaggregator {

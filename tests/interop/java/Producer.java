@@ -10,9 +10,9 @@ import software.amazon.kinesis.producer.KinesisProducerConfiguration;
 import software.amazon.kinesis.producer.UserRecordResult;
 
 /**
- * The KPL: {@code Producer STREAM PORT FOLDER PREFIX KEYS COUNT A_SECOND} puts COUNT user records through the TLS port of this
- * machine, in turn with KEYS keys, and prints the text of each that was acknowledged, {@code <key>/<running number of the key>}.
- * FOLDER is for the native program that it unpacks, 89 MB.
+ * The KPL: {@code Producer STREAM PORT FOLDER PREFIX KEYS COUNT A_SECOND} puts COUNT user records through a TLS port on this
+ * machine, with KEYS keys in turn, and prints the text of each acknowledged record, {@code <key>/<running number of the key>}.
+ * The KPL unpacks its native program to FOLDER, 89 MB.
  */
 public final class Producer {
     private Producer() {}

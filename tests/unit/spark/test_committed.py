@@ -68,7 +68,7 @@ def test_nor_is_a_shard_walked_again_that_was_never_written_to(start_at: datetim
 
 
 def test_a_query_takes_over_what_the_row_proves() -> None:
-    """Of an aggregate that was read to its end, too: a checkpoint in its midst would be opened at the aggregate."""
+    """Also for an aggregate that was read to its end: a checkpoint inside it would be opened at the aggregate."""
     lease = Lease("shardId-0", Checkpoint("5", 3))
     proved = replace(lease, quiet=Quiet(NOW, lease.position))
     stale = replace(lease, quiet=Quiet(NOW, Lease("shardId-0", Checkpoint("4")).position))

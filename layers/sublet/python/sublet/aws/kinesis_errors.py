@@ -50,7 +50,7 @@ def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
     """For an exception of CONNECTION_FAILED."""
     return StreamUnreachable(
         f"no reply about stream {stream}: {failure}; if this lasts, check the network path to that host: Kinesis has hosts for "
-        'each account beside the region\'s (docs/operations.md, "Closed networks")'
+        'each account besides the region\'s (docs/operations.md, "Closed networks")'
     )
 
 

@@ -43,7 +43,7 @@ def next_write(
 
 
 def quiet_of(lease: Lease, committed: ShardOffset | None) -> Quiet | None:
-    """The proof that the lease's next owner needs not to walk an idle shard again; None if the offset stands elsewhere."""
+    """Lets the next owner skip walking an idle shard again; None if the offset is at another position."""
     if committed is None or committed.quiet_until is None or not _is_at(lease, committed.position):
         return None
     return Quiet(whole_milliseconds(committed.quiet_until), lease.position)

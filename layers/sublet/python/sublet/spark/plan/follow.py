@@ -61,7 +61,7 @@ def leased_position(lease: Lease, now: datetime) -> ShardOffset:
     if checkpoint.is_shard_end:
         return ShardOffset(Ended())
     if checkpoint.is_sequence_number:
-        # A proof that nothing follows the checkpoint is one that nothing of its stream record does.
+        # A proof that nothing follows the checkpoint also proves that its stream record was read whole.
         number, sub, is_whole = checkpoint.sequence_number, checkpoint.sub_sequence_number, lease.quiet_until
         at = ReadTo(number, None, None, sub) if is_whole else ReadTo(number, None, sub)
         return ShardOffset(at, at, lease.caught_up_at, lease.quiet_until)
