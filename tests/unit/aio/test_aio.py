@@ -1,4 +1,4 @@
-"""The pull API on an event loop, with the engine's real threads over memory: cancelled anywhere, it holds and loses nothing."""
+"""The pull API on an event loop, with the engine's real threads over memory: no cancellation keeps or loses a record."""
 
 from __future__ import annotations
 

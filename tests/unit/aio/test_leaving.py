@@ -1,4 +1,4 @@
-"""However often a task is cancelled while it leaves, and whatever else the program's threads do, its leases are released."""
+"""A task's leases are released however often it is cancelled while it leaves, and whatever the program's threads do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program on an event loop is told to stop, by a signal or by leaving its block, with calls of a callback under way."""
+"""A program on an event loop is stopped, by a signal or by leaving its block, with callbacks in progress."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_a_call_whose_work_is_left_to_others_is_not_done_by_returning(auto_ack: 
     def callback(record: Record) -> Future[None] | None:
         seen.append(record.attempt)
         if not auto_ack:
-            record.ack()  # as whom it is left to does
+            record.ack()  # as the code does that it was left to
         return Future() if record.attempt == 1 else None
 
     consuming = world.consumer().consume(callback, auto_ack=auto_ack)

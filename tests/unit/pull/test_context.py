@@ -1,4 +1,4 @@
-"""A consumer's definition: kept beside its leases, gone by, and told where a program was given another."""
+"""A consumer's definition: stored beside its leases, followed, and refused to a program that was given another."""
 
 from __future__ import annotations
 

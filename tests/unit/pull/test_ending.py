@@ -1,4 +1,4 @@
-"""How a program that pulls ends: told to stop, by a signal, or at the end of its block. Calls under way end first."""
+"""How a program that pulls ends: by stop(), by a signal, or at the end of its block. Calls in progress end first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program that listens is told: in order, by a thread of its own that may be slow, so that nothing waits for it."""
+"""Events for on_event: in order, from a thread of their own, so that nothing waits for a slow listener."""
 
 from __future__ import annotations
 

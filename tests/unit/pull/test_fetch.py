@@ -159,7 +159,7 @@ def test_outside_of_with_an_iterator_that_is_kept_and_not_asked_any_more_holds_n
     complete = world.consumer().fetch(1)
     next(complete).ack()
     world.sleep(3)
-    assert world.owners == {None}  # it had given all, and all of that was acknowledged
+    assert world.owners == {None}  # all that it gave was acknowledged
     begun = world.consumer().fetch(3, expires=5)
     assert next(begun).data == b"b1"
     world.sleep(15)
@@ -201,7 +201,7 @@ def test_who_waits_again_and_again_is_told_once() -> None:
         world.put(["a0"])
         assert consumer.next(expires=1) is not None
         for _ in range(5):
-            consumer.next(expires=1)  # comes again, is forgotten again
+            consumer.next(expires=1)  # comes again, and is not acknowledged again
         assert consumer._group.entered is not None
         assert not consumer._group.entered.buffer._waiters
 

@@ -1,4 +1,4 @@
-"""A program that pulls is forked: in a process of its own, since a test's process has other threads."""
+"""A program that pulls is forked. It runs in a process of its own, since a test's process has other threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C between any two lines of the buffer's own code: whoever goes on with the same consumer gets every record."""
+"""Ctrl-C between any two lines of the buffer's own code: a program that goes on with the same consumer gets every record."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LIMITS = BufferLimits(max_ack_pending=6, max_bytes=20, ack_wait=MINUTE)
 
 
 def say(world: BufferWorld, one: Delivery, done: set[str]) -> None:
-    """Of some ack, of some nak first, of some nothing the first time."""
+    """Ack some; nak others first; ignore others the first time."""
     record = one.record.data.decode()
     if record in ("a1", "b2", "c0") and one.times == 1:
         world.buffer.nak(one, 5 * (record == "b2"))
     elif record == "b1" and one.times == 1:
         world.buffer.in_progress(one)
     elif record not in ("c2", "b1") or one.times > 1:
-        done.add(record)  # it may be done, though the answer is cut off
+        done.add(record)  # it may be done even if the answer was interrupted
         world.buffer.ack(one)
 
 
@@ -38,7 +38,7 @@ def goes_on(world: BufferWorld, pull: PullRequest, done: set[str]) -> None:
 
 
 def pulled(at: int | None) -> tuple[BufferWorld, set[str], int]:
-    """What a program has done that is interrupted at the nth line, and goes on."""
+    """Runs a program that is interrupted at the nth line and goes on. Returns what it has done."""
     world, done = BufferWorld(LIMITS), set[str]()
     world.offer("first", *DATA)
     world.offer("second", "d0", "d1")

@@ -1,4 +1,4 @@
-"""AWS cannot be reached while a program joins: it is waited for, and told of, and never raised."""
+"""AWS cannot be reached while a program joins: the consumer waits and sends events, and raises nothing."""
 
 from __future__ import annotations
 

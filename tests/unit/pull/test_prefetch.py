@@ -1,4 +1,4 @@
-"""Records that are taken without asking, while a turn lasts: whatever changes what comes next changes it for them too."""
+"""Prefetched records: any change to which record comes next applies to them too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_what_follows_is_there_to_be_taken() -> None:
     pull = table.messages()
     assert table.ask(pull).record.data == b"a0"
     assert data(list(pull.prefetched)) == ["b0", "a1"]
-    assert table.buffer.buffered.records == 2  # as nothing of it is taken yet
+    assert table.buffer.buffered.records == 2  # nothing of it is taken yet
     pull.prefetched.popleft()
     assert table.buffer.buffered.records == 1
 
@@ -41,7 +41,7 @@ def test_a_record_that_is_taken_is_out() -> None:
     second = pull.prefetched.popleft()
     assert table.buffer.ack(second)
     assert not table.buffer.ack(second)
-    assert data(list(pull.prefetched)) == ["a1"]  # an ack ends no turn
+    assert data(list(pull.prefetched)) == ["a1"]  # an ack ends no prefetch
 
 
 def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
@@ -60,13 +60,13 @@ def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
     assert table.rest(pull) == ["a0", "a1", "a2"]
 
 
-def test_where_a_key_waits_each_record_is_asked_for() -> None:
+def test_nothing_is_prefetched_while_a_key_waits() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "c0")
     pull = table.messages()
     assert table.buffer.nak(table.ask(pull), 10)
     assert table.ask(pull).record.data == b"b0"
-    assert not pull.prefetched  # a1 would be in it, and waits for a0
+    assert not pull.prefetched  # it would hold a1, which waits for a0
     assert table.ask(pull).record.data == b"c0"
 
 
@@ -81,7 +81,7 @@ def test_who_pulls_beside_gets_what_was_not_taken_in_order() -> None:
     assert not pull.prefetched
     assert table.ask(fetch).record.data == b"a1"
     assert table.ask(pull).record.data == b"a2"
-    assert not pull.prefetched  # two pull: each record is asked for
+    assert not pull.prefetched  # with two requests open there is none
 
 
 def test_a_shard_s_turn_ends_and_the_next_one_has_its_own() -> None:
@@ -89,7 +89,7 @@ def test_a_shard_s_turn_ends_and_the_next_one_has_its_own() -> None:
     table.offer("first", "a0", "a1", "a2")
     table.offer("second", "b0", "b1", "b2")
     pull = table.messages()
-    assert table.rest(pull) == ["a0", "b0", "a1", "b1", "a2", "b2"]  # nobody takes anything without asking
+    assert table.rest(pull) == ["a0", "b0", "a1", "b1", "a2", "b2"]  # none takes prefetched records
 
 
 def test_all_before_the_last_that_was_taken_is_done_if_that_is_what_is_wanted() -> None:
@@ -148,12 +148,12 @@ def test_ack_wait_is_of_each_that_was_taken() -> None:
     assert not table.buffer.ack(second)
 
 
-def test_a_turn_ends_where_the_buffer_is_to_be_filled_up() -> None:
+def test_a_prefetch_ends_where_the_buffer_is_to_be_filled_up() -> None:
     table = BufferWorld()
     table.offer("shard", *(f"a{number}" for number in range(30)))
     pull = table.messages(max_records=10)
     table.ask(pull)
-    assert len(pull.prefetched) == 3  # nine are left, and at five there are to be ten again
+    assert len(pull.prefetched) == 3  # nine are left, and at five the buffer is filled up to ten
     table.offer("other", "b0")
     assert table.buffer.buffered.records == 9
 
@@ -201,7 +201,7 @@ def test_each_offer_has_some_of_the_room_though_there_are_more_of_them_than_plac
     ]
 
 
-def test_who_takes_many_in_a_turn_gets_as_many_of_a_shard_at_once() -> None:
+def test_a_program_that_takes_many_at_once_gets_as_many_of_a_shard() -> None:
     table = BufferWorld()
     for shard in ("first", "second", "third"):
         table.offer(shard, *(f"{shard[0]}{number}" for number in range(100)))
@@ -224,7 +224,7 @@ def iter_taken(pull: PullRequest) -> Iterator[Delivery]:
         yield pull.prefetched.popleft()
 
 
-def test_a_turn_that_is_cut_short_makes_the_next_ones_shorter() -> None:
+def test_a_prefetch_that_is_cut_short_makes_the_next_ones_shorter() -> None:
     table = BufferWorld()
     table.offer("shard", *(f"a{number}" for number in range(400)))
     pull = table.messages(acks=True)
@@ -263,4 +263,4 @@ def test_a_loop_over_messages_takes_what_is_there() -> None:
         assert len(ahead) == left - 10
         world.sleep(0.001)
         next(messages)
-        assert not ahead  # that turn was over
+        assert not ahead  # that prefetch was over

@@ -1,4 +1,4 @@
-"""A program that ends without having left gives its leases back on its way out: in processes of their own."""
+"""A program that ends without leaving its block releases its leases at its exit. Each runs in a process of its own."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
-SIGNALS_CHECKED_EVERY = timedelta(milliseconds=500)
-"""By a wait for either of two signals."""
+FOREVER = timedelta(days=366)
 
 
 class Joined(NamedTuple):
@@ -89,14 +88,8 @@ class Environment:
                 self._log.warning(
                     "could not join; trying again", problem=str(problem), again_after=after.total_seconds()
                 )
-                self._wait(after, signals)
+                wait_for_any(self.tasks, signals, after)
         return None
-
-    def _wait(self, duration: timedelta, signals: Sequence[Signal]) -> None:
-        ends_at = self.clock.steady() + duration
-        while (left := ends_at - self.clock.steady()) > timedelta(0):
-            if any(signal.wait(min(left, SIGNALS_CHECKED_EVERY)) for signal in signals):
-                return
 
     @property
     def _log(self) -> Log:
@@ -110,6 +103,15 @@ class Environment:
         defined = ports.sightings.load().definition
         terms = by_definition(self.terms._replace(settings=settings), self.given, defined)
         return Joined(ports, terms, defined)
+
+
+def wait_for_any(tasks: Tasks, signals: Sequence[Signal], timeout: timedelta = FOREVER) -> None:
+    """Returns when one of the signals is set, or after the timeout."""
+    one_is_set = tasks.signal()
+    forgets = [signal.on_set(one_is_set.set) for signal in signals]
+    one_is_set.wait(timeout)
+    for forget in forgets:
+        forget()
 
 
 def environment_of(

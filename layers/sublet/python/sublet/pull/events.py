@@ -32,7 +32,7 @@ class Events:
         self._tasks = tasks
         self._listeners: list[Listener] = [listener]
         self._lock = tasks.lock()
-        """Guards all that begins with `_` here, but for reads of `_listeners` by the task that calls them."""
+        """Guards every attribute below it that begins with `_`, and the listeners."""
         self._waiting: deque[Event] = deque()
         self._left_out = 0
         self._is_telling = False
@@ -42,6 +42,7 @@ class Events:
         """Set when no event waits."""
         self._is_over = False
         self.log: Log | None = None
+        """Set before the engine begins, as is `log_exceptions`."""
         self.log_exceptions = LogExceptions.FULL
 
     def add(self, listener: Listener) -> None:
@@ -85,21 +86,21 @@ class Events:
                 self._listeners.clear()
 
     def _tell(self) -> None:
-        self._teller = get_ident()
-        while (event := self._next()) is not None:
-            for listener in list(self._listeners):
+        while (found := self._next()) is not None:
+            event, listeners = found
+            for listener in listeners:
                 self._call(listener, event)
 
-    def _next(self) -> Event | None:
-        """The next event in order. None: there is none, and this task ends."""
+    def _next(self) -> tuple[Event, list[Listener]] | None:
+        """The next event in order, and the listeners to call. None: there is none, and this task ends."""
         with self._lock:
+            self._teller = get_ident()
             if self._waiting:
-                return self._waiting.popleft()
+                return self._waiting.popleft(), list(self._listeners)
             if self._left_out:
                 left_out, self._left_out = self._left_out, 0
-                return Event(
-                    EventKind.SLOW_LISTENER, detail=f"{left_out} events were left out while on_event was busy"
-                )
+                detail = f"{left_out} events were left out while on_event was busy"
+                return Event(EventKind.SLOW_LISTENER, detail=detail), list(self._listeners)
             self._is_telling, self._teller = False, None
             if self._is_over:
                 self._listeners.clear()

@@ -50,7 +50,7 @@ class Group:
     _entered_ref: Ref = field(default_factory=Ref, init=False)
     _latest: GroupSession | None = field(default=None, init=False)
     _lock: AbstractContextManager[object] = field(init=False)
-    """Guards writes of `_latest`."""
+    """Guards writes of `_latest`, from any thread. The rest is for the thread that enters the block."""
     _told: FleetStatus | None = field(default=None, init=False)
     _seen_stopped_at: datetime | None = field(default=None, init=False)
 

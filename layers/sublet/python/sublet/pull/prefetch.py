@@ -62,7 +62,7 @@ class Prefetch:
     noted: int = 0
     """How many taken records the queue knows of."""
     put_back: int = 0
-    """How many were left when it ended, because it was over and not because nobody wanted them."""
+    """How many were left when it ended, because it was over and not because the program wanted no more."""
 
     def note(self) -> None:
         """Tell the queue which records were taken since the last call."""

@@ -21,7 +21,7 @@ from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsInConflict
 from sublet.ports import Log, Ports, Signal, Task
 from sublet.pull.buffer import Buffer
-from sublet.pull.environment import Environment, limits_of
+from sublet.pull.environment import Environment, limits_of, wait_for_any
 from sublet.pull.events import Events, LeaseEvents
 from sublet.pull.lifecycle import AtExit
 from sublet.pull.prefetch import Delivery
@@ -70,13 +70,13 @@ class GroupSession:
         """The longest that any request gave; at least long enough for a quiet shard to be polled."""
         self._defined: Options | None = None
         self.abandoned: deque[Callable[[], None]] = deque()
-        """What ends the iterators that a program dropped without close(). Without the lock, since garbage collection and signal
-        handlers add to it at any moment: both ends of a deque are thread-safe."""
+        """Ends the iterators that a program dropped without close(). Not guarded: garbage collection and signal handlers append
+        at any moment, which a deque allows.
+        """
         self._log: Log | None = None
         self.events = Events(environment.tasks, environment.tell)
-        self.buffer = Buffer(
-            environment.clock, environment.tasks, limits_of(environment.terms), self.events.tell
-        )
+        limits = limits_of(environment.terms)
+        self.buffer = Buffer(environment.clock, environment.tasks, limits, self.events.tell)
         self.is_over = environment.tasks.signal()
         """Set when every lease is released."""
         self.is_inherited = False
@@ -85,10 +85,7 @@ class GroupSession:
         self._signs = Signs(environment.clock, environment.tasks, self.events.tell, self._fail)
         self._at_exit = AtExit(self.end)
         self._tasks: list[Task[None]] = []
-        self._tasks += [
-            environment.tasks.spawn(partial(self._run, after)),
-            environment.tasks.spawn(self._keep),
-        ]
+        self._tasks += [environment.tasks.spawn(call) for call in (partial(self._run, after), self._keep)]
         _LIVING.add(self)
 
     def disown(self) -> None:
@@ -199,8 +196,10 @@ class GroupSession:
 
     def _run(self, after: Signal | None) -> None:
         try:
-            while not (after is None or self._stop.is_set() or after.wait(CHECK_INTERVAL)):
-                pass  # the session before has the same worker id: its leases would look like ours
+            if (
+                after is not None
+            ):  # the session before has the same worker id: its leases would look like ours
+                wait_for_any(self._environment.tasks, (after, self._stop))
             joined = self._environment.join(self._stop, on_problem=self._signs.failed)
             if joined is None:
                 return
