@@ -209,7 +209,7 @@ def test_text_is_written_as_utf_8() -> None:
         ({"data": IntegerType(), "partitionKey": StringType()}, "data is binary or string"),
         (
             {"data": StringType(), "partitionKey": StringType(), "hash": StringType()},
-            "select data, partitionKey",
+            "select only data, partitionKey",
         ),
     ],
 )

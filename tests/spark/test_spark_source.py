@@ -257,7 +257,7 @@ def test_written_as_a_batch_and_as_a_stream_and_read_back(
 
 
 def test_a_column_that_would_be_lost_is_refused(spark: SparkSession, stream: BusyStream) -> None:
-    with pytest.raises(PySparkException, match="select data, partitionKey, explicitHashKey alone"):
+    with pytest.raises(PySparkException, match="select only data, partitionKey, explicitHashKey"):
         read(spark, stream).write.format("sublet").option("stream", stream.name).mode("append").save()
     rows = read(spark, stream).select("data", "partitionKey")
     with pytest.raises(PySparkException, match="cannot be replaced"):
