@@ -15,7 +15,7 @@ from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.announcing import Announcement, What
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.memory.clock import BEGINNING
@@ -379,7 +379,7 @@ def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, close
 
 def test_what_nobody_reads_is_replaced_and_leaves_the_rest_alone(store: SightingStore) -> None:
     store.save(SEEN)
-    unread = {"shardId-000000000000": Unread("TRIM_HORIZON", BEGINNING + timedelta(milliseconds=1))}
+    unread = {"shardId-000000000000": UnreadShard("TRIM_HORIZON", BEGINNING + timedelta(milliseconds=1))}
     store.keep_unread(unread)
     assert store.load() == Remembered(SEEN, unread=unread)
     store.keep_unread({})

@@ -13,7 +13,7 @@ from typing import Any
 from sublet.decisions.announcing import Announcement
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableUnavailable
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
@@ -59,7 +59,7 @@ class Sightings:
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
         return self.real.keep_dispatched(dispatched, seen_round)
 
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+    def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         self.real.keep_unread(unread)
 
     def begin_describing(self, now: datetime, seen: Remembered) -> bool:

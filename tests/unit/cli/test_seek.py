@@ -10,7 +10,7 @@ from sublet.cli.main import main
 from sublet.cli.seek import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.snapshots import snapshot_lines
-from sublet.decisions.fleet_status import Position as PositionInTime
+from sublet.decisions.fleet_status import HandledPosition
 from sublet.decisions.seek import plan_seek
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position
@@ -52,7 +52,7 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
     )
     wanted = {SHARDS[0].shard_id: Position(Checkpoint("5")), SHARDS[1].shard_id: Position(TRIM_HORIZON)}
     plan = plan_seek(LeaseScan(leases), SHARDS, wanted)
-    in_time = {SHARDS[1].shard_id: PositionInTime(NOW - timedelta(hours=3), timedelta(0))}
+    in_time = {SHARDS[1].shard_id: HandledPosition(NOW - timedelta(hours=3), timedelta(0))}
     lines = [line.split("  ") for line in plan_lines(plan, in_time, NOW)]
     assert [[part.strip() for part in line if part] for line in lines] == [
         ["shard", "effect", "now", "then", "owner"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.fleet_status import FleetStatus, Position, ShardState, fleet_status, position_of
+from sublet.decisions.fleet_status import FleetStatus, HandledPosition, ShardState, fleet_status, position_of
 from sublet.decisions.liveness import Sighting
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -71,15 +71,15 @@ NUMBER = "49590338271490256608559692538361571095921575989136588898"
 @pytest.mark.parametrize(
     ("checkpoint", "number", "behind", "position"),
     [
-        (Checkpoint(NUMBER), NUMBER, 0, Position(NOW - MINUTE, timedelta(0))),
-        (Checkpoint(NUMBER), NUMBER, 5_000, Position(NOW - MINUTE, timedelta(seconds=5))),
-        (Checkpoint(NUMBER), NUMBER + "1", 5_000, Position(None, MINUTE)),
-        (TRIM_HORIZON, NUMBER, 90_000, Position(None, timedelta(seconds=90))),
-        (TRIM_HORIZON, None, 0, Position(None, timedelta(0))),
+        (Checkpoint(NUMBER), NUMBER, 0, HandledPosition(NOW - MINUTE, timedelta(0))),
+        (Checkpoint(NUMBER), NUMBER, 5_000, HandledPosition(NOW - MINUTE, timedelta(seconds=5))),
+        (Checkpoint(NUMBER), NUMBER + "1", 5_000, HandledPosition(None, MINUTE)),
+        (TRIM_HORIZON, NUMBER, 90_000, HandledPosition(None, timedelta(seconds=90))),
+        (TRIM_HORIZON, None, 0, HandledPosition(None, timedelta(0))),
     ],
 )
 def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_behind(
-    checkpoint: Checkpoint, number: str | None, behind: int, position: Position
+    checkpoint: Checkpoint, number: str | None, behind: int, position: HandledPosition
 ) -> None:
     """One minute ago. One that is not the checkpointed one is not handled: it waits since then."""
     records = () if number is None else (StreamRecord(number, b"", "key", NOW - MINUTE),)
@@ -88,11 +88,11 @@ def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_
 
 def test_the_fleets_lag_is_that_of_the_shard_that_is_furthest_behind() -> None:
     leases = [Lease(f"shard-{n}", TRIM_HORIZON, throughput_kbps=n * 1.5) for n in range(3)]
-    positions = {f"shard-{n}": Position(None, n * MINUTE) for n in range(2)}
+    positions = {f"shard-{n}": HandledPosition(None, n * MINUTE) for n in range(2)}
     fleet = fleet_status(LeaseScan(tuple(leases)), {}, NOW, FAILOVER_TIME, positions)
     assert fleet.lag == MINUTE
     assert [(shard.kbps, shard.position) for shard in fleet.shards][1:] == [
-        (1.5, Position(None, MINUTE)),
+        (1.5, HandledPosition(None, MINUTE)),
         (3.0, None),
     ]
     assert status().lag is None

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from sublet.decisions.choose_leases import choose_leases
-from sublet.decisions.group_balance import Move, Rank, group_of, moves_between_groups, ranked_at
+from sublet.decisions.group_balance import GroupMove, Rank, group_of, moves_between_groups, ranked_at
 from sublet.settings import Balance, Mode, Settings
 
 from tests.doubles.balance_world import BalanceWorld, cluster
@@ -133,7 +133,7 @@ def test_ten_thousand_leases_on_three_groups() -> None:
     assert set(held.values()) == {28, 29}
 
 
-def _tick(held: Counter[str], groups: dict[str, str], target: int, now: datetime) -> tuple[Move, ...]:
+def _tick(held: Counter[str], groups: dict[str, str], target: int, now: datetime) -> tuple[GroupMove, ...]:
     moves = moves_between_groups(held, held, groups, groups, target, 1, ranked_at(now, timedelta(minutes=1)))
     assert max(Counter(move.thief for move in moves).values(), default=0) <= 1
     return moves
@@ -169,7 +169,9 @@ def _fixed_order(_: str) -> bytes:
     return b""
 
 
-def _moves(held: dict[str, int], stealable: dict[str, int], thieves: list[str], target: int) -> list[Move]:
+def _moves(
+    held: dict[str, int], stealable: dict[str, int], thieves: list[str], target: int
+) -> list[GroupMove]:
     groups = {worker: worker[0] for worker in held}
     return list(moves_between_groups(held, stealable, groups, thieves, target, 9, _fixed_order))
 

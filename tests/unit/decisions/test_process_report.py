@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.process_end import Ending
-from sublet.decisions.process_report import ProcessState, ShardState, process_report
+from sublet.decisions.process_report import ProcessState, ShardReport, process_report
 from sublet.memory.clock import BEGINNING
 from sublet.settings import Settings
 
@@ -16,7 +16,7 @@ NOW = BEGINNING + timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 WELL = ProcessState(NOW - SECOND, NOW - SECOND, False, None, ())
-BUSY = ShardState("shardId-0", timedelta(0), "handle", SECOND, 0)
+BUSY = ShardReport("shardId-0", timedelta(0), "handle", SECOND, 0)
 
 
 def verdict(state: ProcessState, settings: Settings = SETTINGS) -> tuple[bool, bool, str]:
@@ -64,7 +64,7 @@ def test_one_that_can_do_no_more_is_neither() -> None:
 @pytest.mark.parametrize(
     "stalled", [BUSY._replace(call_lasts=5 * MINUTE), BUSY._replace(stands_still=5 * MINUTE, call=None)]
 )
-def test_a_shard_that_stalls_is_named_and_no_reason_to_replace_the_process(stalled: ShardState) -> None:
+def test_a_shard_that_stalls_is_named_and_no_reason_to_replace_the_process(stalled: ShardReport) -> None:
     other = BUSY._replace(shard_id="shardId-1")
     report = process_report(WELL._replace(shards=(other, stalled)), NOW, SETTINGS)
     assert (report.shards, report.stalls) == (2, (stalled,))

@@ -10,7 +10,7 @@ import pytest
 from sublet.decisions.pull_request import (
     Demand,
     FetchProgress,
-    Size,
+    PullSize,
     as_duration,
     buffering_of,
     checked_parallelism,
@@ -68,7 +68,7 @@ def test_a_fetch_is_over_before_its_bytes_would_be_exceeded() -> None:
     fetch = fetch_of(None, 25).give(10)
     assert fetch is not None
     assert fetch.give(16) is None
-    assert fetch.give(15) == FetchProgress(1_000_000, 25, Size(2, 25), is_full=True)
+    assert fetch.give(15) == FetchProgress(1_000_000, 25, PullSize(2, 25), is_full=True)
 
 
 def test_one_record_that_is_larger_than_all_bytes_is_given() -> None:
@@ -78,7 +78,7 @@ def test_one_record_that_is_larger_than_all_bytes_is_given() -> None:
 
 
 def test_a_fetch_is_filled_up_at_any_time() -> None:
-    assert fetch_of(10, None).demand().is_low(Size(9, 90))
+    assert fetch_of(10, None).demand().is_low(PullSize(9, 90))
 
 
 def test_a_consume_that_says_nothing_has_500_records_and_a_threshold_of_half() -> None:
@@ -127,39 +127,39 @@ def test_what_messages_and_consume_are_given_is_a_buffer_and_a_patience() -> Non
 
 def test_a_buffer_is_low_at_its_threshold_of_records_or_of_bytes() -> None:
     by_records = consume_of(max_records=10, threshold_records=5)
-    assert [by_records.is_low(Size(n, 1000)) for n in (5, 6)] == [True, False]
+    assert [by_records.is_low(PullSize(n, 1000)) for n in (5, 6)] == [True, False]
     by_bytes = consume_of(max_bytes=100, threshold_bytes=50)
-    assert [by_bytes.is_low(Size(7, n)) for n in (50, 51)] == [True, False]
-    assert not by_records.is_low(Size(6, 0)), "of records without data"
+    assert [by_bytes.is_low(PullSize(7, n)) for n in (50, 51)] == [True, False]
+    assert not by_records.is_low(PullSize(6, 0)), "of records without data"
 
 
 def test_a_buffer_of_one_record_is_filled_up_when_it_is_empty() -> None:
     demand = consume_of(max_records=1)
-    assert demand.is_low(Size())
-    assert demand.takes(TENS, 0, Size()) == 1
-    assert demand.takes(TENS, 1, Size(1, 10)) == 0
-    assert not demand.is_low(Size(1, 10))
+    assert demand.is_low(PullSize())
+    assert demand.takes(TENS, 0, PullSize()) == 1
+    assert demand.takes(TENS, 1, PullSize(1, 10)) == 0
+    assert not demand.is_low(PullSize(1, 10))
 
 
 def test_bytes_are_bounded_but_for_one_record() -> None:
     demand = consume_of(max_bytes=100)
-    assert demand.takes((0, 1000, 2000), 0, Size()) == 1
-    assert demand.takes((0, 10, 50, 90), 1, Size(1, 60)) == 1
-    assert demand.takes((0, 10, 51), 1, Size(1, 60)) == 0
-    assert Demand(1, 5).takes(TENS, 0, Size()) == 1, "one in records too"
+    assert demand.takes((0, 1000, 2000), 0, PullSize()) == 1
+    assert demand.takes((0, 10, 50, 90), 1, PullSize(1, 60)) == 1
+    assert demand.takes((0, 10, 51), 1, PullSize(1, 60)) == 0
+    assert Demand(1, 5).takes(TENS, 0, PullSize()) == 1, "one in records too"
 
 
 def test_so_many_are_taken_out_before_a_buffer_is_low() -> None:
-    assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, Size(10, 100)) == 5
-    assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, Size(4, 40)) == 0
-    assert consume_of(max_bytes=100, threshold_bytes=40).before_low(TENS, 2, Size(8, 80)) == 3
+    assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, PullSize(10, 100)) == 5
+    assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, PullSize(4, 40)) == 0
+    assert consume_of(max_bytes=100, threshold_bytes=40).before_low(TENS, 2, PullSize(8, 80)) == 3
     bytewise = tuple(range(101))
-    assert consume_of(max_bytes=100, threshold_bytes=40).before_low(bytewise, 0, Size(100, 100)) == 59
+    assert consume_of(max_bytes=100, threshold_bytes=40).before_low(bytewise, 0, PullSize(100, 100)) == 59
 
 
 def test_of_two_who_pull_in_records_and_bytes_fewer_count() -> None:
-    assert Demand(3, 100).takes(TENS, 0, Size(1, 10)) == 2
-    assert Demand(30, 40).takes(TENS, 0, Size(1, 10)) == 3
+    assert Demand(3, 100).takes(TENS, 0, PullSize(1, 10)) == 2
+    assert Demand(30, 40).takes(TENS, 0, PullSize(1, 10)) == 3
 
 
 def test_of_two_who_pull_each_has_its_part() -> None:

@@ -20,7 +20,7 @@ from sublet.decisions.unread_shards import (
     Probe,
     ProbeResult,
     Probes,
-    Unread,
+    UnreadShard,
     choose_probes,
     first_probes,
     remembered,
@@ -98,9 +98,9 @@ def test_those_that_stand_still_come_first_and_then_those_not_heard_of_for_longe
         for n, at in enumerate((NOW - HOUR, NOW - 2 * HOUR, None, NOW - HOUR, NOW - 3 * HOUR, None))
     )
     known = {
-        unread.lease_key: Unread("100", NOW),
-        moved.lease_key: Unread("99", NOW),
-        asked.lease_key: Unread("100", None, NOW - 90 * MINUTE),
+        unread.lease_key: UnreadShard("100", NOW),
+        moved.lease_key: UnreadShard("99", NOW),
+        asked.lease_key: UnreadShard("100", None, NOW - 90 * MINUTE),
     }
     probes = choose_probes([long, longer, never, unread, moved, asked], {}, known, NOW, Random(0), SETTINGS)
     assert probes.unheld == (unread, never, moved, longer, asked, long)
@@ -114,7 +114,7 @@ def test_of_many_alike_each_is_asked_about_by_and_by(lease: Lease, most: int) ->
     assert {lease for probes in rounds for lease in probes.held + probes.unheld} == set(many)
 
 
-def probe(lease: Lease = FREE, known: Unread | None = None, *, is_held: bool = False) -> Probe:
+def probe(lease: Lease = FREE, known: UnreadShard | None = None, *, is_held: bool = False) -> Probe:
     chosen = Probes(held=(lease,)) if is_held else Probes((lease,))
     return first_probes(chosen, {} if known is None else {lease.lease_key: known})[lease.lease_key]
 
@@ -131,13 +131,13 @@ def by_moment(until: datetime) -> ReadPosition:
     ("lease", "known", "at"),
     [
         (FREE, None, BY_NUMBER),
-        (FREE, Unread("100", NOW), BY_NUMBER),
+        (FREE, UnreadShard("100", NOW), BY_NUMBER),
         (replace(FREE, checkpoint=TRIM_HORIZON), None, ReadPosition(IteratorType.TRIM_HORIZON)),
         (QUIET, None, by_moment(NOW - HOUR)),
-        (FREE, Unread("100", None, NOW - HOUR), by_moment(NOW - HOUR)),
-        (QUIET, Unread("100", None, NOW - MINUTE), by_moment(NOW - MINUTE)),
-        (QUIET, Unread("100", None, NOW - 2 * HOUR), by_moment(NOW - HOUR)),
-        (FREE, Unread("99", None, NOW - HOUR), BY_NUMBER),
+        (FREE, UnreadShard("100", None, NOW - HOUR), by_moment(NOW - HOUR)),
+        (QUIET, UnreadShard("100", None, NOW - MINUTE), by_moment(NOW - MINUTE)),
+        (QUIET, UnreadShard("100", None, NOW - 2 * HOUR), by_moment(NOW - HOUR)),
+        (FREE, UnreadShard("99", None, NOW - HOUR), BY_NUMBER),
         (replace(FREE, quiet=Quiet(NOW, Position(Checkpoint("99")))), None, BY_NUMBER),
     ],
     ids=[
@@ -145,7 +145,7 @@ def by_moment(until: datetime) -> ReadPosition:
         "of both", "known of another checkpoint", "said of another checkpoint",
     ],
 )  # fmt: skip
-def test_where_a_look_begins(lease: Lease, known: Unread | None, at: ReadPosition) -> None:
+def test_where_a_look_begins(lease: Lease, known: UnreadShard | None, at: ReadPosition) -> None:
     assert probe(lease, known).at == at
 
 
@@ -192,7 +192,7 @@ def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: Pro
 
 
 def waits(
-    age: timedelta, *, is_held: bool = False, lease: Lease = FREE, known: Unread | None = None
+    age: timedelta, *, is_held: bool = False, lease: Lease = FREE, known: UnreadShard | None = None
 ) -> Probe:
     return probe(lease, known, is_held=is_held).after(full(stream_record(101, NOW - age)), NOW)
 
@@ -201,15 +201,15 @@ def waits(
     ("waiting", "before", "age"),
     [
         (90, None, 0),
-        (90, Unread("50", NOW - 60 * SECOND), 0),
-        (90, Unread("100", None, NOW - 60 * SECOND), 0),
-        (90, Unread("100", NOW - 60 * SECOND), 60),
-        (30, Unread("100", NOW - 60 * SECOND), 30),
-        (30, Unread("100", NOW + SECOND), 0),
+        (90, UnreadShard("50", NOW - 60 * SECOND), 0),
+        (90, UnreadShard("100", None, NOW - 60 * SECOND), 0),
+        (90, UnreadShard("100", NOW - 60 * SECOND), 60),
+        (30, UnreadShard("100", NOW - 60 * SECOND), 30),
+        (30, UnreadShard("100", NOW + SECOND), 0),
     ],
     ids=["new", "it has moved", "it was quiet", "known", "its oldest record is younger", "a clock was ahead"],
 )
-def test_how_long_a_shard_is_known_to_stand_still(waiting: int, before: Unread | None, age: int) -> None:
+def test_how_long_a_shard_is_known_to_stand_still(waiting: int, before: UnreadShard | None, age: int) -> None:
     known = {} if before is None else {FREE.lease_key: before}
     [found] = stand_still([waits(waiting * SECOND)], known, NOW, MINUTE)
     assert (found.age, found.is_held) == (age * SECOND, False)
@@ -222,11 +222,11 @@ def test_of_what_is_quiet_or_not_known_nothing_is_told(pages: Iterable[Page]) ->
     looked = probe()
     for page in pages:
         looked = looked.after(page, NOW)
-    assert stand_still([looked], {FREE.lease_key: Unread("100", NOW - HOUR)}, NOW, MINUTE) == ()
+    assert stand_still([looked], {FREE.lease_key: UnreadShard("100", NOW - HOUR)}, NOW, MINUTE) == ()
 
 
 def test_an_owner_of_ours_has_its_checkpoint_interval() -> None:
-    known = {FREE.lease_key: Unread("100", NOW - 5 * MINUTE)}
+    known = {FREE.lease_key: UnreadShard("100", NOW - 5 * MINUTE)}
     ours = replace(OWNED, holder="item/1", holder_counter=OWNED.lease_counter)
     ages = [
         stand_still([waits(HOUR, is_held=True, lease=lease)], known, NOW, MINUTE)[0].age
@@ -241,12 +241,12 @@ def test_what_was_read_to_its_tip_since_stands_still_no_more(heard: str) -> None
     quiet = Quiet(at, FREE.position)
     lease = replace(FREE, caught_up_at=at) if heard == "caught_up_at" else replace(FREE, quiet=quiet)
     for since, age in ((at - SECOND, NOTHING), (at + SECOND, NOW - at - SECOND)):
-        known = {FREE.lease_key: Unread("100", since)}
+        known = {FREE.lease_key: UnreadShard("100", since)}
         assert [one.age for one in stand_still([waits(HOUR, lease=lease)], known, NOW, MINUTE)] == [age]
 
 
 def test_what_is_known_stays_while_the_checkpoint_does_and_the_lease() -> None:
-    known = Unread("100", NOW - SECOND)
+    known = UnreadShard("100", NOW - SECOND)
     moved = replace(FREE, lease_key="shardId-1", checkpoint=Checkpoint("101"))
     unknown = replace(FREE, lease_key="shardId-2")
     unasked = replace(FREE, lease_key="shardId-3")
@@ -263,7 +263,7 @@ def test_what_is_known_stays_while_the_checkpoint_does_and_the_lease() -> None:
     assert kept == {lease.lease_key: known for lease in (FREE, unknown, unasked)}
 
 
-def walked(lease: Lease, known: Unread | None, *behind: timedelta) -> Probe:
+def walked(lease: Lease, known: UnreadShard | None, *behind: timedelta) -> Probe:
     looked = probe(lease, known)
     for lag in behind:
         looked = looked.after(empty(lag), NOW)
@@ -277,11 +277,11 @@ def walked(lease: Lease, known: Unread | None, *behind: timedelta) -> Probe:
         (FREE, None, (5 * HOUR, NOTHING), NOW),
         (FREE, None, (5 * HOUR,), None),
         (FREE, None, (MINUTE, NOTHING), None),
-        (FREE, Unread("100", None, NOW - 5 * HOUR), (4 * HOUR,), NOW - 4 * HOUR),
-        (FREE, Unread("100", None, NOW - REMEMBERED_EVERY + SECOND), (NOTHING,), NOW - REMEMBERED_EVERY + SECOND),
+        (FREE, UnreadShard("100", None, NOW - 5 * HOUR), (4 * HOUR,), NOW - 4 * HOUR),
+        (FREE, UnreadShard("100", None, NOW - REMEMBERED_EVERY + SECOND), (NOTHING,), NOW - REMEMBERED_EVERY + SECOND),
         (QUIET, None, (NOTHING,), NOW),
         (replace(QUIET, quiet=Quiet(NOW - MINUTE, QUIET.position)), None, (NOTHING,), None),
-        (QUIET, Unread("100", None, NOW - HOUR - SECOND), (), None),
+        (QUIET, UnreadShard("100", None, NOW - HOUR - SECOND), (), None),
     ],
     ids=[
         "so far", "to the tip", "the first page may be just behind the record", "just behind it", "on from there",
@@ -289,11 +289,11 @@ def walked(lease: Lease, known: Unread | None, *behind: timedelta) -> Probe:
     ],
 )  # fmt: skip
 def test_how_far_a_shard_was_walked_is_remembered(
-    lease: Lease, known: Unread | None, behind: Iterable[timedelta], quiet_until: datetime | None
+    lease: Lease, known: UnreadShard | None, behind: Iterable[timedelta], quiet_until: datetime | None
 ) -> None:
     before = {} if known is None else {lease.lease_key: known}
     kept = remembered([lease], [walked(lease, known, *behind)], before, NOW)
-    assert kept.get(lease.lease_key, Unread("", None)).quiet_until == quiet_until
+    assert kept.get(lease.lease_key, UnreadShard("", None)).quiet_until == quiet_until
 
 
 def test_a_start_that_was_moved_is_another_place() -> None:

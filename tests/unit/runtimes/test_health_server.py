@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from sublet import Batch, Consumer
-from sublet.decisions.process_report import ProcessReport, ShardState
+from sublet.decisions.process_report import ProcessReport, ShardReport
 from sublet.errors import SettingsError
 from sublet.memory import MemoryStream, memory_ports
 from sublet.runtimes.health_server import STALLS_TOLD, serving_health
 from sublet.system.threads import ThreadTasks
 
 PATIENCE = 30
-STALLED = ShardState("shardId-7", timedelta(minutes=6), "handle", timedelta(minutes=6, seconds=1.5), 1_000)
+STALLED = ShardReport("shardId-7", timedelta(minutes=6), "handle", timedelta(minutes=6, seconds=1.5), 1_000)
 REPORT = ProcessReport(True, False, "it has not scanned the leases yet", 3, (STALLED,))
 
 

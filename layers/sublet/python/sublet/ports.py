@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.read_position import ReadPosition
-    from sublet.decisions.unread_shards import Unread
+    from sublet.decisions.unread_shards import UnreadShard
     from sublet.metric_names import Metric
     from sublet.protocol.failure_document import SetAsideBatch
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -139,7 +139,7 @@ class Remembered(Struct, frozen=True):
     sightings: Mapping[str, Sighting]
     stream: StreamIdentity | None = None
     dispatched: Mapping[str, Dispatched] = {}
-    unread: Mapping[str, Unread] = {}
+    unread: Mapping[str, UnreadShard] = {}
     round: int = 0
     definition: Mapping[str, str] | None = None
     announced: Mapping[str, Announcement] = {}
@@ -181,7 +181,7 @@ class SightingStore(Protocol):
         twice.
         """
 
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+    def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         """Replace what is known about shards that stand still. The last writer wins; if it is lost, an alarm comes a
         tick later.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.decisions.process_report import ShardState
+from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport, Outcome
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease, instant
@@ -89,7 +89,7 @@ def test_what_was_handled_is_shown_once_and_nothing_before_the_first_page() -> N
 def test_the_state_of_a_shard_tells_of_the_call_under_way_and_how_far_behind_it_is() -> None:
     world = EngineWorld(CONTINUOUS)
     metrics = metrics_of(world)
-    assert metrics.state(0, None) == ShardState(SHARD, timedelta(0), None, timedelta(0), None)
+    assert metrics.state(0, None) == ShardReport(SHARD, timedelta(0), None, timedelta(0), None)
     metrics.polled(Page((), 0, 5_000))
     assert metrics.state(0, None).millis_behind_latest is None, "nobody knows whether records wait"
     metrics.polled(Page((StreamRecord("1", b"x", "key", world.clock.now()),), 1, 5_000))
@@ -97,4 +97,4 @@ def test_the_state_of_a_shard_tells_of_the_call_under_way_and_how_far_behind_it_
     assert metrics.state(0, call).call_lasts == timedelta(0), "it waits for its slot"
     call.began_at = world.clock.steady()
     world.clock.advance(MINUTE)
-    assert metrics.state(0, call) == ShardState(SHARD, MINUTE, "handle", MINUTE, 5_000)
+    assert metrics.state(0, call) == ShardReport(SHARD, MINUTE, "handle", MINUTE, 5_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sublet.engine.session.phase import ALLOWED, Event, Phase, after
+from sublet.engine.session.phase import ALLOWED, Phase, PhaseEvent, after
 
 OPEN, R, L = Phase.OPENING, Phase.RUNNING, Phase.LEAVING
 KO, K, KL = Phase.KEPT_UNHEARD, Phase.KEPT, Phase.KEPT_LEFT
@@ -27,7 +27,7 @@ FOLLOWS = {
 
 @pytest.mark.parametrize("phase", Phase)
 def test_what_follows_each_phase(phase: Phase) -> None:
-    assert tuple(after(phase, event) for event in Event) == FOLLOWS[phase]
+    assert tuple(after(phase, event) for event in PhaseEvent) == FOLLOWS[phase]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,11 @@ def test_a_recall_keeps_nothing_allows_nothing_more_and_stays() -> None:
 
 def test_the_handler_hears_that_it_is_to_release_a_lease_once_at_most() -> None:
     """Within one session: after lease_releasing no event leads to a phase that allows it again, but for another session's."""
-    within, seen, found = set(Event) - {Event.GOES_ON}, set[Phase](), {after(R, Event.RELEASING)}
+    within, seen, found = (
+        set(PhaseEvent) - {PhaseEvent.GOES_ON},
+        set[Phase](),
+        {after(R, PhaseEvent.RELEASING)},
+    )
     while found:
         seen |= found
         found = {after(phase, event) for phase in found for event in within} - seen

@@ -10,7 +10,7 @@ from typing import Any
 
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.protocol.lease import LeaseFence
 
 CHUNK_BYTES_MAX = 300_000
@@ -80,7 +80,7 @@ def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
         return {}
 
 
-def encode_unread(unread: Mapping[str, Unread]) -> bytes:
+def encode_unread(unread: Mapping[str, UnreadShard]) -> bytes:
     """A single item. Entries that would make it too large are dropped, first those of shards without known waiting
     records."""
     rows = [
@@ -98,7 +98,7 @@ def _millis(at: datetime | None) -> int | None:
     return None if at is None else millis(at)
 
 
-def decode_unread(chunk: bytes) -> Mapping[str, Unread]:
+def decode_unread(chunk: bytes) -> Mapping[str, UnreadShard]:
     """Empty for a damaged item: an alarm then comes one tick later."""
     try:
         rows = json.loads(zlib.decompress(chunk))
@@ -107,9 +107,9 @@ def decode_unread(chunk: bytes) -> Mapping[str, Unread]:
         return {}
 
 
-def _unread(checkpoint: str, since: int | None, quiet_until: int | None = None) -> Unread:
+def _unread(checkpoint: str, since: int | None, quiet_until: int | None = None) -> UnreadShard:
     """Version 0.2 wrote only the first two fields, and takes an entry with three for damaged."""
-    return Unread(
+    return UnreadShard(
         str(checkpoint),
         None if since is None else moment(since),
         None if quiet_until is None else moment(quiet_until),

@@ -33,7 +33,7 @@ from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.decisions.announcing import Announcement, What
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Remembered
 from sublet.protocol.snapshot import Snapshot, decode_snapshot, encode_snapshot
@@ -143,7 +143,7 @@ class DynamoDbSightingStore:
         refused_by = self._put_if(item, stands, {"#round": ROUND}, values)
         return refused_by is None or _data(refused_by) == data["B"]
 
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+    def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         item: dict[str, Any] = {KEY: {"S": UNREAD}, DATA: {"B": encode_unread(unread)}}
         with self._named_errors():
             self._client.put_item(TableName=self._table, Item=item)

@@ -66,7 +66,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SeekTime:
     """Where `seek` goes in time. `at`: None for the earliest; `ago` instead of it is before now."""
 
     text: str
@@ -77,13 +77,13 @@ class Place:
         return self.at if self.ago is None else now - self.ago
 
 
-def place(text: str) -> Place:
+def place(text: str) -> SeekTime:
     if text.lower() == EARLIEST:
-        return Place(text)
+        return SeekTime(text)
     if text.lower() == LATEST:
-        return Place(text, ago=timedelta(0))
+        return SeekTime(text, ago=timedelta(0))
     try:
-        return Place(text, ago=parse_duration("position", text))
+        return SeekTime(text, ago=parse_duration("position", text))
     except SettingsError:
         pass
     try:
@@ -95,7 +95,7 @@ def place(text: str) -> Place:
             f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
             "or how long ago, such as 90m"
         )
-    return Place(text, at=moment.astimezone(UTC))
+    return SeekTime(text, at=moment.astimezone(UTC))
 
 
 def add_seek_arguments(parser: ArgumentParser) -> None:

@@ -33,14 +33,14 @@ class Out(Struct, frozen=True, gc=False):
     until: datetime
 
 
-class Tried(NamedTuple):
+class DeliveryCount(NamedTuple):
     """A record's delivery history: deliveries so far, and the number of its next attempt."""
 
     times: int
     attempt: int
 
 
-NEVER = Tried(0, 1)
+NEVER = DeliveryCount(0, 1)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Acknowledging:
         """A heap of delayed redeliveries; may hold stale entries."""
         self._ready: list[tuple[int, str]] = []
         """A heap of redeliveries due now; may hold stale entries."""
-        self._tried: dict[int, Tried] = {}
+        self._tried: dict[int, DeliveryCount] = {}
         """For records that wait, and perhaps some that are out again."""
 
     def is_out(self, number: int, times: int) -> bool:
@@ -162,7 +162,7 @@ class Acknowledging:
         waiting = self._waiting.setdefault(key, Waiting(deque(), None))
         for one in reversed(void):  # all of them go before those that wait
             out = self.out[one]
-            self._tried[one] = Tried(out.times, out.attempt + (one == number))
+            self._tried[one] = DeliveryCount(out.times, out.attempt + (one == number))
             waiting.numbers.appendleft(one)
             self._leave(one, key)
         waiting.until = again_at if waiting.until is None else max(again_at, waiting.until)
@@ -174,7 +174,7 @@ class Acknowledging:
         if not self.is_out(number, times):
             return False
         known = self.out[number]
-        self._tried[number] = Tried(
+        self._tried[number] = DeliveryCount(
             times, known.attempt
         )  # so that an interruption here leaves a trace: see mend
         del self.out[number]
@@ -212,9 +212,9 @@ class Acknowledging:
                 self._out_of.setdefault(key, set()).add(number)
                 continue
             if out is not None:
-                self._tried[number] = Tried(out.times, out.attempt)
+                self._tried[number] = DeliveryCount(out.times, out.attempt)
                 del self.out[number]
-            self._tried.setdefault(number, Tried(1, 1))
+            self._tried.setdefault(number, DeliveryCount(1, 1))
             self._waiting.setdefault(key, Waiting(deque(), known.get(key))).numbers.append(number)
         for key, waiting in self._waiting.items():
             if waiting.until is None:

@@ -29,7 +29,7 @@ class ShardState(StrEnum):
     ENDED = "ended"
 
 
-class Position(NamedTuple):
+class HandledPosition(NamedTuple):
     """How far a shard is handled, in time.
 
     handled_to  when the last handled record arrived; None if none is handled, or it is past retention
@@ -40,16 +40,16 @@ class Position(NamedTuple):
     lag: timedelta
 
 
-def position_of(lease: Lease, page: Page, now: datetime) -> Position:
+def position_of(lease: Lease, page: Page, now: datetime) -> HandledPosition:
     """From a page of one record, read from the lease's position. That is the checkpointed record, if there is one."""
     behind = timedelta(milliseconds=page.millis_behind_latest)
     if not page.records:
-        return Position(None, behind)
+        return HandledPosition(None, behind)
     (first, *_) = page.records
     arrived = first.approximate_arrival_timestamp
     if first.sequence_number == lease.checkpoint.sequence_number:
-        return Position(arrived, behind)
-    return Position(None, max(now - arrived, behind, timedelta(0)))
+        return HandledPosition(arrived, behind)
+    return HandledPosition(None, max(now - arrived, behind, timedelta(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ShardStatus:
     crashes: int
     kbps: float | None = None
     moved_at: datetime | None = None
-    position: Position | None = None
+    position: HandledPosition | None = None
 
     @property
     def consumer(self) -> str | None:
@@ -112,7 +112,7 @@ def fleet_status(
     sightings: Mapping[str, Sighting],
     now: datetime,
     failover_time: timedelta,
-    positions: Mapping[str, Position] = MappingProxyType({}),
+    positions: Mapping[str, HandledPosition] = MappingProxyType({}),
 ) -> FleetStatus:
     """`positions`: by lease key.
 
@@ -130,7 +130,7 @@ def _status(
     sightings: Mapping[str, Sighting],
     now: datetime,
     failover_time: timedelta,
-    position: Position | None,
+    position: HandledPosition | None,
 ) -> ShardStatus:
     idle = idle_time(lease, sightings, now)
     return ShardStatus(

@@ -24,7 +24,7 @@ Rank = Callable[[str], bytes]
 """A worker's place among workers with equal counts."""
 
 
-class Move(NamedTuple):
+class GroupMove(NamedTuple):
     """One lease moves from the victim to the thief."""
 
     victim: str
@@ -63,7 +63,7 @@ def moves_between_groups(
     target: int,
     most: int,
     rank: Rank,
-) -> tuple[Move, ...]:
+) -> tuple[GroupMove, ...]:
     """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each: together what is short.
 
     Each worker decides on its own. So each plans for all and makes only its own moves; workers that scan at the same
@@ -77,14 +77,14 @@ def moves_between_groups(
         over[groups[worker_id]] += count * workers - leases
     givers = _next_last(groups, _to_give(held, stealable, target, rank))
     takers = _next_last(groups, _to_take(held, thieves, target, most, rank), is_descending=True)
-    moves: list[Move] = []
+    moves: list[GroupMove] = []
     while givers and takers:
         giver = max(givers, key=lambda group: (over[group], group))
         taker = min(takers, key=lambda group: (over[group], group))
         is_due = over[giver] > 0 > over[taker]
         if not is_due or over[giver] - over[taker] <= workers:
             break
-        moves.append(Move(_pop(givers, giver), _pop(takers, taker)))
+        moves.append(GroupMove(_pop(givers, giver), _pop(takers, taker)))
         over[giver] -= workers
         over[taker] += workers
     return tuple(moves)

@@ -17,7 +17,7 @@ STALLS_AFTER = timedelta(minutes=5)
 """How long a shard with records to come may stand still, or a handler call may last."""
 
 
-class ShardState(NamedTuple):
+class ShardReport(NamedTuple):
     """What a process knows about one shard.
 
     stands_still          for how long its handler has finished nothing although records were there
@@ -46,9 +46,9 @@ class ProcessState(NamedTuple):
     looked_at: datetime | None
     is_leaving: bool
     ending: Ending | None
-    shards: Sequence[ShardState]
+    shards: Sequence[ShardReport]
     """Of the leases that it holds."""
-    hung: Sequence[ShardState] = ()
+    hung: Sequence[ShardReport] = ()
     """Abandoned calls that have not returned, whose leases it no longer holds."""
 
 
@@ -66,7 +66,7 @@ class ProcessReport(NamedTuple):
     is_ready: bool
     because: str
     shards: int
-    stalls: tuple[ShardState, ...]
+    stalls: tuple[ShardReport, ...]
 
 
 def process_report(state: ProcessState, now: datetime, settings: Settings) -> ProcessReport:
@@ -78,7 +78,7 @@ def process_report(state: ProcessState, now: datetime, settings: Settings) -> Pr
     return ProcessReport(is_live, is_ready, _because(state, is_hung), len(state.shards), stalls)
 
 
-def _by_shard(shard: ShardState) -> tuple[str, timedelta]:
+def _by_shard(shard: ShardReport) -> tuple[str, timedelta]:
     return shard.shard_id, -shard.call_lasts
 
 

@@ -27,17 +27,17 @@ ANY_NUMBER = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class PullSize:
     """A number of records, and the bytes of their data and partition keys, as Kinesis counts them."""
 
     records: int = 0
     bytes: int = 0
 
-    def __add__(self, other: Size) -> Size:
-        return Size(self.records + other.records, self.bytes + other.bytes)
+    def __add__(self, other: PullSize) -> PullSize:
+        return PullSize(self.records + other.records, self.bytes + other.bytes)
 
 
-NOTHING = Size()
+NOTHING = PullSize()
 
 
 Ends = Sequence[int]
@@ -115,7 +115,7 @@ class FetchProgress:
 
     max_records: int
     max_bytes: int | None
-    given: Size = NOTHING
+    given: PullSize = NOTHING
     is_full: bool = False
 
     @property
@@ -135,7 +135,7 @@ class FetchProgress:
         is_too_much = self.max_bytes is not None and self.given.bytes + record_bytes > self.max_bytes
         if is_too_much and self.given.records > 0:
             return None
-        given = self.given + Size(1, record_bytes)
+        given = self.given + PullSize(1, record_bytes)
         return replace(
             self, given=given, is_full=self.max_bytes is not None and given.bytes >= self.max_bytes
         )

@@ -26,7 +26,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
-from sublet.decisions.unread_shards import NONE_UNREAD, Probes, Unread, choose_probes
+from sublet.decisions.unread_shards import NONE_UNREAD, Probes, UnreadShard, choose_probes
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
@@ -48,7 +48,7 @@ class Look(Struct, frozen=True):
     sightings: Mapping[str, Sighting]
     at: datetime
     dispatched: Mapping[str, Dispatched] = NOTHING
-    unread: Mapping[str, Unread] = NONE_UNREAD
+    unread: Mapping[str, UnreadShard] = NONE_UNREAD
     round: int = 0
     """Of the dispatches: see `SightingStore.keep_dispatched`."""
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED

@@ -52,7 +52,7 @@ class ProbeResult(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Unread(Struct, frozen=True):
+class UnreadShard(Struct, frozen=True):
     """What earlier ticks have found after this checkpoint.
 
     since        a record has waited there at least since then; None if none is known
@@ -114,7 +114,7 @@ class StandsStill(Struct, frozen=True):
     is_held: bool = False
 
 
-NONE_UNREAD: Mapping[str, Unread] = MappingProxyType({})
+NONE_UNREAD: Mapping[str, UnreadShard] = MappingProxyType({})
 
 
 class Probes(NamedTuple):
@@ -127,7 +127,7 @@ class Probes(NamedTuple):
 def choose_probes(
     leases: Sequence[Lease],
     sightings: Mapping[str, Sighting],
-    unread: Mapping[str, Unread],
+    unread: Mapping[str, UnreadShard],
     now: datetime,
     chance: Chance,
     settings: Settings,
@@ -151,7 +151,7 @@ def choose_probes(
 
 
 def _most_urgent(
-    candidates: list[Lease], unread: Mapping[str, Unread], most: int, now: datetime, chance: Chance
+    candidates: list[Lease], unread: Mapping[str, UnreadShard], most: int, now: datetime, chance: Chance
 ) -> tuple[Lease, ...]:
     if len(candidates) > most:
         chance.shuffle(candidates)
@@ -188,7 +188,7 @@ def _is_beyond(record: StreamRecord, lease: Lease) -> bool:
     return not checkpoint.is_sequence_number or int(record.sequence_number) > int(checkpoint.sequence_number)
 
 
-def first_probes(chosen: Probes, unread: Mapping[str, Unread]) -> Mapping[str, Probe]:
+def first_probes(chosen: Probes, unread: Mapping[str, UnreadShard]) -> Mapping[str, Probe]:
     """By lease key, before their first page."""
     return {
         lease.lease_key: probe
@@ -198,7 +198,7 @@ def first_probes(chosen: Probes, unread: Mapping[str, Unread]) -> Mapping[str, P
     }
 
 
-def _probe_of(lease: Lease, unread: Mapping[str, Unread], *, is_held: bool) -> Probe | None:
+def _probe_of(lease: Lease, unread: Mapping[str, UnreadShard], *, is_held: bool) -> Probe | None:
     """From where the shard is known to be quiet, or behind what is handled. None: it has ended."""
     position = read_position(lease)
     if position is None:
@@ -214,7 +214,7 @@ def _probe_of(lease: Lease, unread: Mapping[str, Unread], *, is_held: bool) -> P
 
 
 def stand_still(
-    probes: Iterable[Probe], unread: Mapping[str, Unread], now: datetime, checkpoint_interval: timedelta
+    probes: Iterable[Probe], unread: Mapping[str, UnreadShard], now: datetime, checkpoint_interval: timedelta
 ) -> tuple[StandsStill, ...]:
     """If a shard moved since the last look, or had no records then, all that is known is that it has some now. An owner
     of ours checkpoints after an interval and is not late before.
@@ -235,14 +235,14 @@ def stand_still(
 def remembered(
     leases: Iterable[Lease],
     probes: Iterable[Probe],
-    unread: Mapping[str, Unread],
+    unread: Mapping[str, UnreadShard],
     now: datetime,
-) -> Mapping[str, Unread]:
+) -> Mapping[str, UnreadShard]:
     """For the next tick. Earlier findings stay true while the checkpoint stays the same, whether the shard was asked or not."""
     asked = {probe.lease.lease_key: probe for probe in probes}
     kept = {}
     for lease in leases:
-        key, known = lease.lease_key, _known(lease, unread) or Unread(_place(lease), None)
+        key, known = lease.lease_key, _known(lease, unread) or UnreadShard(_place(lease), None)
         probe = asked.get(key)
         if probe is not None and probe.answer is not ProbeResult.UNKNOWN:
             known = replace(known, since=_waits_since(probe, known.since, now))
@@ -259,7 +259,7 @@ def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetim
     return max(min(since or now, now), now - probe.waiting)
 
 
-def _remembered_until(lease: Lease, known: Unread, probe: Probe | None) -> datetime | None:
+def _remembered_until(lease: Lease, known: UnreadShard, probe: Probe | None) -> datetime | None:
     """Only if it is well beyond what the row says or what was known."""
     until = None if probe is None else probe.quiet_until
     if until is None or (known.quiet_until is not None and until - known.quiet_until < REMEMBERED_EVERY):
@@ -269,7 +269,7 @@ def _remembered_until(lease: Lease, known: Unread, probe: Probe | None) -> datet
     return until if is_news else None
 
 
-def _known(lease: Lease, unread: Mapping[str, Unread]) -> Unread | None:
+def _known(lease: Lease, unread: Mapping[str, UnreadShard]) -> UnreadShard | None:
     """What is known for this very checkpoint. A record that waited is handled if the shard was read to its tip since,
     even if the checkpoint is the same: the shard may have held nothing to checkpoint (KCL).
     """

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sublet.decisions.process_end import Ending, Health, is_stuck, lacking
-from sublet.decisions.process_report import ShardState
+from sublet.decisions.process_report import ShardReport
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 
@@ -77,12 +77,12 @@ class ProcessHealth:
         """How many calls hang now."""
         return self._state.hung
 
-    def hung_calls(self) -> tuple[ShardState, ...]:
+    def hung_calls(self) -> tuple[ShardReport, ...]:
         """The calls that hang now. How far their shards are is not known here: another worker may have them."""
         now, nothing = self._clock.steady(), timedelta(0)
         with self._lock:
             return tuple(
-                ShardState(call.shard_id, nothing, call.what, now - call.began_at, None)
+                ShardReport(call.shard_id, nothing, call.what, now - call.began_at, None)
                 for call in self._hung
             )
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sublet.decisions.announcing import Announcement
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableNotFound
 from sublet.ports import Remembered
 from sublet.protocol.snapshot import Snapshot
@@ -84,7 +84,7 @@ class MemorySightingStore:
             self._remembered = replace(self._remembered, dispatched=dict(dispatched), round=seen_round + 1)
             return True
 
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+    def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         with self._lock:
             self._remembered = replace(self._remembered, unread=dict(unread))
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.pull_request import Size, as_duration
+from sublet.decisions.pull_request import PullSize, as_duration
 from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Tasks
@@ -212,11 +212,11 @@ class Buffer:
     # Its state and its end.
 
     @property
-    def buffered(self) -> Size:
+    def buffered(self) -> PullSize:
         """What is admitted and has not been handed out."""
         with self._lock, self._change:
             self._prefetches.note()
-            return Size(self._state.totals.records, self._state.totals.bytes)
+            return PullSize(self._state.totals.records, self._state.totals.bytes)
 
     def wake_all(self) -> None:
         """Have every waiting program ask again, after a request was told to end. Takes no lock: a signal handler calls this, and

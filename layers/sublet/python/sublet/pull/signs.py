@@ -13,7 +13,7 @@ from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.pull_events import Event, EventKind, Service, SignsOfLife
 from sublet.decisions.read_position import ReadPosition
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableNotFound,
@@ -253,7 +253,7 @@ class WatchedSightings:
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
         return self.store.keep_dispatched(dispatched, seen_round)
 
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+    def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         self.store.keep_unread(unread)
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:

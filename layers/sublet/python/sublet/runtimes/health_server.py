@@ -12,7 +12,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from sublet.decisions.process_report import ProcessReport, ShardState
+from sublet.decisions.process_report import ProcessReport, ShardReport
 from sublet.errors import SettingsError
 from sublet.ports import Tasks
 
@@ -57,7 +57,7 @@ def as_json(report: ProcessReport) -> dict[str, object]:
     }
 
 
-def _stall(shard: ShardState) -> dict[str, object]:
+def _stall(shard: ShardReport) -> dict[str, object]:
     return {
         "shard_id": shard.shard_id,
         "stands_still_seconds": _seconds(shard.stands_still),

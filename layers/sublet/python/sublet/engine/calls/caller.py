@@ -44,7 +44,7 @@ class BatchProgress(Protocol):
 
 
 @dataclass(slots=True)
-class Tally:
+class CallTally:
     """What a runner's calls came to. The task that makes the calls is the only one that changes it."""
 
     handled: int = 0
@@ -58,7 +58,7 @@ class Tally:
     is_to_blame: bool = False
     """That call was not merely held up by another one."""
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: CallTally) -> None:
         self.handled += other.handled
         self.failures += other.failures
         self.problem = other.problem or self.problem
@@ -118,7 +118,7 @@ class Caller:
     progress: BatchProgress
     stop: Signal
     shard: Progress | None
-    tally: Tally = field(default_factory=Tally, init=False)
+    tally: CallTally = field(default_factory=CallTally, init=False)
     is_closed: bool = field(default=False, init=False)
 
     def time_left(self) -> timedelta:

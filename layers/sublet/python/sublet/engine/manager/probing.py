@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.fleet_status import Position, position_of
+from sublet.decisions.fleet_status import HandledPosition, position_of
 from sublet.decisions.quiet import MILLISECOND
 from sublet.decisions.read_position import read_position
 from sublet.decisions.unread_shards import (
@@ -15,7 +15,7 @@ from sublet.decisions.unread_shards import (
     ProbeResult,
     Probes,
     StandsStill,
-    Unread,
+    UnreadShard,
     first_probes,
     remembered,
     stand_still,
@@ -44,7 +44,7 @@ class Probing:
     ports: Ports
     settings: Settings
     leases: Sequence[Lease]
-    unread: Mapping[str, Unread]
+    unread: Mapping[str, UnreadShard]
     is_refused: bool = field(default=False, init=False)
     """Kinesis would not answer the next one either."""
 
@@ -82,7 +82,7 @@ class Probing:
             return None
         return None if isinstance(page, PollRefusal) else probe.after(page, self.ports.clock.now())
 
-    def _remember(self, now_unread: Mapping[str, Unread]) -> None:
+    def _remember(self, now_unread: Mapping[str, UnreadShard]) -> None:
         """An idle fleet writes nothing. That it could not be written is no reason for a tick to have failed."""
         if now_unread == self.unread:
             return
@@ -135,14 +135,14 @@ def _warn(one: StandsStill, ports: Ports) -> None:
 AT_ONCE = 10
 
 
-def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, Position]:
+def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
     """By lease key, of those that are not ended and whose shard answers: one that is read to its limit by others does not.
 
     Two calls a shard, one of them of its five polls a second. Raises what Stream raises, but for what passes by itself.
     """
     slots = ports.tasks.slots(AT_ONCE)
 
-    def ask(lease: Lease) -> Position | None:
+    def ask(lease: Lease) -> HandledPosition | None:
         with slots:
             return _ask(lease, ports)
 
@@ -150,7 +150,7 @@ def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, Position]:
     return {lease.lease_key: found for lease, task in asked if (found := task.result()) is not None}
 
 
-def _ask(lease: Lease, ports: Ports) -> Position | None:
+def _ask(lease: Lease, ports: Ports) -> HandledPosition | None:
     at = read_position(lease)
     if at is None:
         return None

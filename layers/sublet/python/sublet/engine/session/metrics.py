@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.process_report import ShardState
+from sublet.decisions.process_report import ShardReport
 from sublet.decisions.read_position import shows_what_follows
 from sublet.decisions.window import LeaseReport
 from sublet.engine.calls.guard import HandlerCall
@@ -95,13 +95,13 @@ class LeaseMetrics:
         self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
         self._bytes, self._records = total.bytes, total.user_records
 
-    def state(self, throttled: int, call: HandlerCall | None) -> ShardState:
+    def state(self, throttled: int, call: HandlerCall | None) -> ShardReport:
         """As of now, for who asks."""
         with self._lock:
             now = self._ports.clock.steady()
             waits = self._waits(now, throttled)
             began = None if call is None else call.began_at
-            return ShardState(
+            return ShardReport(
                 self._shard_id,
                 self._stands_still(now, waits),
                 None if call is None else call.what,

@@ -28,7 +28,7 @@ class Phase(StrEnum):
     OVER = "the lease is no longer ours, or is no longer kept"
 
 
-class Event(StrEnum):
+class PhaseEvent(StrEnum):
     ACQUIRED = "lease_acquired has returned"
     RELEASING = "lease_releasing is called"
     KEPT = "the session is over, and the lease stays ours"
@@ -37,7 +37,7 @@ class Event(StrEnum):
     ENDED = "the session is over, and with it the lease"
 
 
-class Allowed(NamedTuple):
+class PhaseRow(NamedTuple):
     """What a phase allows.
 
     calls      the handler's functions that may be called
@@ -58,33 +58,33 @@ _RELEASE = frozenset({"lease_releasing"})
 _LOST = frozenset({"lease_lost"})
 """In every phase: a lease may be lost at any time, and the handler then hears of it."""
 
-ALLOWED: Mapping[Phase, Allowed] = MappingProxyType({
+ALLOWED: Mapping[Phase, PhaseRow] = MappingProxyType({
     # phase                 calls of the handler                          counts  keeps   by a recall
-    Phase.OPENING:          Allowed(_ACQUIRE | _LOST,                     True,   True,   Phase.RECALLED_UNHEARD),
-    Phase.RUNNING:          Allowed(_ACQUIRE | _RECORDS | _RELEASE | _LOST, True, True,   Phase.RECALLED),
-    Phase.LEAVING:          Allowed(_LOST,                                True,   True,   Phase.RECALLED_LEFT),
-    Phase.KEPT_UNHEARD:     Allowed(_LOST,                                False,  True,   Phase.OVER),
-    Phase.KEPT:             Allowed(_LOST,                                False,  True,   Phase.OVER),
-    Phase.KEPT_LEFT:        Allowed(_LOST,                                False,  True,   Phase.OVER),
-    Phase.RECALLED_UNHEARD: Allowed(_LOST,                                True,   False,  Phase.RECALLED_UNHEARD),
-    Phase.RECALLED:         Allowed(_RELEASE | _LOST,                     True,   False,  Phase.RECALLED),
-    Phase.RECALLED_LEFT:    Allowed(_LOST,                                True,   False,  Phase.RECALLED_LEFT),
-    Phase.OVER:             Allowed(_LOST,                                False,  False,  Phase.OVER),
+    Phase.OPENING:          PhaseRow(_ACQUIRE | _LOST,                     True,   True,   Phase.RECALLED_UNHEARD),
+    Phase.RUNNING:          PhaseRow(_ACQUIRE | _RECORDS | _RELEASE | _LOST, True, True,   Phase.RECALLED),
+    Phase.LEAVING:          PhaseRow(_LOST,                                True,   True,   Phase.RECALLED_LEFT),
+    Phase.KEPT_UNHEARD:     PhaseRow(_LOST,                                False,  True,   Phase.OVER),
+    Phase.KEPT:             PhaseRow(_LOST,                                False,  True,   Phase.OVER),
+    Phase.KEPT_LEFT:        PhaseRow(_LOST,                                False,  True,   Phase.OVER),
+    Phase.RECALLED_UNHEARD: PhaseRow(_LOST,                                True,   False,  Phase.RECALLED_UNHEARD),
+    Phase.RECALLED:         PhaseRow(_RELEASE | _LOST,                     True,   False,  Phase.RECALLED),
+    Phase.RECALLED_LEFT:    PhaseRow(_LOST,                                True,   False,  Phase.RECALLED_LEFT),
+    Phase.OVER:             PhaseRow(_LOST,                                False,  False,  Phase.OVER),
 })  # fmt: skip
 
-FOLLOWING: Mapping[tuple[Phase, Event], Phase] = MappingProxyType({
-    (Phase.OPENING, Event.ACQUIRED): Phase.RUNNING,
-    (Phase.OPENING, Event.KEPT): Phase.KEPT_UNHEARD,
-    (Phase.RUNNING, Event.ACQUIRED): Phase.RUNNING,  # reading begins again: lease_acquired says from where
-    (Phase.RUNNING, Event.RELEASING): Phase.LEAVING,
-    (Phase.RUNNING, Event.KEPT): Phase.KEPT,
-    (Phase.LEAVING, Event.KEPT): Phase.KEPT_LEFT,
-    (Phase.KEPT_UNHEARD, Event.GIVEN_UP): Phase.OPENING,
-    (Phase.KEPT, Event.GIVEN_UP): Phase.RUNNING,
-    (Phase.KEPT_UNHEARD, Event.GOES_ON): Phase.OPENING,
-    (Phase.KEPT, Event.GOES_ON): Phase.RUNNING,
-    (Phase.KEPT_LEFT, Event.GOES_ON): Phase.RUNNING,
-    **{(phase, Event.ENDED): Phase.OVER for phase in Phase},
+FOLLOWING: Mapping[tuple[Phase, PhaseEvent], Phase] = MappingProxyType({
+    (Phase.OPENING, PhaseEvent.ACQUIRED): Phase.RUNNING,
+    (Phase.OPENING, PhaseEvent.KEPT): Phase.KEPT_UNHEARD,
+    (Phase.RUNNING, PhaseEvent.ACQUIRED): Phase.RUNNING,  # reading begins again: lease_acquired says from where
+    (Phase.RUNNING, PhaseEvent.RELEASING): Phase.LEAVING,
+    (Phase.RUNNING, PhaseEvent.KEPT): Phase.KEPT,
+    (Phase.LEAVING, PhaseEvent.KEPT): Phase.KEPT_LEFT,
+    (Phase.KEPT_UNHEARD, PhaseEvent.GIVEN_UP): Phase.OPENING,
+    (Phase.KEPT, PhaseEvent.GIVEN_UP): Phase.RUNNING,
+    (Phase.KEPT_UNHEARD, PhaseEvent.GOES_ON): Phase.OPENING,
+    (Phase.KEPT, PhaseEvent.GOES_ON): Phase.RUNNING,
+    (Phase.KEPT_LEFT, PhaseEvent.GOES_ON): Phase.RUNNING,
+    **{(phase, PhaseEvent.ENDED): Phase.OVER for phase in Phase},
 })  # fmt: skip
 
 
@@ -114,14 +114,14 @@ class Phases:
         """True if this function of the handler may be called now."""
         return function in ALLOWED[self.now].calls
 
-    def move(self, event: Event) -> None:
+    def move(self, event: PhaseEvent) -> None:
         self.so_far = after(self.so_far, event)
 
     def following(self) -> Phases:
         """Those of a session that goes on with the lease after this one."""
-        return Phases(self.keeps, after(self.so_far, Event.GOES_ON))
+        return Phases(self.keeps, after(self.so_far, PhaseEvent.GOES_ON))
 
 
-def after(phase: Phase, event: Event) -> Phase:
+def after(phase: Phase, event: PhaseEvent) -> Phase:
     """The phase that follows. An event that means nothing in a phase leaves it as it is."""
     return FOLLOWING.get((phase, event), phase)

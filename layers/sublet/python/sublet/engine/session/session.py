@@ -11,7 +11,7 @@ from typing import Any
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
-from sublet.decisions.process_report import ShardState
+from sublet.decisions.process_report import ShardReport
 from sublet.decisions.quiet import opening
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
@@ -26,7 +26,7 @@ from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.pages import GapWatch, PageFeed
-from sublet.engine.session.phase import Event, Phases
+from sublet.engine.session.phase import PhaseEvent, Phases
 from sublet.engine.session.records import SLICE_BYTES, UserRecords, slices
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
@@ -132,7 +132,7 @@ class LeaseSession:
         call = partial(shared.handler.lease_acquired, self.shard_id, lease.checkpoint, lease.pending)
         if not self._tell("lease_acquired", call):
             return self._not_handled()
-        self.phase.move(Event.ACQUIRED)
+        self.phase.move(PhaseEvent.ACQUIRED)
         feed = self.feed = PageFeed(
             self.shard_id, position, shared.ports, shared.settings, shared.budget, shared.quiet, self.stop,
             self.deadline,
@@ -205,7 +205,7 @@ class LeaseSession:
         """How the lease stands just now."""
         self.metrics.show(self.count, self._throttled, self.calls.called_at)
 
-    def state(self) -> ShardState:
+    def state(self) -> ShardReport:
         return self.metrics.state(self._throttled, self.calls.oldest)
 
     @property
@@ -264,7 +264,7 @@ class LeaseSession:
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
                 self._tell_lost()
-        self.phase.move(Event.KEPT if keep or outcome is Outcome.MOVED else Event.ENDED)
+        self.phase.move(PhaseEvent.KEPT if keep or outcome is Outcome.MOVED else PhaseEvent.ENDED)
         if outcome is Outcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         tally, lease = self.caller.tally, self.held.lease
@@ -295,11 +295,11 @@ class LeaseSession:
         if self.is_kept:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
-            self.phase.move(Event.GIVEN_UP)
+            self.phase.move(PhaseEvent.GIVEN_UP)
             return self._finish(Outcome.WINDOW_ENDED, self.count.problem)
         self.progress.write_last()
         self._tell_lost()
-        self.phase.move(Event.ENDED)
+        self.phase.move(PhaseEvent.ENDED)
         return replace(self.count, outcome=Outcome.LEASE_LOST, kept=None)
 
     def _tell_lost(self) -> None:
@@ -311,7 +311,7 @@ class LeaseSession:
         if self.phase.allows("lease_releasing") and self.held.confirm():
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self._tell("lease_releasing", call, once=True)
-            self.phase.move(Event.RELEASING)
+            self.phase.move(PhaseEvent.RELEASING)
 
     def _tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:
         """Call one of the handler's optional functions, if this phase allows it. True if it has returned."""

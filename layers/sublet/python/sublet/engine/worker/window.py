@@ -15,7 +15,7 @@ from datetime import datetime
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
-from sublet.decisions.process_report import ShardState
+from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport
 from sublet.engine.lease.acquire import LeaseAcquirer
 from sublet.engine.manager.announcing import keep_reporting
@@ -134,7 +134,7 @@ class Window:
         """The leases that are held, those kept for the next window included."""
         return [session.left() for session in self.sessions.held()]
 
-    def states(self) -> list[ShardState]:
+    def states(self) -> list[ShardReport]:
         return [session.state() for session in self.sessions.held()]
 
     def give(self, lease_keys: Collection[str]) -> None:

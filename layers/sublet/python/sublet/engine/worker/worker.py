@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from sublet.decisions.packing import WorkerItem
-from sublet.decisions.process_report import ShardState
+from sublet.decisions.process_report import ShardReport
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import WindowReport, after_window
 from sublet.engine.calls.guard import CallGuard
@@ -89,7 +89,7 @@ class LeaseWorker:
         """Before their time: somebody waits for records, and not for long."""
         self._shared.quiet.ask(self.ports.clock.steady())
 
-    def states(self) -> tuple[ShardState, ...]:
+    def states(self) -> tuple[ShardReport, ...]:
         """Of the shards whose leases are held at this moment."""
         return tuple(state for window in list(self._windows) for state in window.states())
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sublet.decisions.announcing import Announcement
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import Unread
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
@@ -94,7 +94,7 @@ class SimSightingStore:
         world.step(self._process)
         return is_kept
 
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+    def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         self._world.step(self._process)
         self._writes("the unread shards")
         self._world.sightings.keep_unread(unread)
