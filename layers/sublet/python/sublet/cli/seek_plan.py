@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sublet.decisions.fleet_status import Position as PositionInTime
+    from sublet.decisions.fleet_status import HandledPosition
     from sublet.decisions.seek import Move, SeekPlan
     from sublet.protocol.lease import Position
 
 
-def plan_lines(plan: SeekPlan, in_time: Mapping[str, PositionInTime], now: datetime) -> Iterable[str]:
+def plan_lines(plan: SeekPlan, in_time: Mapping[str, HandledPosition], now: datetime) -> Iterable[str]:
     """A line for each shard that moves, and how many stay."""
     if plan.moves:
         yield f"{'shard':<22} {'effect':<8} {'now':<30} {'then':<30} owner"
@@ -29,7 +29,7 @@ def plan_lines(plan: SeekPlan, in_time: Mapping[str, PositionInTime], now: datet
         yield "nothing to move"
 
 
-def plan_json(plan: SeekPlan, in_time: Mapping[str, PositionInTime], what: str) -> dict[str, object]:
+def plan_json(plan: SeekPlan, in_time: Mapping[str, HandledPosition], what: str) -> dict[str, object]:
     def as_json(move: Move) -> dict[str, object]:
         known = in_time.get(move.lease_key)
         handled_to = None if known is None or known.handled_to is None else known.handled_to.isoformat()
