@@ -19,6 +19,7 @@ from sublet.testing.simulation.weather import Fault
 from tests.simulation.giving_up import give_up
 from tests.simulation.other_hands import give_up_beside_other_hands
 from tests.simulation.pull_worlds import broken_promise
+from tests.simulation.seeking import seek_in
 from tests.simulation.set_aside import set_aside
 from tests.simulation.side_by_side import give_up_side_by_side
 from tests.simulation.simulation import simulate
@@ -34,6 +35,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "set-aside": set_aside,
     "other-hands-calm": partial(give_up_beside_other_hands, without=frozenset(Fault)),
     "versions": roll,
+    "seeking": seek_in,
 }
 
 HISTORY_SHOWN = 40

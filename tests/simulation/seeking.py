@@ -1,0 +1,77 @@
+"""Worlds with an operator who seeks: back, on and there again, on leases that our fleet and Java workers hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, Position
+from sublet.protocol.lease_row import decode_row
+from sublet.protocol.lease_writes import apply_to, seek
+from sublet.settings import Settings
+from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.scheduler import SECOND
+from sublet.testing.simulation.world import World
+
+from tests.simulation.mutations import UNCHANGED, Mutation
+from tests.simulation.simulation import JavaNeighbours, draw_java
+
+
+@dataclass(slots=True)
+class Seeker:
+    """Beside the world's own operator. `java`: a Java fleet too."""
+
+    java: JavaNeighbours | None
+    seeks: int = field(default=0, init=False)
+
+    @property
+    def version(self) -> int:
+        return 0 if self.java is None else self.java.version
+
+    def start(self, world: World) -> None:
+        world.at(0, "operator", lambda: self._work(world))
+        if self.java is not None:
+            self.java.start(world)
+
+    def _work(self, world: World) -> None:
+        while world.has_faults:
+            world.scheduler.sleep(int(world.chance.uniform(1, 20) * SECOND))
+            rows = [decode_row(row) for _, row in sorted(world.table.rows().items())]
+            leases = [row for row in rows if isinstance(row, Lease) and _may_seek(world, row)]
+            if leases:
+                self._seek(world, world.chance.choice(leases))
+
+    def _seek(self, world: World, lease: Lease) -> None:
+        key, shard = lease.lease_key, world.ledger.shards[lease.shard_id]
+        places = [TRIM_HORIZON, *(Checkpoint(str(number), sub) for number, sub in shard.places)]
+        to = world.chance.choice(places)
+        after = apply_to(seek(lease, Position(to)), world.table.rows()[key])
+        if to == lease.checkpoint or after is None:
+            return
+        self.seeks += 1
+        way = "back" if to < lease.checkpoint else "on"
+        world.put_row(after, f"seeks {key[-4:]} {way}, to {to}, from {lease.actual_owner or 'nobody'}")
+        world.watch.checkpoints[key] = to
+        world.ledger.moved(key, lease.checkpoint, to)
+        world.dealings.moved(key)
+
+
+def _may_seek(world: World, lease: Lease) -> bool:
+    """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read."""
+    shards = world.ledger.shards
+    has_begun = any(
+        world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
+        for child in shards[lease.shard_id].children
+    )
+    waits = not all(shards[parent].is_all_done for parent in shards[lease.shard_id].parents)
+    return not (lease.is_ended or waits or has_begun or lease.checkpoint_owner is not None)
+
+
+def draw_seeker(chance: Random, settings: Settings) -> Seeker:
+    return Seeker(draw_java(chance, settings))
+
+
+def seek_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
+    """Run this seed's world to its end, or to the first broken invariant."""
+    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_seeker)
