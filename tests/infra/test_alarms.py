@@ -185,7 +185,7 @@ def test_ticks_further_apart_than_a_day_are_no_pace_that_alarms_can_follow() -> 
 
 def test_every_metric_is_put_by_the_engine() -> None:
     engine = Path(sublet.__file__).parent / "engine"
-    put = {name for file in engine.glob("*.py") for name in re.findall(r"\bMetric\.(\w+)", file.read_text())}
+    put = {name for file in engine.rglob("*.py") for name in re.findall(r"\bMetric\.(\w+)", file.read_text())}
     assert put == {metric.name for metric in Metric}
 
 

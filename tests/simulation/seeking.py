@@ -54,18 +54,24 @@ class Seeker:
         world.put_row(after, f"seeks {key[-4:]} {way}, to {to}, from {lease.actual_owner or 'nobody'}")
         world.watch.checkpoints[key] = to
         world.ledger.moved(key, lease.checkpoint, to)
-        world.dealings.moved(key)
+        world.write_audit.moved(key)
 
 
 def _may_seek(world: World, lease: Lease) -> bool:
-    """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read."""
+    """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read. Nor one that a
+    Java worker has just acquired: it begins with a batch from the old position before it hears that it has lost the lease.
+    """
     shards = world.ledger.shards
     has_begun = any(
         world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
         for child in shards[lease.shard_id].children
     )
     waits = not all(shards[parent].is_all_done for parent in shards[lease.shard_id].parents)
-    return not (lease.is_ended or waits or has_begun or lease.checkpoint_owner is not None)
+    java = world.java.get(lease.lease_owner or "")
+    is_about_to_begin = java is not None and (java, lease.lease_key) not in world.ledger.sessions
+    return not (
+        lease.is_ended or waits or has_begun or is_about_to_begin or lease.checkpoint_owner is not None
+    )
 
 
 def draw_seeker(chance: Random, settings: Settings) -> Seeker:

@@ -39,21 +39,21 @@ def of_any_position(
 
 
 class Planted(NamedTuple):
-    """`seed`: of the fault-free world that shows it."""
+    """`seeds`: of fault-free worlds, one of which shows it."""
 
-    seed: int
+    seeds: tuple[int, ...]
     where: Any
     name: str
     by: object
 
 
 PLANTED = {
-    "believed whatever the checkpoint": Planted(5, lease_row, "_ahead", of_any_position),
+    "believed whatever the checkpoint": Planted((0, 5), lease_row, "_ahead", of_any_position),
     "believed whatever the counter": Planted(
-        5, Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
+        (5, 0), Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
     ),
     "passed on after a move": Planted(
-        20, HeldLease, "finished_ahead", property(lambda held: held._ahead.finished())
+        (20, 0, 1, 2), HeldLease, "finished_ahead", property(lambda held: held._ahead.finished())
     ),
 }
 
@@ -63,6 +63,6 @@ PLANTED = {
 def test_a_note_that_is_believed_wrongly_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     monkeypatch.setattr(planted.where, planted.name, planted.by)
-    violation = calm(planted.seed).violation
+    violation = next((found for seed in planted.seeds if (found := calm(seed).violation)), None)
     assert violation is not None
     assert violation.endswith("which no handler has finished")

@@ -54,7 +54,12 @@ class Planted:
 
 PLANTED = {
     "two batches are the same if they begin alike and are as large": Planted(
-        SetAsideBatch, "identity", property(by_place_and_size), Kind.QUEUE, (14, 21), "a redrive has removed"
+        SetAsideBatch,
+        "identity",
+        property(by_place_and_size),
+        Kind.QUEUE,
+        (51, 14, 21),
+        "a redrive has removed",
     ),
     "an object is removed whatever it is by now": Planted(
         S3Destination,

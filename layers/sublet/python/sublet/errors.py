@@ -15,6 +15,8 @@
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot parse
     ├── RowNotWritable           Spark: a row that Kinesis would never accept, such as one without a partition key
+    ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
+    ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── TransientError           passes by itself: go on, and try again later
     │   ├── StreamUnavailable        (a StreamError too) Kinesis could not be reached, or kept failing

@@ -125,6 +125,8 @@ def _lane(text: str, nearest: int) -> Checkpoint | None:
 
 
 def _text(number: int) -> str:
+    if number < 0:
+        raise ValueError(f"{number}: what is finished ahead lies beyond the checkpoint")
     digits = ""
     while number or not digits:
         number, digit = divmod(number, 36)
