@@ -25,8 +25,8 @@ class Redriven:
     """How far it is, of about so many `batches`.
 
     foreign    other applications', and what cannot be read: left alone
-    changed    handled, but something else is kept in its place by now, or somebody else has been given it: it stays
-    hidden     about how many somebody was given before
+    changed    handled, but something else is kept in its place by now, or another consumer was given it: it stays
+    hidden     about how many another consumer was given before
     held_back  message groups of a FIFO queue of which ten stay, so that the queue gives no more of them
     behind     about how many batches were not reached for that
     is_shared  another redrive removes what this one handles: it has stopped
@@ -50,7 +50,7 @@ class Redriven:
 
 @dataclass(slots=True)
 class Redrive:
-    """One run. `dry_run` calls nothing and removes nothing; `show` is told after each batch."""
+    """One run. `dry_run` calls nothing and removes nothing; `show` is called after each batch."""
 
     store: SetAsideStore
     handler: Handler
@@ -134,7 +134,7 @@ class Redrive:
         self._so_far = replace(so_far, behind=max(0, counted.available + counted.hidden - known))
 
     def _handle(self, batch: SetAsideBatch) -> bool:
-        """Whether the handler has done all of it. Once: what fails again stays, and the next one has its turn."""
+        """True if the handler has done all of it. Called once: a batch that fails again stays, and the next one is handled."""
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
         life = LeaseLife(batch, is_by_hand=self.settings.is_checkpointed_by_hand)

@@ -42,7 +42,7 @@ class Stops:
 
     stop       at once: as soon as the handler's calls have ended
     leaving    gently: as soon as others look often for what it gives back
-    is_over    set by whoever has ended: nothing is to be cut short any more
+    is_over    set when the process has ended in time: nothing is cut short any more
     """
 
     stop: Signal

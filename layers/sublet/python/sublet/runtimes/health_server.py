@@ -23,13 +23,13 @@ PATHS: dict[str, Answers] = {
     "/health/ready": lambda report: report.is_ready,
 }
 PATIENCE_SECONDS = 5.0
-"""For a request: one that says nothing holds a thread."""
+"""How long a request may take: a client that sends nothing holds a thread."""
 STALLS_TOLD = 100
 
 
 @contextmanager
 def serving_health(address: str | None, report: Callable[[], ProcessReport], tasks: Tasks) -> Iterator[None]:
-    """At `host:port`, for as long as the block lasts; nowhere if it is None. Raises SettingsError for one that cannot be had."""
+    """Serve at `host:port` while the block runs; not at all if it is None. Raises SettingsError if the address cannot be used."""
     if address is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""One long-lived process: the lease manager's ticks and the lease workers' windows in threads, until it is told to stop.
+"""One long-lived process: the lease manager's ticks and the lease workers' windows in threads, until it is stopped.
 
 The same leases, checkpoints and handlers as on Lambda, and in the same lease table: a process counts as one more worker.
 """
@@ -45,7 +45,7 @@ class ConsumerProcess:
     stop: Signal
     leaving: Signal | None = None
     takes_share: bool = True
-    """False: only what is free, so that it bothers nobody, until `take_share`."""
+    """False: it takes only free leases until `take_share` is called."""
     _prompt: Signal = field(init=False)
     """Set to have the next tick at once; another for each wait."""
     _worker: LeaseWorker = field(init=False)
@@ -84,7 +84,7 @@ class ConsumerProcess:
         self._tick_at_once()
 
     def poll_quiet_shards(self) -> None:
-        """Before their time: somebody waits for records, and not for long. From any thread."""
+        """Poll them before their time: a caller waits for records, and not for long. From any thread."""
         self._worker.poll_quiet_shards()
 
     def left(self) -> tuple[LeftBehind, ...]:
@@ -105,7 +105,7 @@ class ConsumerProcess:
 
     @property
     def has_hung_calls(self) -> bool:
-        """Whether a call of the handler is still under way that has been given up: it may keep Python from ending."""
+        """True if a handler call that was given up still runs: it may keep Python from ending."""
         return self._worker.health.hung > 0
 
     def _run(self) -> None:

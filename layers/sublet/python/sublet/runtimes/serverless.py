@@ -71,7 +71,7 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
 
 
 def tick_to_json(report: TickReport) -> dict[str, Any]:
-    """What the manager's caller is told: numbers, and who was sent. What a process hears of others is none of it."""
+    """The tick as JSON for the function's caller: numbers, and the items dispatched, without what a process hears of others."""
     told = {name: value for name, value in asdict(report).items() if name != "others"}
     return {**told, "dispatched": [item.item_id for item in report.dispatched]}
 

@@ -1,4 +1,4 @@
-"""The handler's calls of one process: so many at once, each within its time.
+"""Guards the handler calls of a process: so many at once, each within its time.
 
 A call that may take only so long is made in a task of its own, and its lease's session waits for it: a Python thread cannot be
 ended, but it can be left behind. So the session that gives a call up is not the one that hangs, and it ends as it does for any
@@ -38,9 +38,9 @@ class HandlerCall:
     """By the steady clock; None before it has begun."""
     is_over: bool = False
     is_given_up: bool = False
-    """It took too long, and nobody waits for it any more: what comes of it counts for nothing."""
+    """It took too long, and its session no longer waits for it: its result does not count."""
     is_held_up: bool = False
-    """It was given up, and another is to blame: that one blocks the event loop that it runs on, or waits for."""
+    """It was given up because another call blocks the event loop that it runs on or waits for."""
     failure: BaseException | None = None
     work: Callable[[], None] | None = None
     """Until it is done: then nothing here holds the batch, whose memory the next one is to have."""
@@ -58,7 +58,7 @@ class HandlerCall:
 
 
 class CallGuard:
-    """`slots` bounds the calls at once; one that is given up leaves its slot to another."""
+    """`slots` bounds the calls at once. A call that is given up leaves its slot to another."""
 
     def __init__(self, ports: Ports, settings: Settings, health: ProcessHealth) -> None:
         self.health = health
@@ -66,9 +66,10 @@ class CallGuard:
         self._ports = ports
         self._settings = settings
         self._lock = ports.tasks.lock()
+        """Guards `is_over` and `is_given_up` of every call: a call ends in time or is given up, never both."""
 
     def tell(self, call: HandlerCall, work: Callable[[], None], cut_off: datetime | None) -> None:
-        """Call one of the optional functions outside a session. That it fails is seen, and changes nothing."""
+        """Call one of the optional functions outside a session. A failure is logged and counted, and changes nothing."""
         with self.slots:
             self.make(call, work, cut_off)
 
@@ -79,7 +80,7 @@ class CallGuard:
         cut_off: datetime | None,
         late: Callable[[], None] = lambda: None,
     ) -> None:
-        """Do the work, and have `call` tell what came of it. `late` is done when a call that was given up ends after all.
+        """Do the work, and note in `call` what came of it. `late` runs when a call that was given up ends after all.
 
         The caller has a slot. Raises nothing: whatever the user's code raises is the call's failure, CancelledError and
         SystemExit too; and so is a thread that cannot be had.
@@ -124,7 +125,7 @@ class CallGuard:
             self._ended_late(call, late)
 
     def _note(self, call: HandlerCall) -> None:
-        """What the call says of the process."""
+        """Log and count what the call came to, and note what it says about the process."""
         if call.is_given_up:
             self.health.hangs(self._as_hung(call))
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)

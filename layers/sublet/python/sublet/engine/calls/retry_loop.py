@@ -1,4 +1,4 @@
-"""A batch's course carried out: whatever decisions.failure_policy says next is done, until nothing is left or it is given up."""
+"""The retry loop: does what decisions.failure_policy says next, until nothing of a batch is left or it is given up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sublet.settings import Settings
 
 
 class Acts(Protocol):
-    """What a course needs done, by the runtime whose batch it is."""
+    """What the loop asks of the runtime whose batch it is."""
 
     def time_left(self) -> timedelta:
         """For how long calls may still begin."""
@@ -38,13 +38,13 @@ class Acts(Protocol):
         """Hand these records over; None: no call may be made any more."""
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
-        """Whether the destination has them. If so they have been gone past when this returns. None: this is not the time.
+        """True if the destination has them; they are then checkpointed past. None: this cannot be done now.
 
         `last`: the handler's to the last call that they were in; None if they were in none in this window.
         """
 
     def wait(self, lasts: timedelta) -> bool:
-        """Whether to go on afterwards."""
+        """True if the loop goes on afterwards."""
 
     def give_up(self, why: str) -> None:
         """What is left stays for a later window, or fails the task."""
@@ -53,7 +53,7 @@ class Acts(Protocol):
 def run_retry_loop(
     course: Course, acts: Acts, arrived: ArrivedAt, now: Callable[[], datetime], settings: Settings
 ) -> Course:
-    """What is left of it: nothing, or what was given up or not called any more."""
+    """Returns what is left of the batch: nothing, or what was given up or no longer called."""
     called: tuple[Called, ...] = ()
     while True:
         match next_step(course, arrived, now(), acts.time_left(), settings):

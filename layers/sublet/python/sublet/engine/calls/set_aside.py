@@ -1,4 +1,4 @@
-"""Giving records to the failure destination, and telling what came of it."""
+"""Gives records to the failure destination, and logs what came of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SettingAside:
     holder: str
 
     def put(self, records: Sequence[UserRecord], step: SetAside, last: Answer | None) -> bool:
-        """Whether the destination has them all. Its refusal is seen in the log, a metric and an alarm.
+        """True if the destination has them all. A refusal shows in the log, a metric and an alarm.
 
         `last`: the handler's answer to the last call that they were in, perhaps with others that have been split off since.
         """

@@ -21,10 +21,10 @@ from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.settings import Settings
 
 ASKED_EVERY = timedelta(milliseconds=250)
-"""A lease that is given back is nobody's meanwhile."""
+"""A lease that was given back is unowned until we see it."""
 
 ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
-"""While the lease table is out of reach. Later it is the next tick's to send somebody."""
+"""The pauses while the lease table is out of reach. After them the next tick dispatches the lease again."""
 
 
 @dataclass(slots=True)

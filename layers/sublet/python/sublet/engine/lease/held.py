@@ -61,7 +61,7 @@ def instant(clock: Clock) -> Instant:
 class HeldLease:
     """All writes to a held lease go through here, one at a time, each fenced by what the one before it left.
 
-    `stop` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
+    `stop` is set as soon as the lease is lost or to be drained, so that a wait for records ends.
     """
 
     def __init__(self, lease: Lease, since: Instant, ports: Ports, failover_time: timedelta, stop: Signal):
@@ -78,7 +78,7 @@ class HeldLease:
         self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
-        """From now on heartbeats and checkpoints say what the lease brings, anew once an interval."""
+        """From now on heartbeats and checkpoints say how many bytes a second the lease brings, measured once an interval."""
         self._throughput = Throughput(self.lease.throughput_kbps, self._bytes_handled, self._now().steady)
         self._interval = interval
 
@@ -102,7 +102,7 @@ class HeldLease:
 
     @property
     def holding(self) -> Holding:
-        """All that is known of it, as of one moment."""
+        """All that is known of the lease at one moment."""
         return self._holding
 
     @property
@@ -130,7 +130,7 @@ class HeldLease:
         return beyond is not None and beyond != lease.finished_ahead
 
     def go_on(self, stop: Signal) -> None:
-        """With another signal to be set when the lease is lost: for who begins with it anew."""
+        """Replace the stop signal for a new session."""
         with self._lock:
             self._stop = stop
             self._is_leaving = False
@@ -193,8 +193,9 @@ class HeldLease:
         return write if brings is None else with_throughput(write, brings)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
-        """Only what the table says for good is final. What nobody planned may pass, and if it does not, the lease is lost when
-        another may have it."""
+        """Only a permanent error of the table is final. An unexpected one may pass; if not, the lease is lost when another
+        worker may have it.
+        """
         is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
         self._become(after_failure(self._holding, write, is_transient, self._now(), self._failover_time))
         is_planned = isinstance(problem, LeaseTableError)
@@ -214,7 +215,7 @@ class HeldLease:
             self._stop.set()
 
     def confirm(self) -> bool:
-        """Whether it is still ours to act on, asked of the table if our last write is older than failover_time.
+        """True if it is still ours to act on. Writes to the table first if our last write is older than failover_time.
 
         A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
         """

@@ -23,7 +23,7 @@ from sublet.settings import StartPosition
 
 
 def create_lease(new: NewLease, ports: Ports) -> bool:
-    """Whether it was us who created it: losing is no problem, since all create the same one."""
+    """True if we created it. If another worker did, nothing is lost: both create the same row."""
     if not isinstance(ports.table.apply(create(new.lease)), Applied):
         return False
     lease = new.lease
@@ -64,14 +64,14 @@ def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
 
 
 def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
-    """Whether the lease's shard may be opened, with its start in its row if it needs one there. None: a parent has not ended.
+    """True if the shard may be opened; its start is then in its row, if it needs one. None: a parent has not ended.
 
-    The parents are asked of the table itself: the scan that sent us may have missed one that was created seconds before.
+    The parents are read from the table itself: the scan that sent us may have missed one that was created seconds before.
     Without its pin nothing is opened: that would be a gap.
     """
     lease = held.lease
     if lease.is_ended or lease.checkpoint.is_sequence_number:
-        return True  # it has begun, and nobody asks any more
+        return True  # it has begun: its parents no longer matter
     parents = [ports.table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
     if not may_begin(lease, parents):
         return None
@@ -101,8 +101,8 @@ def _is_missing(parent: str, ports: Ports) -> bool:
 def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int | None = None) -> bool:
     """The children's leases, the children's names, SHARD_END: KCL's order, so that a crash in between mends itself.
 
-    The lease is confirmed first: after a long pause whoever had it since may have ended it, and its children too, whose rows
-    may be cleaned up by now. To create those anew would be to read their shards once more.
+    The lease is confirmed first: during a long pause another owner may have ended it, and its children too, whose rows may be
+    cleaned up by now. If they were created again, their shards would be read again.
     """
     if not held.confirm():
         return False
@@ -118,7 +118,7 @@ def is_gone(deletion: Deletion, ports: Ports) -> bool:
 
 
 def delete_lease(deletion: Deletion, ports: Ports) -> bool:
-    """Whether the lease is deleted. One that was not read to its end takes records with it: a data gap."""
+    """True if the lease is deleted. If it was not read to its end, its records are lost: a data gap."""
     lease = deletion.lease
     if not isinstance(ports.table.apply(delete(lease)), Applied):
         return False

@@ -1,4 +1,4 @@
-"""Asking about shards that nobody tells of: whether records wait there. The tick's last step, and nothing else waits for it."""
+"""Probes shards whose rows do not show whether records wait there: a tick's last step, and nothing else waits for it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Probing:
         return list(probes.values())
 
     def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:
-        """None: no more is to be had. The shard's read limit is used up, by whoever reads it, or it cannot be read."""
+        """None: no further page. The shard's read limit is used up by its readers, or it cannot be read."""
         try:
             page = reader.read(PROBE_LIMIT)
         except StreamError as refused:
@@ -136,7 +136,7 @@ AT_ONCE = 10
 
 
 def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
-    """By lease key, of those that are not ended and whose shard answers: one that is read to its limit by others does not.
+    """Positions by lease key, for leases that have not ended and whose shard answers: one whose read limit is used up does not.
 
     Two calls a shard, one of them of its five polls a second. Raises what Stream raises, but for what passes by itself.
     """

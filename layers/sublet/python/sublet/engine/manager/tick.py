@@ -46,7 +46,7 @@ class TickReport:
     others: AmongOthers
     fleet: FleetKind
     is_reporting: bool
-    """To a KCL 3.x leader, or to one that is to be."""
+    """True if we report to a KCL 3.x leader, or to a worker that may become one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class LeaseManager:
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
 
-        None: another tick has been told to. After LOOKS_MAX the last look is nobody else's to wait for, so that prompts that
-        never cease do not keep one tick for ever. Raises what `tick` raises; the next prompt then begins anew.
+        Empty if a tick is under way that will look again. After LOOKS_MAX it looks once more and ends, so that prompts that never
+        cease do not keep one tick for ever. Raises what `tick` raises; the next prompt then starts again.
         """
         store, token = self.ports.sightings, f"{self.ports.chance.getrandbits(TOKEN_BITS):016x}"
         reports: list[TickReport] = []
@@ -125,7 +125,7 @@ class LeaseManager:
         return created, deleted
 
     def _delete(self, deletion: Deletion) -> bool:
-        """What is not cleaned up is in nobody's way: leases to be dispatched do not wait for it."""
+        """A lease that could not be deleted does no harm: the leases to be dispatched do not wait for it."""
         try:
             return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
         except LeaseTableError as problem:

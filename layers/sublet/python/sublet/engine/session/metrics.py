@@ -35,8 +35,9 @@ class LeaseMetrics:
         self._ports = ports
         self._progress = progress
         self._lock: AbstractContextManager[object] = ports.tasks.lock()
+        """Guards what was last shown, since two threads show. What the session notes of a page it alone writes."""
         self._behind: int | None = None
-        """As of the last page. None before the first, and of an empty page that lags: whether records wait nobody knows."""
+        """As of the last page. None before the first, and for an empty page that lags: it does not show whether records wait."""
         self._is_heard = False
         """A page has come."""
         self._polled_at = self._standing_since = ports.clock.steady()
@@ -77,7 +78,7 @@ class LeaseMetrics:
 
     def _waits(self, now: datetime, throttled: int) -> bool:
         """It is not done with its page, or has not got to its first one, or its next: others have the handler's slots, or the
-        memory. Whether there are records nobody knows; a quiet shard is polled more often."""
+        memory. Whether there are records is unknown; a quiet shard is polled more often."""
         is_unheard = not self._is_heard or now - self._polled_at >= STANDS_STILL_AFTER
         return throttled > 0 or self._is_in_hand or is_unheard
 
@@ -96,7 +97,7 @@ class LeaseMetrics:
         self._bytes, self._records = total.bytes, total.user_records
 
     def state(self, throttled: int, call: HandlerCall | None) -> ShardReport:
-        """As of now, for who asks."""
+        """The state now, for a health report."""
         with self._lock:
             now = self._ports.clock.steady()
             waits = self._waits(now, throttled)

@@ -87,7 +87,7 @@ class PageFeed:
         """Wait for a fetch under way (the stop signal cuts its waiting short) and give all memory back."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            with suppress(StreamError):  # nobody will handle that page; the next window meets the same error
+            with suppress(StreamError):  # that page is not handled; the next window meets the same error
                 ahead.result()
         self._budget.give_back(self._fetched)
         self._fetched = NO_PAGE
@@ -159,7 +159,7 @@ class GapWatch:
     is_begun: bool = False
 
     def look_at(self, page: Page, polled_at: datetime, now: datetime) -> None:
-        """Before its records are handled: once they are checkpointed, nobody can tell."""
+        """Call this before the page's records are handled: once they are checkpointed, a gap no longer shows."""
         if not shows_what_follows(page):
             return
         first = page.records[0] if page.records else None
@@ -178,14 +178,14 @@ class GapWatch:
         self.kept = after_page(self.kept, page, polled_at)
 
     def _begins_whole(self) -> bool:
-        """Of a shard that was opened at a moment, which does not bring the checkpointed record. No answer means that it is told:
-        there may be no later page to ask at.
+        """For a shard that was opened at a moment, which does not return the checkpointed record. Without an answer a gap is
+        reported: there may be no later page.
         """
         until = self.opened.quiet_until
         return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
 
     def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
-        """Whether nothing is lost behind this record: it is there, or what arrived since `until` is, before which nothing follows
+        """True if nothing is lost behind this record: it is there, or what arrived since `until` is, before which nothing follows
         it. None: not known, since the service did not answer.
         """
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)

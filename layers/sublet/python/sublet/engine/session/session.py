@@ -1,4 +1,4 @@
-"""One lease's part in one window: poll, deaggregate, handle, checkpoint, and leave it as somebody else can go on with it."""
+"""One lease's part in one window: poll, deaggregate, handle, checkpoint, and leave it so that another owner can go on."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class LeaseSession:
             self.shared.ports.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
-        except BaseException as fault:  # nobody planned it: give the lease back, and let it be seen
+        except BaseException as fault:  # unexpected: give the lease back, and let it be seen
             self.shared.ports.log.error(
                 "an unplanned fault ended the lease's window", shard_id=self.shard_id,
                 position=str(self.progress.reached), **exception_fields(fault, self.shared.settings.log_exceptions),

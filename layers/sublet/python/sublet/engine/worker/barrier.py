@@ -1,7 +1,7 @@
-"""Where the leases of a window that keeps them wait for each other at its end: not for long.
+"""The window barrier: where kept leases wait for each other at a window's end, but not for long.
 
-The next window begins when all are here, or have left this one. Who has waited for LONGEST_WAIT goes on, so that no shard
-stands still for a neighbour's slow call; and when all that are not here have gone on so, they are told to come.
+The next window begins when every lease of this one is here or has left. A lease that has waited for LONGEST_WAIT goes on, so that
+no shard stands still for a neighbour's slow call. When all leases that are not here have gone on so, they are recalled.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ LONGEST_WAIT = timedelta(seconds=2)
 
 
 class WindowBarrier:
-    """Of one window, by lease key."""
+    """One for each window. Leases are named by their keys."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock()
+        """Guards all fields."""
         self._all_are_here = tasks.signal()
         self._under_way: set[str] = set()
         self._here: set[str] = set()
         self._gone_on: dict[str, Signal] = {}
-        """Those that have not been told to come again, by what tells them."""
+        """Leases still running, with the signal that recalls each."""
 
     def __len__(self) -> int:
-        """How many are in the window."""
+        """How many leases are in the window."""
         return len(self._under_way)
 
     def join(self, lease_key: str) -> None:
@@ -40,7 +41,7 @@ class WindowBarrier:
             self._look()
 
     def wait(self, lease_key: str) -> bool:
-        """Whether all are here. If not, it is no longer here either."""
+        """True if all are here. Otherwise this lease is no longer here either."""
         with self._lock:
             self._gone_on.pop(lease_key, None)
             self._here.add(lease_key)
@@ -53,7 +54,7 @@ class WindowBarrier:
             return self._all_are_here.is_set()
 
     def go_on(self, lease_key: str, come: Signal) -> None:
-        """Until `come` is set."""
+        """The lease goes on until `come` is set."""
         with self._lock:
             self._gone_on[lease_key] = come
             self._look()

@@ -1,4 +1,4 @@
-"""What comes after a shard that ends in a window: its children's leases, as far as there is room and time for them."""
+"""Starts the children of a shard that ends in a window, as far as there is room and time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sublet.protocol.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """`start` begins with a lease, and says whether there was room."""
+    """`start` begins with a lease, and returns False if there was no room."""
 
     ports: Ports
     acquiring: LeaseAcquirer

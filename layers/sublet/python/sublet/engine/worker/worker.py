@@ -1,4 +1,4 @@
-"""The lease worker: windows over a few leases each, with what a process bounds over all of them."""
+"""The lease worker: runs windows over a few leases each, within the limits of its process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sublet.settings import Settings
 
 
 class LeaseWorker:
-    """One for each process: what it bounds, it bounds over all windows of the process, of which several may run at once.
+    """One for each process. Its limits hold over all windows of the process; several may run at once.
 
     health      whether the process should end, and why: for its runtime, which can end it
     consuming   lease keys that a window of this process has, until the last handler call of it has returned: no other may
@@ -69,8 +69,7 @@ class LeaseWorker:
         """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the window early.
 
         `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing; a call of
-        the handler that is under way shortly before is given up. Raises only what nobody planned, and then after every lease is
-        released.
+        the handler that is under way shortly before is given up. Raises only unexpected faults, after every lease is released.
         """
         holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
         self._shared.strays.note_auto(item.auto_seen_at)
@@ -86,7 +85,7 @@ class LeaseWorker:
             self.ports.metrics.flush()
 
     def poll_quiet_shards(self) -> None:
-        """Before their time: somebody waits for records, and not for long."""
+        """Poll them before their time: a caller waits for records, and not for long."""
         self._shared.quiet.ask(self.ports.clock.steady())
 
     def states(self) -> tuple[ShardReport, ...]:
