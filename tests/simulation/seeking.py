@@ -23,7 +23,8 @@ class Seeker:
     """Beside the world's own operator. `java`: a Java fleet too."""
 
     java: JavaNeighbours | None
-    seeks: int = field(default=0, init=False)
+    owners: dict[str, tuple[str | None, int]] = field(default_factory=dict, init=False)
+    """By lease key: the last owner that was seen, and since when."""
 
     @property
     def version(self) -> int:
@@ -39,8 +40,16 @@ class Seeker:
             world.scheduler.sleep(int(world.chance.uniform(1, 20) * SECOND))
             rows = [decode_row(row) for _, row in sorted(world.table.rows().items())]
             leases = [row for row in rows if isinstance(row, Lease) and _may_seek(world, row)]
+            leases = [lease for lease in leases if not self._is_about_to_begin(world, lease)]
             if leases:
                 self._seek(world, world.chance.choice(leases))
+
+    def _is_about_to_begin(self, world: World, lease: Lease) -> bool:
+        """A Java worker that has just acquired it reads a batch from the old position before it hears that it has lost it."""
+        owner, now = lease.actual_owner, world.scheduler.now_us
+        if self.owners.get(lease.lease_key, (None, 0))[0] != owner:
+            self.owners[lease.lease_key] = (owner, now)
+        return owner in world.java and now - self.owners[lease.lease_key][1] < 5 * SECOND
 
     def _seek(self, world: World, lease: Lease) -> None:
         key, shard = lease.lease_key, world.ledger.shards[lease.shard_id]
@@ -49,7 +58,6 @@ class Seeker:
         after = apply_to(seek(lease, Position(to)), world.table.rows()[key])
         if to == lease.checkpoint or after is None:
             return
-        self.seeks += 1
         way = "back" if to < lease.checkpoint else "on"
         world.put_row(after, f"seeks {key[-4:]} {way}, to {to}, from {lease.actual_owner or 'nobody'}")
         world.watch.checkpoints[key] = to
@@ -58,9 +66,7 @@ class Seeker:
 
 
 def _may_seek(world: World, lease: Lease) -> bool:
-    """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read. Nor one that a
-    Java worker has just acquired: it begins with a batch from the old position before it hears that it has lost the lease.
-    """
+    """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read."""
     shards = world.ledger.shards
     has_begun = any(
         world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
