@@ -122,5 +122,11 @@ def is_very_old(
     return idle_time(lease, sightings, now) > VERY_OLD * failover_time
 
 
+def has_moved(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
+    """Whether the lease was written to since it was last sighted. One without an owner that never was is not."""
+    sighting = sightings.get(lease.lease_key)
+    return lease.actual_owner is not None if sighting is None else not _stands(sighting, lease)
+
+
 def _stands(sighting: Sighting, lease: Lease) -> bool:
     return sighting.lease_counter == lease.lease_counter and sighting.lease_owner == lease.actual_owner

@@ -1,0 +1,91 @@
+"""A lease's last ten observations: where it stood, and how far behind it was. From these come its word and its trend.
+
+Burrow keeps such a ring of ten commits for each partition (core/internal/storage/inmemory.go). An observation counts as
+a commit: it is made when a lease manager finds that an owner has written to the lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from sublet.decisions.liveness import Sighting, has_moved
+from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY, Probe, ProbeResult
+from sublet.protocol.lease import Lease, Position
+
+LENGTH = 10
+
+PACE = timedelta(minutes=1)
+"""The shortest time between two observations, so that ten of them span ten minutes even if ticks are seconds apart."""
+
+FORGOTTEN_AFTER = timedelta(hours=1)
+"""An observation from before a long quiet time says nothing about the present."""
+
+
+class Observation(Struct, frozen=True):
+    """`behind`: how long the first record after the position had waited. Zero: nothing waited. None: not known."""
+
+    at: datetime
+    position: Position
+    behind: timedelta | None = None
+
+
+History = tuple[Observation, ...]
+"""Oldest first, at most LENGTH."""
+
+
+def waiting_times(probes: Iterable[Probe]) -> Mapping[str, timedelta | None]:
+    """By lease key: how long the first record has waited, zero if nothing waits, None if the shard's pages did not tell:
+    an empty page that lags proves nothing.
+    """
+    return {
+        probe.lease.lease_key: timedelta(0) if probe.answer is ProbeResult.QUIET else probe.waiting
+        for probe in probes
+    }
+
+
+def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP_LATELY) -> bool:
+    """Whether its row says that the shard was read to its tip within this time."""
+    return any(at is not None and abs(now - at) < within for at in (lease.caught_up_at, lease.quiet_until))
+
+
+def histories_after(
+    before: Mapping[str, History],
+    leases: Iterable[Lease],
+    sightings: Mapping[str, Sighting],
+    waiting: Mapping[str, timedelta | None],
+    now: datetime,
+) -> Mapping[str, History]:
+    """By lease key, after a tick. Ended and deleted leases have none.
+
+    sightings  those of the tick before, which tell which leases have been written to since
+    waiting    as `waiting_times` returns it, of the shards that this tick has asked about
+    """
+    after: dict[str, History] = {}
+    for lease in leases:
+        key = lease.lease_key
+        history = before.get(key, ())
+        is_new = not history and lease.actual_owner is not None
+        if is_watched(lease, sightings) or (is_new and not lease.is_ended):
+            history = _with(history, lease, waiting.get(key), now)
+        if history and not lease.is_ended:
+            after[key] = history
+    return after
+
+
+def is_watched(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
+    """Whether there is something new to observe."""
+    return not lease.is_ended and has_moved(lease, sightings)
+
+
+def _with(history: History, lease: Lease, waiting: timedelta | None, now: datetime) -> History:
+    if history and abs(now - history[-1].at) < PACE:
+        return history
+    behind = timedelta(0) if waiting is None and is_caught_up(lease, now) else waiting
+    new = Observation(now, lease.position, behind)
+    if history and behind == timedelta(0) == history[-1].behind and history[-1].position == new.position:
+        return history  # an idle fleet writes nothing
+    recent = [seen for seen in history if timedelta(0) < now - seen.at <= FORGOTTEN_AFTER]
+    return (*recent, new)[-LENGTH:]

@@ -1,0 +1,282 @@
+"""One word for each shard, the trend of its lag, and when it will have caught up.
+
+The rules and their order are Burrow's (core/internal/evaluator/caching.go, calculatePartitionStatus), with lag in time
+instead of a number of messages. There are no thresholds: a shard is compared with its own last ten observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+
+from msgspec import Struct
+
+from sublet.decisions.lease_history import LENGTH, PACE, History, Observation, is_caught_up
+from sublet.protocol.checkpoint import LATEST
+from sublet.protocol.lease import Lease, Position
+
+ENOUGH = LENGTH // 2
+"""Observations. With fewer, nothing is said about a shard that lags (Burrow's `minimum-complete`)."""
+
+WINDOW = LENGTH * PACE
+"""What ten observations span at least."""
+
+LONGEST_FORECAST = timedelta(days=365)
+NOTHING = timedelta(0)
+
+
+class Word(StrEnum):
+    """How a shard stands."""
+
+    OK = "OK"
+    BEHIND = "BEHIND"
+    """Its position advances, but its lag has not fallen once."""
+    STALLED = "STALLED"
+    """Its owner lives and records wait, but its position stands still."""
+    STOPPED = "STOPPED"
+    """Records wait, and nobody has written to its lease for longer than the last ten observations span."""
+    REWOUND = "REWOUND"
+    """Its position was moved back, and has not come as far again."""
+    WAITING = "WAITING"
+    """It begins when its parents are finished."""
+    ENDED = "ENDED"
+    UNKNOWN = "UNKNOWN"
+    """Not enough is known. A shard without records is never BEHIND, and a page without records that lags proves nothing."""
+
+
+class Because(StrEnum):
+    """Why the shard has its word."""
+
+    NOTHING_WAITS = "nothing waits"
+    WAS_CAUGHT_UP = "it was caught up lately"
+    LAG_FALLS = "its lag falls"
+    LAG_NEVER_FELL = "its lag has not fallen once"
+    POSITION_STANDS = "records wait, its owner lives, and its position stands still"
+    NO_SIGN_OF_LIFE = "records wait, and no owner has written to its lease"
+    MOVED_BACK = "its position was moved back"
+    PARENTS = "its parents are not finished"
+    READ_TO_ITS_END = "it is read to its end"
+    LAG_UNKNOWN = "it is not known whether records wait"
+    WATCHED_BRIEFLY = "it has not been watched for long enough"
+
+
+class Verdict(Struct, frozen=True):
+    """`since`: when it began, or the first observation of it; None if that says nothing."""
+
+    word: Word
+    because: Because
+    since: datetime | None = None
+
+
+class Standing(Struct, frozen=True):
+    """How a shard stands in time.
+
+    behind        how long the first record after the checkpoint has waited; zero if none waits, None if not known. At most
+                  the retention: what is older is `lost`
+    trend         by how many seconds `behind` grows each second: 0.3 falls back, -0.3 catches up; None if not known
+    caught_up_in  when nothing will wait if it goes on like this; None if the lag does not fall, or in more than a year
+    lost          the time of which records were trimmed before they were handled; None if no loss is known
+    """
+
+    verdict: Verdict
+    behind: timedelta | None = None
+    trend: float | None = None
+    caught_up_in: timedelta | None = None
+    lost: timedelta | None = None
+
+
+def standing_of(
+    lease: Lease,
+    history: History,
+    now: datetime,
+    *,
+    waiting: timedelta | None = None,
+    waits_since: datetime | None = None,
+    waits_for: Collection[str] = (),
+    retention: timedelta | None = None,
+) -> Standing:
+    """From a lease's row and its last observations.
+
+    waiting      how long the next record has waited, if the shard was asked and its pages told (`waiting_times`)
+    waits_since  a record has waited after this checkpoint since then, as earlier ticks found
+    waits_for    parents that are not finished
+    retention    of the stream; None if not known
+    """
+    if lease.is_ended:
+        return Standing(Verdict(Word.ENDED, Because.READ_TO_ITS_END))
+    lag = _lag(lease, history, now, waiting, waits_since)
+    trend = _trend(history, lease, now, lag) if lag else None
+    said = Verdict(Word.WAITING, Because.PARENTS) if waits_for else _verdict(lease, history, now, lag)
+    behind = lag if lag is None or retention is None else min(lag, retention)
+    return Standing(said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, now, retention))
+
+
+def _lag(
+    lease: Lease,
+    history: History,
+    now: datetime,
+    waiting: timedelta | None,
+    waits_since: datetime | None,
+) -> timedelta | None:
+    last = history[-1] if history else None
+    stands = last is not None and last.position == lease.position
+    since = [] if waits_since is None else [waits_since]
+    if last is not None and stands and last.behind:
+        since.append(last.at - last.behind)
+    unhandled = [now - at for at in since if not _was_caught_up_since(lease, at)]
+    if waiting is not None:
+        return max([waiting, *unhandled]) if waiting else waiting
+    if is_caught_up(lease, now):
+        return NOTHING
+    if unhandled:
+        return max(unhandled)
+    return last.behind if last is not None and not stands else None
+
+
+def _lost(lease: Lease, history: History, now: datetime, retention: timedelta | None) -> timedelta | None:
+    """The time of which records have been trimmed before they were handled; None if no loss is known. Trimmed records
+    are no lag: no reader can ever catch up with them.
+    """
+    last = history[-1] if history else None
+    if retention is None or last is None or last.position != lease.position or not last.behind:
+        return None
+    since = last.at - last.behind
+    is_lost = now - since > retention and not _was_caught_up_since(lease, since)
+    return now - since - retention if is_lost else None
+
+
+def _verdict(lease: Lease, history: History, now: datetime, lag: timedelta | None) -> Verdict:
+    seen = _until_now(history, lease, now, lag)
+    return (
+        _caught_up(lag)
+        or _stopped(seen, lease, now, lag)
+        or _rewound(seen)
+        or _was_caught_up(seen, lease, now, lag)
+        or _unknown(seen, lag)
+        or _stalled(seen)
+        or _behind(seen)
+    )
+
+
+def _trend(history: History, lease: Lease, now: datetime, lag: timedelta | None) -> float | None:
+    """The slope of the line that fits the observations since the last rewind
+    best; None with fewer than three of known lag.
+    """
+    seen = _since_the_last_rewind(_until_now(history, lease, now, lag))
+    known = {look.at: look.behind.total_seconds() for look in seen if look.behind is not None}
+    if lag is not None:
+        known[now] = lag.total_seconds()
+    if len(known) < 3:
+        return None
+    points = [((at - now).total_seconds(), behind) for at, behind in known.items()]
+    middle = sum(at for at, _ in points) / len(points)
+    height = sum(behind for _, behind in points) / len(points)
+    width = sum((at - middle) ** 2 for at, _ in points)
+    return sum((at - middle) * (behind - height) for at, behind in points) / width
+
+
+def _caught_up_in(lag: timedelta | None, trend: float | None) -> timedelta | None:
+    if not lag or trend is None or trend >= 0:
+        return None
+    seconds = lag.total_seconds() / -trend
+    return timedelta(seconds=seconds) if seconds <= LONGEST_FORECAST.total_seconds() else None
+
+
+def _until_now(history: History, lease: Lease, now: datetime, lag: timedelta | None) -> History:
+    """With the row as it stands, if it has moved since the last look."""
+    if history and history[-1].position != lease.position and history[-1].at < now:
+        return (*history, Observation(now, lease.position, lag))[-LENGTH:]
+    return history
+
+
+def _caught_up(lag: timedelta | None) -> Verdict | None:
+    """Burrow's first rule: without lag all is well, whatever else."""
+    return Verdict(Word.OK, Because.NOTHING_WAITS) if lag == NOTHING else None
+
+
+def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> Verdict | None:
+    """Silent for longer than the observations span. The guard: it is not if all that waits has arrived in that time, since
+    it was caught up before. Burrow compares the last broker offsets with the last commit for that.
+    """
+    if lag is None:
+        return None
+    if not seen:  # it never had an owner
+        is_silent = lease.actual_owner is None and lag > WINDOW
+        return Verdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE) if is_silent else None
+    span = seen[-1].at - seen[0].at
+    window = span if len(seen) == LENGTH else max(span, WINDOW)
+    is_silent = now - seen[-1].at > window and lag > window
+    return Verdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE, seen[-1].at) if is_silent else None
+
+
+def _rewound(seen: History) -> Verdict | None:
+    """Before the next rule: a shard that was caught up, and then moved back to its beginning, would be OK by that one."""
+    at = _last_rewind(seen)
+    return None if at is None else Verdict(Word.REWOUND, Because.MOVED_BACK, seen[at].at)
+
+
+def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> Verdict | None:
+    """At some observation nothing waited, or only what had come since the one before: a busy shard's position is written at
+    intervals, and is seldom without any lag.
+    """
+    if lag is None and seen and now - seen[-1].at > WINDOW:
+        return None
+    is_well = (
+        is_caught_up(lease, now, WINDOW)
+        or any(look.behind == NOTHING for look in seen)
+        or any(
+            later.behind is not None and later.behind <= later.at - earlier.at
+            for earlier, later in pairwise(seen)
+        )
+    )
+    return Verdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
+
+
+def _unknown(seen: History, lag: timedelta | None) -> Verdict | None:
+    if lag is None:
+        return Verdict(Word.UNKNOWN, Because.LAG_UNKNOWN)
+    return Verdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY) if len(seen) < ENOUGH else None
+
+
+def _stalled(seen: History) -> Verdict | None:
+    is_same = all(look.position == seen[0].position for look in seen)
+    return Verdict(Word.STALLED, Because.POSITION_STANDS, seen[0].at) if is_same else None
+
+
+def _behind(seen: History) -> Verdict:
+    lags = [look.behind for look in seen if look.behind is not None]
+    if len(lags) < ENOUGH:
+        return Verdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY)
+    if all(earlier <= later for earlier, later in pairwise(lags)):
+        return Verdict(Word.BEHIND, Because.LAG_NEVER_FELL, seen[0].at)
+    return Verdict(Word.OK, Because.LAG_FALLS)
+
+
+def _last_rewind(seen: History) -> int | None:
+    """The observation after it. None: there was none, or what it took back has been reached again."""
+    for at in range(len(seen) - 1, 0, -1):
+        earlier = seen[at - 1].position
+        if all(_is_before(look.position, earlier) for look in seen[at:]):
+            return at
+    return None
+
+
+def _since_the_last_rewind(seen: History) -> History:
+    for at in range(len(seen) - 1, 0, -1):
+        if _is_before(seen[at].position, seen[at - 1].position):
+            return seen[at:]
+    return seen
+
+
+def _is_before(one: Position, other: Position) -> bool:
+    """Whether reading begins earlier. LATEST is never a way back, though KCL's order has it before all numbers."""
+    if one.checkpoint == other.checkpoint:
+        return one.start_at is not None and other.start_at is not None and one.start_at < other.start_at
+    return one.checkpoint != LATEST and one.checkpoint < other.checkpoint
+
+
+def _was_caught_up_since(lease: Lease, at: datetime) -> bool:
+    """The shard may have held nothing to checkpoint (KCL)."""
+    return any(seen is not None and seen > at for seen in (lease.caught_up_at, lease.quiet_until))

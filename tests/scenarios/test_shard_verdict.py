@@ -1,0 +1,71 @@
+"""One word for each shard, its trend and its forecast. In given:
+
+lease      as in `leases`, with `caught_up`: how many seconds ago it was
+history    its observations: [seconds ago, checkpoint, seconds that the next record had waited (null: not known)]
+waiting    what the shard's pages tell now, in seconds; left out if it was not asked or did not tell
+waits      for how many seconds a record is known to have waited, by earlier ticks
+retention  in hours
+waits_for  parents that are not finished
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sublet.decisions.lease_history import Observation
+from sublet.decisions.shard_verdict import standing_of
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, Position
+
+from tests.scenarios.story import NOW, Story, leases
+
+
+def test_shard_verdict(story: Story) -> None:
+    given = story.given
+    lease = lease_of(given)
+    history = tuple(observation(*row) for row in given.get("history", []))
+    stands = standing_of(
+        lease,
+        history,
+        NOW,
+        waiting=seconds(given.get("waiting")),
+        waits_since=ago(given.get("waits")),
+        waits_for=given.get("waits_for", ()),
+        retention=timedelta(hours=given["retention"]) if "retention" in given else None,
+    )
+    since = stands.verdict.since
+    decided = {
+        "word": stands.verdict.word.value,
+        "because": stands.verdict.because.value,
+        "since": since and (NOW - since).total_seconds(),
+        "behind": in_seconds(stands.behind),
+        "trend": None if stands.trend is None else round(stands.trend, 3),
+        "caught_up_in": in_seconds(stands.caught_up_in),
+        "lost": in_seconds(stands.lost),
+    }
+    story.check({name: value for name, value in decided.items() if value is not None})
+
+
+def lease_of(given: Any) -> Lease:
+    described = given["lease"]
+    caught_up = described.pop("caught_up", None) if isinstance(described, dict) else None
+    (lease,) = leases({"leases": {"1": described}})
+    return replace(lease, caught_up_at=ago(caught_up))
+
+
+def observation(before: float, checkpoint: str, behind: float | None) -> Observation:
+    return Observation(
+        NOW - timedelta(seconds=before), Position(Checkpoint.parse(checkpoint)), seconds(behind)
+    )
+
+
+def seconds(number: float | None) -> timedelta | None:
+    return None if number is None else timedelta(seconds=number)
+
+
+def ago(number: float | None) -> Any:
+    return None if number is None else NOW - timedelta(seconds=number)
+
+
+def in_seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else round(duration.total_seconds(), 1)
