@@ -209,3 +209,27 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str]
         assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
         run("seek", "latest", *of, "--execute")
     assert "there is no snapshot yours" in run("seek", "--to-snapshot", "yours", *of, code=2).stderr
+
+
+def test_a_status_of_any_kcl_table_with_and_without_its_stream(aws: dict[str, str]) -> None:
+    name = stream_with_a_record()
+    table = create_table(boto3.client("dynamodb"), name, "leaseKey")
+
+    def status(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command("status", "--application", name, *options),
+            env=aws, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    assert "has no leases yet" in status().stderr
+    row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1"))
+    boto3.client("dynamodb").put_item(TableName=table, Item=row)
+    told = status()
+    assert told.returncode == 0, told.stderr
+    assert "expired owners are not known" in told.stderr
+    assert told.stdout.splitlines()[2].split()[:3] == ["shardId-000000000000", "UNKNOWN", "-"]
+    asked = status("--stream", name, "--json")
+    (shard,) = json.loads(asked.stdout)["shards"]
+    assert shard["owner"] == "host:java-1"
+    assert shard["lag"] >= 0
+    assert status("--stream", "no-such-stream").returncode == 2

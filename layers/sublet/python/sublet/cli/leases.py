@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import printable
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.lease import LeaseScan
 from sublet.settings import DEFINITIONS
@@ -58,11 +59,10 @@ def lease_lines(scan: LeaseScan) -> Iterable[str]:
     """A line for each lease, by lease key; malformed rows last, with their problem."""
     yield f"{'lease':<28} {'owner':<28} {'counter':>10}  checkpoint"
     for lease in sorted(scan.leases, key=lambda lease: lease.lease_key):
-        yield (
-            f"{_shown(lease.lease_key):<28} {_shown(lease.lease_owner or '-'):<28} {lease.lease_counter:>10}  {lease.checkpoint}"
-        )
+        owner = printable(lease.lease_owner or "-")
+        yield f"{printable(lease.lease_key):<28} {owner:<28} {lease.lease_counter:>10}  {lease.checkpoint}"
     for row in scan.malformed:
-        yield f"{_shown(row.lease_key):<28} MALFORMED: {_shown(row.problem)}"
+        yield f"{printable(row.lease_key):<28} MALFORMED: {printable(row.problem)}"
 
 
 def distribution_lines(of: WorkDistribution) -> Iterable[str]:
@@ -70,21 +70,16 @@ def distribution_lines(of: WorkDistribution) -> Iterable[str]:
     if of.workers:
         yield f"{'group':<28} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10}"
         for group in of.groups:
-            yield f"{_shown(group.group):<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} {_kbps(group.kbps):>10}"
+            yield f"{printable(group.group):<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} {_kbps(group.kbps):>10}"
         yield ""
         yield f"{'worker':<46} {'leases':>8} {'KB/s':>19}"
         for worker in of.workers:
-            yield f"{_shown(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
+            yield f"{printable(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
         yield ""
     yield (
         f"target: {of.target} leases a worker; {of.unowned} unowned, {of.expired} expired,  "
         f"{of.moved} moved in the last hour"
     )
-
-
-def _shown(text: str) -> str:
-    """Escapes control characters, which could move a terminal's cursor: the row may come from anyone."""
-    return text if text.isprintable() else repr(text)
 
 
 def _kbps(kbps: float | None) -> str:

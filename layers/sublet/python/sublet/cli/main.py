@@ -7,13 +7,14 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from sublet import __version__
-from sublet.cli import deploy, leases, pipeline, redrive, run, seek, snapshots
+from sublet.cli import deploy, leases, pipeline, redrive, run, seek, snapshots, status
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
 
 COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
+    status.COMMAND,
     leases.COMMAND,
     redrive.COMMAND,
     seek.SEEK,

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.seek_plan import plan_json, plan_lines, time_text
+from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import time_text
 from sublet.cli.snapshots import lease_table
 from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
 from sublet.protocol.lease import shard_id_of

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
+
+from sublet.cli.shown import age_text
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import HandledPosition
@@ -21,7 +23,7 @@ def plan_lines(plan: SeekPlan, in_time: Mapping[str, HandledPosition], now: date
         before = "no lease" if move.lease is None else _where(move.lease.position)
         known = in_time.get(move.lease_key)
         if known is not None and known.handled_to is not None:
-            before = f"{before}, {_age(now - known.handled_to)} old"
+            before = f"{before}, {age_text(now - known.handled_to)} old"
         yield f"{move.shard.shard_id:<22} {move.effect:<8} {before:<30} {_where(move.then):<30} {owner or '-'}"
     if plan.stay:
         yield f"{len(plan.stay)} stay where they are"
@@ -49,15 +51,3 @@ def _where(position: Position) -> str:
     """Of a sequence number the end, in which those of one shard differ."""
     text = str(position.checkpoint)
     return text if len(text) <= 20 else f"…{text[-18:]}"
-
-
-def _age(age: timedelta) -> str:
-    seconds = max(0, round(age.total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
-def time_text(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.seek_plan import time_text
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import time_text
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:

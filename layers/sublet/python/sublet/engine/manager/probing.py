@@ -45,17 +45,19 @@ class Probing:
     settings: Settings
     leases: Sequence[Lease]
     unread: Mapping[str, UnreadShard]
+    pause: timedelta = POLL_INTERVAL
+    """Between two pages of a shard."""
     is_refused: bool = field(default=False, init=False)
     """Kinesis would not answer the next one either."""
 
     def probe(self, chosen: Probes) -> None:
         """Put how long the worst has stood still; remember it for the next tick."""
-        probes = self._looked_into(chosen)
+        probes = self.look_into(chosen)
         now = self.ports.clock.now()
         _report(stand_still(probes, self.unread, now, self.settings.checkpoint_interval), self.ports)
         self._remember(remembered(self.leases, probes, self.unread, now))
 
-    def _looked_into(self, chosen: Probes) -> Sequence[Probe]:
+    def look_into(self, chosen: Probes) -> Sequence[Probe]:
         """Page by page of all of them, as long as there is time: an empty page that lags is no answer."""
         ends = self.ports.clock.steady() + PROBING_LASTS
         probes, stream = dict(first_probes(chosen, self.unread)), self.ports.stream
@@ -69,7 +71,7 @@ class Probing:
                 if probe is None or probe.answer is not ProbeResult.UNKNOWN:
                     del readers[key]
             if readers:
-                self.ports.tasks.signal().wait(POLL_INTERVAL)
+                self.ports.tasks.signal().wait(self.pause)
         return list(probes.values())
 
     def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:

@@ -1,0 +1,198 @@
+"""`sublet status`: one word for each shard, how far it is behind, and when it will have caught up."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import age_text, printable, time_text
+from sublet.decisions.shard_verdict import Word
+from sublet.errors import LeaseTableError, SettingsError
+from sublet.settings import DEFINITIONS
+from sublet.settings.text import parse_duration
+
+if TYPE_CHECKING:
+    from sublet.ports import Ports
+    from sublet.positions.standing import ApplicationStanding, ShardStanding
+
+DESCRIPTION = """\
+Show how an application stands, worst shard first: one word for each shard, the lag in time, its trend, when it will have caught
+up, the owner, and the reason for the word. Read-only; works with any lease table of KCL 1, 2 or 3.
+
+  OK        nothing waits, or the lag falls        BEHIND   it advances, but the lag does not fall
+  STALLED   the owner lives, nothing advances      STOPPED  records wait, and no owner writes
+  REWOUND   moved back, not yet as far again       WAITING  its parents are not finished
+  ENDED     read to its end                        UNKNOWN  not watched for long enough, or not asked
+
+With --stream each shard is asked for its next record, at most once a second, so that the lag is exact. A trend and a forecast
+need several looks: --watch looks each ten seconds until Ctrl-C, and judges by what it has seen (five minutes are enough).
+
+The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
+error."""
+
+EXAMPLES = """\
+examples:
+  sublet status --application orders-audit --stream orders
+  sublet status --application orders-audit --stream orders --watch
+  sublet status --application orders-audit --stream orders --unhealthy --json
+  sublet status --application orders-audit --stream orders --behind 10m"""
+
+BAD = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
+WORST_FIRST = (*BAD, Word.UNKNOWN, Word.WAITING, Word.OK, Word.ENDED)
+LOOKS_EVERY = timedelta(seconds=10)
+NOTHING = timedelta(0)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
+    parser.add_argument("--unhealthy", action="store_true", help="only shards that make the exit code 1")
+    parser.add_argument(
+        "--behind", metavar="DURATION", type=duration, help="only shards at least so far behind"
+    )
+    parser.add_argument("--owner", metavar="TEXT", help="only shards of owners whose name contains this")
+    parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
+    for name in ("application", "stream", "failover_time"):
+        add_setting(parser, DEFINITIONS[name])
+
+
+def duration(text: str) -> timedelta:
+    try:
+        return parse_duration("behind", text)
+    except SettingsError as refused:
+        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
+
+
+def show_status(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
+    from sublet.positions.standing import Watch
+    from sublet.system.threads import ThreadTasks
+
+    settings = settings_of(options, os.environ, required=("application",))
+    probes = options.stream is not None or "SUBLET_STREAM" in os.environ
+    ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
+    retention = ports.stream.describe().retention if probes else None
+    watch = Watch(ports, settings, probes)
+    pause = ThreadTasks().signal()
+    while True:
+        found = watch.look(retention)
+        if not found.shards and not found.malformed:
+            print(f"sublet: application {settings.application} has no leases yet", file=sys.stderr)
+        print(text_of(found, options, settings.application), flush=True)
+        if not options.watch:
+            return exit_code(found)
+        try:
+            pause.wait(LOOKS_EVERY)
+        except KeyboardInterrupt:
+            return exit_code(found)
+
+
+def with_sightings_if_there(ports: Ports) -> Ports:
+    """KCL's own tables have none beside them, and a role may not be allowed to read them."""
+    from dataclasses import replace
+
+    from sublet.memory import MemorySightingStore
+
+    try:
+        ports.sightings.load()
+    except LeaseTableError as unknown:
+        print(f"sublet: expired owners are not known: {unknown}", file=sys.stderr)
+        return replace(ports, sightings=MemorySightingStore())
+    return ports
+
+
+def exit_code(found: ApplicationStanding) -> int:
+    return 1 if found.malformed or any(_is_bad(shard) for shard in found.shards) else 0
+
+
+def text_of(found: ApplicationStanding, options: Namespace, application: str) -> str:
+    shards = [shard for shard in sorted(found.shards, key=_badness) if _is_wanted(shard, options)]
+    if options.json:
+        return json.dumps(as_json(found, shards), indent=None if options.watch else 2)
+    return "\n".join(lines_of(found, shards, application))
+
+
+def _is_wanted(shard: ShardStanding, options: Namespace) -> bool:
+    behind = shard.standing.behind or NOTHING
+    return (
+        (not options.unhealthy or _is_bad(shard))
+        and (options.behind is None or behind >= options.behind)
+        and (options.owner is None or options.owner in (shard.lease.actual_owner or ""))
+    )
+
+
+def _is_bad(shard: ShardStanding) -> bool:
+    return shard.standing.verdict.word in BAD or shard.standing.lost is not None
+
+
+def _badness(shard: ShardStanding) -> tuple[int, timedelta]:
+    standing = shard.standing
+    return WORST_FIRST.index(standing.verdict.word), -(standing.behind or NOTHING)
+
+
+def lines_of(found: ApplicationStanding, shards: Sequence[ShardStanding], application: str) -> Iterable[str]:
+    """A line for all, then one for each shard but those that have ended."""
+    words = Counter(shard.standing.verdict.word for shard in found.shards)
+    counted = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if words[word])
+    lags = [shard.standing.behind for shard in found.shards if shard.standing.behind is not None]
+    worst = f"; worst lag {age_text(max(lags))}" if lags else ""
+    yield f"{application} at {time_text(found.at)}: {counted or 'no shards'}{worst}"
+    open_ones = [shard for shard in shards if shard.standing.verdict.word is not Word.ENDED]
+    if open_ones:
+        yield f"{'shard':<21} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
+    for shard in open_ones:
+        yield _line(shard)
+    for row in found.malformed:
+        yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
+
+
+def _line(shard: ShardStanding) -> str:
+    standing, lease = shard.standing, shard.lease
+    lag = "-" if standing.behind is None else age_text(standing.behind)
+    trend = "-" if standing.trend is None else f"{standing.trend:+.2f} s/s"
+    done = "-" if standing.caught_up_in is None else f"in {age_text(standing.caught_up_in)}"
+    owner = printable(lease.actual_owner or "-") + (" (gone)" if shard.is_expired else "")
+    why = standing.verdict.because.value
+    if standing.lost is not None:
+        why = f"records of {age_text(standing.lost)} are past retention, unread; {why}"
+    return f"{printable(lease.shard_id):<21} {standing.verdict.word:<8} {lag:>6} {trend:>10} {done:>10}  {owner:<24} {why}"
+
+
+def as_json(found: ApplicationStanding, shards: Sequence[ShardStanding]) -> dict[str, object]:
+    """Times are ISO 8601, durations seconds."""
+
+    def seconds(duration: timedelta | None) -> float | None:
+        return None if duration is None else duration.total_seconds()
+
+    return {
+        "at": found.at.isoformat(),
+        "shards": [
+            {
+                "shard": shard.lease.shard_id,
+                "word": each.verdict.word.value,
+                "because": each.verdict.because.value,
+                "since": None if each.verdict.since is None else each.verdict.since.isoformat(),
+                "lag": seconds(each.behind),
+                "trend": each.trend,
+                "caught_up_in": seconds(each.caught_up_in),
+                "lost": seconds(each.lost),
+                "owner": shard.lease.actual_owner,
+                "owner_is_gone": shard.is_expired,
+                "checkpoint": str(shard.lease.checkpoint),
+            }
+            for shard in shards
+            for each in (shard.standing,)
+        ],
+        "malformed": [{"row": row.lease_key, "problem": row.problem} for row in found.malformed],
+    }
+
+
+COMMAND = Command("status", "one word for each shard, its lag and its forecast", add_arguments, show_status)

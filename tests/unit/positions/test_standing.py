@@ -1,0 +1,83 @@
+"""A word for each shard of a real table and stream, over the time in which it is watched."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sublet.decisions.shard_verdict import Word
+from sublet.positions.standing import Watch
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+
+from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+
+
+def watch(world: EngineWorld, *, probes: bool = True) -> Watch:
+    return Watch(world.ports, world.settings, probes)
+
+
+def words(world: EngineWorld, watched: Watch) -> list[Word]:
+    return [shard.standing.verdict.word for shard in watched.look(DAY).shards]
+
+
+def test_a_shard_that_is_read_to_its_tip_is_well() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.window()
+    (shard,) = watch(world).look(DAY).shards
+    assert (shard.standing.verdict.word, shard.standing.behind) == (Word.OK, timedelta(0))
+
+
+def test_the_lag_is_how_long_the_next_record_has_waited() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.clock.advance(7 * MINUTE)
+    (shard,) = watch(world).look(DAY).shards
+    assert shard.standing.behind is not None
+    assert timedelta(0) <= shard.standing.behind - 7 * MINUTE < timedelta(seconds=2)
+
+
+def test_an_owner_that_heartbeats_and_moves_nothing_is_stalled_after_some_looks() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.clock.advance(MINUTE)
+    world.steal()
+    watched, seen = watch(world), []
+    for beat in range(2, 12):
+        seen += words(world, watched)
+        world.clock.advance(MINUTE)
+        world.change_lease(lease_counter=beat)
+    assert seen[0] is Word.UNKNOWN
+    assert seen[-1] is Word.STALLED
+
+
+def test_a_position_that_goes_back_is_told_as_such() -> None:
+    world = EngineWorld(NO_WAITING)
+    numbers = [world.shards.put("key", b"data") for _ in range(9)]
+    world.steal()
+    watched = watch(world)
+    for at, number in enumerate([*numbers[:8], numbers[2]]):
+        world.change_lease(checkpoint=Checkpoint(number), lease_counter=at + 2)
+        found = words(world, watched)
+        world.clock.advance(MINUTE)
+    assert found == [Word.REWOUND]
+
+
+def test_children_wait_for_their_parent_and_are_not_asked() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.shards.split(SHARD)
+    for child in world.shards.list_shards()[1:]:
+        world.put_lease(Lease(child.shard_id, TRIM_HORIZON, parent_shard_ids=child.parent_shard_ids))
+    assert words(world, watch(world))[1:] == [Word.WAITING, Word.WAITING]
+
+
+def test_without_the_stream_nothing_is_asked_and_nothing_is_made_up() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.clock.advance(7 * MINUTE)
+    looks = len(world.stream.looks)
+    assert words(world, watch(world, probes=False)) == [Word.UNKNOWN]
+    assert "shards" not in world.stream.looks[looks:]
