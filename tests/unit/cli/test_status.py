@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sublet.cli.main import main
 from sublet.cli.status import exit_code, text_of
-from sublet.decisions.shard_verdict import Because, Standing, Verdict, Word
+from sublet.decisions.shard_verdict import Because, ShardVerdict, TimeStanding, Word
 from sublet.positions.standing import ApplicationStanding, ShardStanding
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow
@@ -19,21 +19,27 @@ ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=Non
 
 
 def shard(
-    number: int, standing: Standing, owner: str | None = "app-lambda-0", *, gone: bool = False
+    number: int, standing: TimeStanding, owner: str | None = "app-lambda-0", *, gone: bool = False
 ) -> ShardStanding:
     lease = Lease(f"shardId-{number:012}", Checkpoint("5"), lease_owner=owner)
     return ShardStanding(lease, standing, gone)
 
 
-OK = shard(0, Standing(Verdict(Word.OK, Because.NOTHING_WAITS), timedelta(0)))
-BEHIND = shard(1, Standing(Verdict(Word.BEHIND, Because.LAG_NEVER_FELL, NOW - 9 * MINUTE), 41 * MINUTE, 0.3))
-CATCHING_UP = shard(
-    2, Standing(Verdict(Word.OK, Because.LAG_FALLS), 20 * MINUTE, -0.5, 40 * MINUTE), "host:java-1"
+OK = shard(0, TimeStanding(ShardVerdict(Word.OK, Because.NOTHING_WAITS), timedelta(0)))
+BEHIND = shard(
+    1, TimeStanding(ShardVerdict(Word.BEHIND, Because.LAG_NEVER_FELL, NOW - 9 * MINUTE), 41 * MINUTE, 0.3)
 )
-LOST = shard(3, Standing(Verdict(Word.OK, Because.WAS_CAUGHT_UP), None, None, None, 3 * MINUTE), None)
-STOPPED = shard(4, Standing(Verdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE), 30 * MINUTE), gone=True)
+CATCHING_UP = shard(
+    2, TimeStanding(ShardVerdict(Word.OK, Because.LAG_FALLS), 20 * MINUTE, -0.5, 40 * MINUTE), "host:java-1"
+)
+LOST = shard(
+    3, TimeStanding(ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP), None, None, None, 3 * MINUTE), None
+)
+STOPPED = shard(4, TimeStanding(ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE), 30 * MINUTE), gone=True)
 ENDED = ShardStanding(
-    Lease("shardId-000000000005", SHARD_END), Standing(Verdict(Word.ENDED, Because.READ_TO_ITS_END)), False
+    Lease("shardId-000000000005", SHARD_END),
+    TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END)),
+    False,
 )
 FOUND = ApplicationStanding(NOW, (OK, BEHIND, CATCHING_UP, LOST, STOPPED, ENDED), ())
 
@@ -47,13 +53,11 @@ def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
     assert head == "orders-audit at 2026-11-22T08:00:00Z: 1 STOPPED, 1 BEHIND, 3 OK, 1 ENDED; worst lag 41m"
     assert titles.split() == ["shard", "word", "lag", "trend", "caught", "up", "owner", "why"]
     assert [line.partition("shardId-00000000000")[2] for line in shards] == [
-        "4  STOPPED     30m          -          -  app-lambda-0 (gone)      "
-        "records wait, and no owner has written to its lease",
+        f"4  STOPPED     30m          -          -  {'app-lambda-0 (gone)':<24} {Because.NO_SIGN_OF_LIFE.value}",
         "1  BEHIND      41m  +0.30 s/s          -  app-lambda-0             its lag has not fallen once",
         "2  OK          20m  -0.50 s/s     in 40m  host:java-1              its lag falls",
         "0  OK           0s          -          -  app-lambda-0             nothing waits",
-        "3  OK            -          -          -  -                        "
-        "records of 3m are past retention, unread; it was caught up lately",
+        f"3  OK            -          -          -  {'-':<24} records of 3m are past retention, unread; it was caught up lately",
     ]
 
 

@@ -1,7 +1,7 @@
 """A lease's last ten observations: where it stood, and how far behind it was. From these come its word and its trend.
 
-Burrow keeps such a ring of ten commits for each partition (core/internal/storage/inmemory.go). An observation counts as
-a commit: it is made when a lease manager finds that an owner has written to the lease.
+Burrow keeps such a ring of ten for each partition (core/internal/storage/inmemory.go), one for each time that a consumer group
+stores its position. An observation is made when a lease manager finds that an owner has written to the lease.
 """
 
 from __future__ import annotations

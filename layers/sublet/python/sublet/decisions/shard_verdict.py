@@ -62,7 +62,7 @@ class Because(StrEnum):
     WATCHED_BRIEFLY = "it has not been watched for long enough"
 
 
-class Verdict(Struct, frozen=True):
+class ShardVerdict(Struct, frozen=True):
     """`since`: when it began, or the first observation of it; None if that says nothing."""
 
     word: Word
@@ -70,7 +70,7 @@ class Verdict(Struct, frozen=True):
     since: datetime | None = None
 
 
-class Standing(Struct, frozen=True):
+class TimeStanding(Struct, frozen=True):
     """How a shard stands in time.
 
     behind        how long the first record after the checkpoint has waited; zero if none waits, None if not known. At most
@@ -80,7 +80,7 @@ class Standing(Struct, frozen=True):
     lost          the time of which records were trimmed before they were handled; None if no loss is known
     """
 
-    verdict: Verdict
+    verdict: ShardVerdict
     behind: timedelta | None = None
     trend: float | None = None
     caught_up_in: timedelta | None = None
@@ -96,7 +96,7 @@ def standing_of(
     waits_since: datetime | None = None,
     waits_for: Collection[str] = (),
     retention: timedelta | None = None,
-) -> Standing:
+) -> TimeStanding:
     """From a lease's row and its last observations.
 
     waiting      how long the next record has waited, if the shard was asked and its pages told (`waiting_times`)
@@ -105,12 +105,14 @@ def standing_of(
     retention    of the stream; None if not known
     """
     if lease.is_ended:
-        return Standing(Verdict(Word.ENDED, Because.READ_TO_ITS_END))
+        return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
     lag = _lag(lease, history, now, waiting, waits_since)
     trend = _trend(history, lease, now, lag) if lag else None
-    said = Verdict(Word.WAITING, Because.PARENTS) if waits_for else _verdict(lease, history, now, lag)
+    said = ShardVerdict(Word.WAITING, Because.PARENTS) if waits_for else _verdict(lease, history, now, lag)
     behind = lag if lag is None or retention is None else min(lag, retention)
-    return Standing(said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, now, retention))
+    return TimeStanding(
+        said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, now, retention)
+    )
 
 
 def _lag(
@@ -147,7 +149,7 @@ def _lost(lease: Lease, history: History, now: datetime, retention: timedelta | 
     return now - since - retention if is_lost else None
 
 
-def _verdict(lease: Lease, history: History, now: datetime, lag: timedelta | None) -> Verdict:
+def _verdict(lease: Lease, history: History, now: datetime, lag: timedelta | None) -> ShardVerdict:
     seen = _until_now(history, lease, now, lag)
     return (
         _caught_up(lag)
@@ -191,12 +193,12 @@ def _until_now(history: History, lease: Lease, now: datetime, lag: timedelta | N
     return history
 
 
-def _caught_up(lag: timedelta | None) -> Verdict | None:
+def _caught_up(lag: timedelta | None) -> ShardVerdict | None:
     """Burrow's first rule: without lag all is well, whatever else."""
-    return Verdict(Word.OK, Because.NOTHING_WAITS) if lag == NOTHING else None
+    return ShardVerdict(Word.OK, Because.NOTHING_WAITS) if lag == NOTHING else None
 
 
-def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> Verdict | None:
+def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
     """Silent for longer than the observations span. The guard: it is not if all that waits has arrived in that time, since
     it was caught up before. Burrow compares the last broker offsets with the last commit for that.
     """
@@ -204,20 +206,20 @@ def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) 
         return None
     if not seen:  # it never had an owner
         is_silent = lease.actual_owner is None and lag > WINDOW
-        return Verdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE) if is_silent else None
+        return ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE) if is_silent else None
     span = seen[-1].at - seen[0].at
     window = span if len(seen) == LENGTH else max(span, WINDOW)
     is_silent = now - seen[-1].at > window and lag > window
-    return Verdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE, seen[-1].at) if is_silent else None
+    return ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE, seen[-1].at) if is_silent else None
 
 
-def _rewound(seen: History) -> Verdict | None:
+def _rewound(seen: History) -> ShardVerdict | None:
     """Before the next rule: a shard that was caught up, and then moved back to its beginning, would be OK by that one."""
     at = _last_rewind(seen)
-    return None if at is None else Verdict(Word.REWOUND, Because.MOVED_BACK, seen[at].at)
+    return None if at is None else ShardVerdict(Word.REWOUND, Because.MOVED_BACK, seen[at].at)
 
 
-def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> Verdict | None:
+def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
     """At some observation nothing waited, or only what had come since the one before: a busy shard's position is written at
     intervals, and is seldom without any lag.
     """
@@ -231,27 +233,27 @@ def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | 
             for earlier, later in pairwise(seen)
         )
     )
-    return Verdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
+    return ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
 
 
-def _unknown(seen: History, lag: timedelta | None) -> Verdict | None:
+def _unknown(seen: History, lag: timedelta | None) -> ShardVerdict | None:
     if lag is None:
-        return Verdict(Word.UNKNOWN, Because.LAG_UNKNOWN)
-    return Verdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY) if len(seen) < ENOUGH else None
+        return ShardVerdict(Word.UNKNOWN, Because.LAG_UNKNOWN)
+    return ShardVerdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY) if len(seen) < ENOUGH else None
 
 
-def _stalled(seen: History) -> Verdict | None:
+def _stalled(seen: History) -> ShardVerdict | None:
     is_same = all(look.position == seen[0].position for look in seen)
-    return Verdict(Word.STALLED, Because.POSITION_STANDS, seen[0].at) if is_same else None
+    return ShardVerdict(Word.STALLED, Because.POSITION_STANDS, seen[0].at) if is_same else None
 
 
-def _behind(seen: History) -> Verdict:
+def _behind(seen: History) -> ShardVerdict:
     lags = [look.behind for look in seen if look.behind is not None]
     if len(lags) < ENOUGH:
-        return Verdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY)
+        return ShardVerdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY)
     if all(earlier <= later for earlier, later in pairwise(lags)):
-        return Verdict(Word.BEHIND, Because.LAG_NEVER_FELL, seen[0].at)
-    return Verdict(Word.OK, Because.LAG_FALLS)
+        return ShardVerdict(Word.BEHIND, Because.LAG_NEVER_FELL, seen[0].at)
+    return ShardVerdict(Word.OK, Because.LAG_FALLS)
 
 
 def _last_rewind(seen: History) -> int | None:

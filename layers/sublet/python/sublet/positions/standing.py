@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.lease_history import History, histories_after, waiting_times
 from sublet.decisions.liveness import Sighting, is_expired, observe
-from sublet.decisions.shard_verdict import Standing, standing_of
+from sublet.decisions.shard_verdict import TimeStanding, standing_of
 from sublet.decisions.unread_shards import Probes
 from sublet.engine.manager.probing import Probing
 from sublet.ports import Ports, Remembered
@@ -24,7 +24,7 @@ class ShardStanding:
     """`is_expired`: its owner has not written for longer than failover_time."""
 
     lease: Lease
-    standing: Standing
+    standing: TimeStanding
     is_expired: bool
 
 
