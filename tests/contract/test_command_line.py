@@ -211,7 +211,7 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str]
     assert "there is no snapshot yours" in run("seek", "--to-snapshot", "yours", *of, code=2).stderr
 
 
-def test_a_status_of_any_kcl_table_with_and_without_its_stream(aws: dict[str, str]) -> None:
+def test_a_status_and_what_comes_next_of_any_kcl_table(aws: dict[str, str]) -> None:
     name = stream_with_a_record()
     table = create_table(boto3.client("dynamodb"), name, "leaseKey")
 
@@ -233,3 +233,8 @@ def test_a_status_of_any_kcl_table_with_and_without_its_stream(aws: dict[str, st
     assert shard["owner"] == "host:java-1"
     assert shard["lag"] >= 0
     assert status("--stream", "no-such-stream").returncode == 2
+    peeked = subprocess.run(
+        command("peek", "shardId-000000000000", "--application", name, "--stream", name),
+        env=aws, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert peeked.stdout.endswith("  first order\n")
