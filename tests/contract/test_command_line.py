@@ -211,6 +211,29 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str]
     assert "there is no snapshot yours" in run("seek", "--to-snapshot", "yours", *of, code=2).stderr
 
 
+def test_positions_of_an_application_without_sightings_are_kept_in_files(
+    aws: dict[str, str], tmp_path: Path
+) -> None:
+    """KCL's own: it has no such table."""
+    name = stream_with_a_record()
+    table = create_table(boto3.client("dynamodb"), name, "leaseKey")
+    held = Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1")
+    boto3.client("dynamodb").put_item(TableName=table, Item=encode_row(held))
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            command(*arguments, "--application", name, "--stream", name, "--execute"),
+            env=aws, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert f"there is no table {name}-sightings: snapshots are files in {tmp_path}" in done.stderr
+        return str(boto3.client("dynamodb").get_item(TableName=table, Key=key)["Item"]["checkpoint"]["S"])
+
+    key = {"leaseKey": {"S": held.lease_key}}
+    assert run("seek", "latest").isdecimal()
+    assert [file.name.partition("-snapshot-")[0] for file in tmp_path.iterdir()] == [name]
+    assert run("undo") == "TRIM_HORIZON"
+
+
 def test_a_status_and_what_comes_next_of_any_kcl_table(aws: dict[str, str]) -> None:
     name = stream_with_a_record()
     table = create_table(boto3.client("dynamodb"), name, "leaseKey")

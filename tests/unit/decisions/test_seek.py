@@ -89,11 +89,16 @@ def test_one_shard_that_has_not_ended_takes_nothing_along() -> None:
 
 def test_forward_across_a_reshard_the_children_have_rows_before_their_parent_ends() -> None:
     """A parent's end without them looks like a crash, and they would be read from their beginning."""
-    assert planned(lease(PARENT, at(5)), wanted={"p": END, "l": at(25), "r": at(26)}) == [
+    wanted = {"p": END, "l": at(25), "r": BEGINNING}
+    assert planned(lease(PARENT, at(5)), wanted=wanted) == [
         ("l", "begins", "25"),
-        ("r", "begins", "26"),
+        ("r", "begins", "TRIM_HORIZON"),
         ("p", "skips", "SHARD_END"),
     ]
+    plan = plan_seek(LeaseScan((lease(PARENT, at(5)),)), SPLIT, wanted)
+    assert [move.shard.shard_id for move in plan.skips] == ["l", "p"], (
+        "nothing of the other child is left out"
+    )
 
 
 def test_forward_across_two_reshards_what_lies_between_ends_too() -> None:

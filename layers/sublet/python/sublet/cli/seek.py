@@ -16,7 +16,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
-from sublet.cli.snapshots import lease_table
+from sublet.cli.snapshots import lease_table, snapshot_store
 from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
 from sublet.protocol.lease import shard_id_of
 from sublet.settings import DEFINITIONS, Settings
@@ -166,12 +166,9 @@ def undo(options: Namespace) -> int:
 
 
 def _ports(settings: Settings) -> tuple[Ports, SnapshotStore]:
-    from sublet.aws import clients
     from sublet.aws.ports import aws_ports
-    from sublet.aws.sightings import DynamoDbSightingStore
 
-    ports = aws_ports(settings, "sublet", output=None)
-    return ports, DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table)
+    return aws_ports(settings, "sublet", output=None), snapshot_store(settings)
 
 
 def _wanted(

@@ -6,21 +6,24 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
-from sublet.settings import DEFINITIONS
+from sublet.errors import LeaseTableNotFound
+from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
-    from sublet.ports import LeaseTable
+    from sublet.ports import LeaseTable, SnapshotStore
     from sublet.protocol.snapshot import Snapshot
 
 SNAPSHOT_DESCRIPTION = """\
 Keep all positions of an application as they are now, under a name, in <application>-sightings, or print them as JSON with
---file -; `sublet seek --to-snapshot NAME` (or --from-file) returns to them."""
+--file -; `sublet seek --to-snapshot NAME` (or --from-file) returns to them. An application without that table has its
+snapshots as files in the current folder."""
 
 SNAPSHOT_EXAMPLES = """\
 examples:
@@ -50,8 +53,6 @@ def add_snapshots_arguments(parser: ArgumentParser) -> None:
 
 
 def take_snapshot(options: Namespace) -> int:
-    from sublet.aws import clients
-    from sublet.aws.sightings import DynamoDbSightingStore
     from sublet.protocol.snapshot import Snapshot, snapshot_text
     from sublet.system.clock import SystemClock
 
@@ -68,18 +69,14 @@ def take_snapshot(options: Namespace) -> int:
     elif options.file is not None:
         Path(options.file).write_text(snapshot_text(taken) + "\n")
     else:
-        DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).keep_snapshot(taken)
+        snapshot_store(settings).keep_snapshot(taken)
     print(f"{len(positions)} positions kept as {options.file or options.name}", file=sys.stderr)
     return 0
 
 
 def list_snapshots(options: Namespace) -> int:
-    from sublet.aws import clients
-    from sublet.aws.sightings import DynamoDbSightingStore
-
     settings = settings_of(options, os.environ, required=("application",))
-    store = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table)
-    for line in snapshot_lines(store.snapshots()):
+    for line in snapshot_lines(snapshot_store(settings).snapshots()):
         print(line)
     return 0
 
@@ -89,6 +86,50 @@ def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
     yield f"{'snapshot':<28} {'taken at':<21} {'leases':>7}  why"
     for each in snapshots:
         yield f"{each.name:<28} {time_text(each.taken_at):<21} {len(each.positions):>7}  {each.why}"
+
+
+class SnapshotFiles:
+    """The SnapshotStore port in a folder, for an application of KCL's own that has no sightings table."""
+
+    def __init__(self, folder: Path, application: str) -> None:
+        self._folder = folder
+        self._prefix = f"{application}-snapshot-"
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        from sublet.protocol.snapshot import snapshot_text
+
+        self._path(snapshot.name).write_text(snapshot_text(snapshot) + "\n")
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        from sublet.protocol.snapshot import read_snapshot
+
+        files = self._folder.glob(f"{escape(self._prefix)}*.json")
+        return tuple(
+            sorted((read_snapshot(file.read_text()) for file in files), key=lambda each: each.taken_at)
+        )
+
+    def delete_snapshot(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{self._prefix}{name}.json"
+
+
+def snapshot_store(settings: Settings) -> SnapshotStore:
+    """In the sightings table, or in this folder if there is none."""
+    from sublet.aws import clients
+    from sublet.aws.sightings import DynamoDbSightingStore
+
+    store = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table)
+    try:
+        store.snapshots()
+    except LeaseTableNotFound:
+        print(
+            f"sublet: there is no table {settings.sightings_table}: snapshots are files in {Path.cwd()}",
+            file=sys.stderr,
+        )
+        return SnapshotFiles(Path.cwd(), settings.application)
+    return store
 
 
 def lease_table(application: str) -> LeaseTable:

@@ -76,7 +76,12 @@ class SeekPlan:
 
     @property
     def skips(self) -> tuple[Move, ...]:
-        return tuple(move for move in self.moves if move.effect is Effect.SKIPS)
+        """Moves after which records never come, those of a shard that begins further on included."""
+        return tuple(
+            move
+            for move in self.moves
+            if move.effect is Effect.SKIPS or (move.effect is Effect.BEGINS and move.then != BEGINNING)
+        )
 
 
 def positions_at(shards: Sequence[Shard], found: Mapping[str, Found]) -> dict[str, Position]:
