@@ -69,6 +69,21 @@ def test_a_parent_whose_row_was_cleaned_up_gets_a_row() -> None:
     assert first.lease_key == "p"
 
 
+def test_to_the_earliest_a_shard_whose_row_was_cleaned_up_opens_at_its_beginning() -> None:
+    wanted = {"p": BEGINNING, "l": BEGINNING, "r": BEGINNING}
+    assert planned(*READ_ON[1:], wanted=wanted) == [
+        ("p", "reopens", "TRIM_HORIZON"),
+        ("l", "repeats", "TRIM_HORIZON"),
+        ("r", "repeats", "TRIM_HORIZON"),
+    ]
+
+
+def test_a_child_that_waits_for_its_parent_gets_a_row_only_where_it_begins_further_on() -> None:
+    assert planned(lease(PARENT, at(5)), wanted={"p": at(5), "l": at(25), "r": BEGINNING}) == [
+        ("l", "begins", "25"),
+    ]
+
+
 def test_one_shard_alone_takes_its_descendants_along() -> None:
     grandchild = Shard("g", LOW, "l", starting_sequence_number="40")
     shards = (*SPLIT, grandchild)
