@@ -47,6 +47,11 @@ def stream_with_a_record() -> str:
     return name
 
 
+def wait_until_the_record_is_older_than_now() -> None:
+    """By the service's time, which comes in whole seconds and may be a second or two old."""
+    time.sleep(3)
+
+
 def wait_for(file: Path) -> None:
     until = time.monotonic() + 60
     while not file.exists() and time.monotonic() < until:
@@ -183,6 +188,7 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str]
     key = {"leaseKey": {"S": held.lease_key}}
     boto3.client("dynamodb").put_item(TableName=table, Item=encode_row(held))
 
+    wait_until_the_record_is_older_than_now()
     planned = run("seek", "latest", *of)
     assert planned.stdout.splitlines()[1].split()[:3] == ["shardId-000000000000", "skips", "TRIM_HORIZON"]
     assert "Nothing has been moved: add --execute." in planned.stderr
@@ -229,6 +235,7 @@ def test_positions_of_an_application_without_sightings_are_kept_in_files(
         return str(boto3.client("dynamodb").get_item(TableName=table, Key=key)["Item"]["checkpoint"]["S"])
 
     key = {"leaseKey": {"S": held.lease_key}}
+    wait_until_the_record_is_older_than_now()
     assert run("seek", "latest").isdecimal()
     assert [file.name.partition("-snapshot-")[0] for file in tmp_path.iterdir()] == [name]
     assert run("undo") == "TRIM_HORIZON"
