@@ -63,7 +63,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         FREE,
         replace(FREE, lease_owner=ME, holder="item/2", lease_counter=8, holder_counter=8),
     ),
-    (  # counts a switch of owner, whoever was the owner
+    (  # counts a switch of owner, no matter who the owner was
         partial(writes.acquire, HELD.fence, OTHER, "item/2"),
         HELD,
         replace(

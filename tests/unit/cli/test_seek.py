@@ -9,7 +9,7 @@ import pytest
 from sublet.cli.main import main
 from sublet.cli.seek import place
 from sublet.cli.seek_plan import plan_json, plan_lines
-from sublet.cli.snapshots import snapshot_lines
+from sublet.cli.snapshots import snapshot_lines, snapshot_name
 from sublet.decisions.fleet_status import HandledPosition
 from sublet.decisions.seek import plan_seek
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
@@ -95,3 +95,16 @@ def test_it_goes_to_one_place(arguments: list[str], capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main(arguments)
     assert "usage: sublet seek" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "../mine", "a b", "-x", "x" * 101])
+def test_a_snapshot_has_a_name_that_a_file_can_have(name: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a name"):
+        snapshot_name(name)
+
+
+def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+    lease = Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "own\x1b[2Jer")
+    plan = plan_seek(LeaseScan((lease,)), SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
+    snapshot = Snapshot("na\x1bme", NOW, "wh\x1by", {})
+    assert all(line.isprintable() for line in (*plan_lines(plan, {}, NOW), *snapshot_lines([snapshot])))

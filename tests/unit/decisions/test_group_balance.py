@@ -94,7 +94,7 @@ def test_java_workers_take_nothing_back(java: list[str], sublet: list[str]) -> N
 
 
 def test_a_group_of_java_s_alone_has_what_java_takes() -> None:
-    """Nobody gives a lease away: it is for whoever is short of them to steal."""
+    """No worker gives a lease away: one that has too few steals it."""
     world = BalanceWorld(50, GROUP, sublet=A, java=B)
     world.give(A, each=3)
     world.give(B, each=2)

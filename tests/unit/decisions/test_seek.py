@@ -78,10 +78,11 @@ def test_to_the_earliest_a_shard_whose_row_was_cleaned_up_opens_at_its_beginning
     ]
 
 
-def test_a_child_that_waits_for_its_parent_gets_a_row_only_where_it_begins_further_on() -> None:
-    assert planned(lease(PARENT, at(5)), wanted={"p": at(5), "l": at(25), "r": BEGINNING}) == [
-        ("l", "begins", "25"),
-    ]
+@pytest.mark.parametrize("child", [(), (lease(LEFT, at(30)),)], ids=["no row", "a row"])
+def test_a_child_whose_parent_is_still_to_be_read_never_begins_further_on(child: tuple[Lease, ...]) -> None:
+    """At a sequence number it counts as begun, and would be read at the same time as its parent."""
+    found = planned(lease(PARENT, at(5)), *child, wanted={"p": at(5), "l": at(25), "r": BEGINNING})
+    assert found == ([("l", "repeats", "TRIM_HORIZON")] if child else [])
 
 
 def test_one_shard_alone_takes_its_descendants_along() -> None:

@@ -45,7 +45,7 @@ def test_a_plain_record_has_exactly_the_documented_fields() -> None:
 
 
 def test_user_records_of_an_aggregate_have_events_of_their_own() -> None:
-    """Whoever keys idempotency on the eventID skips none of them."""
+    """A handler that keys idempotency on the eventID skips none of them."""
     first, second, alone = records_of(aggregate([("a", None, b"one"), ("b", "7", b"two")]), b"three")
     assert [record["eventID"] for record in (first, second, alone)] == [
         f"{SHARD}:101:0",

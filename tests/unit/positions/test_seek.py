@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from sublet.decisions.seek import plan_seek, positions_at, positions_like
-from sublet.errors import SeekRefused
+from sublet.errors import SeekRefused, StreamNotAdopted
+from sublet.memory import MemoryStream
 from sublet.positions.find import places_of
-from sublet.positions.seek import Seek, undone_by
+from sublet.positions.seek import Seek, check_stream, undone_by
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import WriteKind, acquire
@@ -125,6 +127,24 @@ def test_a_lease_that_ends_between_plan_and_write_is_left_and_said() -> None:
     with pytest.raises(SeekRefused, match=f"lease {SHARD} has ended"):
         Seek(plan, world.ports, "a test").run()
     assert positions(world)[SHARD] == SHARD_END
+
+
+def test_leases_of_another_stream_are_refused() -> None:
+    """Its shard ids are the same, and its sequence numbers would stop every shard of ours."""
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    world.manager().tick()
+    leases, shards = world.table.real.scan().leases, world.shards.list_shards()
+    known = world.sightings.load().stream
+    check_stream("orders", known, leases, shards, world.ports)
+    check_stream("orders", None, leases, shards, world.ports)
+    other = MemoryStream(clock=world.clock, name="invoices")
+    ports = replace(world.ports, stream=other)
+    with pytest.raises(StreamNotAdopted, match="invoices"):
+        check_stream("orders", known, leases, other.list_shards(), ports)
+    earlier = [replace(leases[0], checkpoint=Checkpoint("5"))]
+    with pytest.raises(StreamNotAdopted):
+        check_stream("orders", None, earlier, shards, world.ports)
 
 
 def test_a_lost_answer_counts_once_and_the_undo_still_knows_where_it_was() -> None:

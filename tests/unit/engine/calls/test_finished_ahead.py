@@ -170,7 +170,7 @@ def test_aggregates_as_they_were_put_have_lanes_of_their_own() -> None:
     assert left <= set(world.done())
 
 
-# Whoever else writes makes it void
+# A write by any other worker makes it void
 
 
 def by_java(world: World) -> None:

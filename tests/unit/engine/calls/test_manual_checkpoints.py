@@ -57,7 +57,7 @@ def test_returning_only_asks_for_more() -> None:
     assert world.handler.data() == [b"a", b"b", b"c"]
     assert str(world.table.lease().checkpoint) == "TRIM_HORIZON"
     world.window()
-    assert world.handler.data() == [b"a", b"b", b"c"] * 2, "whoever goes on begins at the checkpoint"
+    assert world.handler.data() == [b"a", b"b", b"c"] * 2, "the next owner begins at the checkpoint"
 
 
 def test_failures_in_a_row_are_not_noted_in_the_row_since_nobody_knows_what_they_were_of() -> None:

@@ -218,7 +218,7 @@ def test_while_one_leases_handler_backs_off_the_others_are_handled() -> None:
 
 
 def test_a_failure_is_in_the_log_as_python_prints_it_and_its_text_is_nowhere_else() -> None:
-    """A message may hold a customer's data: Step Functions shows reports to whoever may look at executions."""
+    """A message may hold a customer's data: Step Functions shows reports to everyone who may see executions."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("a")
     world.handler.script = failing(1, ValueError("no such customer"))

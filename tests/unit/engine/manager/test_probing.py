@@ -159,7 +159,7 @@ def test_what_is_known_outlives_a_tick_without_an_answer() -> None:
 def test_a_window_whose_handler_hangs_tells_how_long_and_that_its_shard_stands_still(
     handler_timeout: timedelta | None, hangs: bool
 ) -> None:
-    """A call without a limit is a pull consumer's, which waits for whoever pulls: its shard stands still, and nothing hangs."""
+    """A call without a limit waits for a program that pulls: its shard stands still, and nothing hangs."""
     world = EngineWorld(replace(CONTINUOUS, handler_timeout=handler_timeout))
     world.put("poison")
     world.handler.script = lambda _: world.tasks.sleep(timedelta(minutes=12))

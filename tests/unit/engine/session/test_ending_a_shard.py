@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 
 def test_at_a_shards_end_its_childrens_leases_come_first_then_their_names_then_the_end() -> None:
-    """Whoever crashes in between leaves a parent that is not ended; an ended one without children's leases is a hole for ever."""
+    """A crash in between leaves a parent that is not ended; one that ended without children's leases is a hole for ever."""
     world = EngineWorld()
     world.put("last")
     children = world.shards.split(SHARD)

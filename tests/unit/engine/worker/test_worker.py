@@ -451,7 +451,7 @@ def test_a_child_that_somebody_else_already_has_is_left_to_them() -> None:
 
 @pytest.mark.parametrize("settings", [NO_WAITING, CONTINUOUS])
 def test_a_stop_ends_the_window_early_and_releases_everything(settings: Settings) -> None:
-    """Also in continuous mode: whoever is told to stop will not come back for another window."""
+    """Also in continuous mode: a process that is stopped will not come back for another window."""
     world = EngineWorld(settings, shards=3)
     stop = world.tasks.signal()
     world.handler.script = lambda _: world.tasks.sleep(SECOND)
@@ -470,7 +470,7 @@ def test_a_stop_ends_the_window_early_and_releases_everything(settings: Settings
 def test_a_fault_that_nobody_planned_is_raised_when_every_lease_has_been_given_back(
     settings: Settings,
 ) -> None:
-    """Those too that were to be kept: whoever would go on with them is told nothing."""
+    """Those too that were to be kept: the next window does not hear of them."""
     world = EngineWorld(settings, shards=3)
     world.put("a", shard=1, of=3)
     world.stream.disturb_open = lambda shard_id: raising(ZeroDivisionError())() if shard_id == SHARD else None

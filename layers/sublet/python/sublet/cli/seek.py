@@ -16,7 +16,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
-from sublet.cli.snapshots import lease_table, snapshot_store
+from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
 from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
 from sublet.protocol.lease import shard_id_of
 from sublet.settings import DEFINITIONS, Settings
@@ -181,6 +181,7 @@ def _wanted(
     """By shard id; and in words."""
     from sublet.decisions.seek import BEGINNING, positions_at, positions_like
     from sublet.positions.find import places_of
+    from sublet.positions.seek import check_stream
 
     if options.to_snapshot is not None:
         kept = {each.name: each for each in snapshots.snapshots()}
@@ -199,6 +200,7 @@ def _wanted(
         positions = {lease.shard_id: lease.position for lease in theirs.leases}
         if not positions:
             raise SeekRefused(f"application {options.like} has no leases of one stream")
+        check_stream(options.like, stream_of(options.like), theirs.leases, shards, ports)
         return positions_like(shards, positions), f"like {options.like}"
     moment = options.place.moment(ports.stream.service_time())
     if moment is None:
@@ -237,11 +239,12 @@ def _carry_out(
 ) -> int:
     from sublet.decisions.seek import plan_seek
     from sublet.engine.manager.probing import positions
-    from sublet.positions.seek import Seek, undone_by
+    from sublet.positions.seek import Seek, check_stream, undone_by
     from sublet.protocol.snapshot import Snapshot
 
     if not scan.leases:
         raise SeekRefused(f"application {settings.application} has no leases yet: there is nothing to move")
+    check_stream(settings.application, stream_of(settings.application), scan.leases, shards, ports)
     plan = plan_seek(scan, shards, wanted, only)
     moved = [move.lease for move in plan.moves if move.lease is not None]
     in_time = positions(moved, ports)
@@ -258,7 +261,7 @@ def _carry_out(
     _confirm(plan, options.confirm, settings.application)
     now = ports.clock.now()
     snapshot = Snapshot(
-        f"{AUTOMATIC}{now:%Y%m%dT%H%M%S}Z", now, f"seek {what}" if not what.startswith("undo") else what,
+        f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", now, f"seek {what}" if not what.startswith("undo") else what,
         {lease.lease_key: lease.position for lease in scan.leases},
     )  # fmt: skip
     snapshots.keep_snapshot(snapshot)

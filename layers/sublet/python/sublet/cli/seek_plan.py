@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sublet.cli.shown import age_text
+from sublet.cli.shown import age_text, printable
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import HandledPosition
@@ -24,7 +24,7 @@ def plan_lines(plan: SeekPlan, in_time: Mapping[str, HandledPosition], now: date
         known = in_time.get(move.lease_key)
         if known is not None and known.handled_to is not None:
             before = f"{before}, {age_text(now - known.handled_to)} old"
-        yield f"{move.shard.shard_id:<22} {move.effect:<8} {before:<30} {_where(move.then):<30} {owner or '-'}"
+        yield f"{move.shard.shard_id:<22} {move.effect:<8} {before:<30} {_where(move.then):<30} {printable(owner or '-')}"
     if plan.stay:
         yield f"{len(plan.stay)} stay where they are"
     if not plan.moves:

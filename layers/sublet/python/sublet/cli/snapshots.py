@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from glob import escape
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
-from sublet.cli.shown import time_text
-from sublet.errors import LeaseTableNotFound
+from sublet.cli.shown import printable, time_text
+from sublet.errors import LeaseTableNotFound, SeekRefused
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
     from sublet.ports import LeaseTable, SnapshotStore
     from sublet.protocol.snapshot import Snapshot
+    from sublet.protocol.stream_identity import StreamIdentity
 
 SNAPSHOT_DESCRIPTION = """\
 Keep all positions of an application as they are now, under a name, in <application>-sightings, or print them as JSON with
@@ -40,11 +42,19 @@ examples:
 
 def add_snapshot_arguments(parser: ArgumentParser) -> None:
     explain(parser, SNAPSHOT_DESCRIPTION, SNAPSHOT_EXAMPLES)
-    parser.add_argument("name", metavar="NAME", help="one that is there already is replaced")
+    parser.add_argument(
+        "name", metavar="NAME", type=snapshot_name, help="one that is there already is replaced"
+    )
     parser.add_argument(
         "--file", metavar="FILE", help="write it to this file instead (- for standard output)"
     )
     add_setting(parser, DEFINITIONS["application"])
+
+
+def snapshot_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
+        raise ArgumentTypeError(f"{text!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
+    return text
 
 
 def add_snapshots_arguments(parser: ArgumentParser) -> None:
@@ -67,7 +77,7 @@ def take_snapshot(options: Namespace) -> int:
     if options.file == "-":
         print(snapshot_text(taken))
     elif options.file is not None:
-        Path(options.file).write_text(snapshot_text(taken) + "\n")
+        write_file(Path(options.file), taken)
     else:
         snapshot_store(settings).keep_snapshot(taken)
     print(f"{len(positions)} positions kept as {options.file or options.name}", file=sys.stderr)
@@ -85,7 +95,28 @@ def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
     """A line for each, the newest last."""
     yield f"{'snapshot':<28} {'taken at':<21} {'leases':>7}  why"
     for each in snapshots:
-        yield f"{each.name:<28} {time_text(each.taken_at):<21} {len(each.positions):>7}  {each.why}"
+        yield f"{printable(each.name):<28} {time_text(each.taken_at):<21} {len(each.positions):>7}  {printable(each.why)}"
+
+
+def write_file(file: Path, snapshot: Snapshot) -> None:
+    from sublet.protocol.snapshot import snapshot_text
+
+    try:
+        file.write_text(snapshot_text(snapshot) + "\n")
+    except OSError as problem:
+        raise SeekRefused(f"the snapshot could not be written to {file}: {problem.strerror}") from None
+
+
+def stream_of(application: str) -> StreamIdentity | None:
+    """The stream of an application's leases, if a lease manager of sublet has stored it."""
+    from sublet.aws import clients
+    from sublet.aws.sightings import DynamoDbSightingStore
+    from sublet.settings.value import SIGHTINGS_SUFFIX
+
+    try:
+        return DynamoDbSightingStore(clients.dynamodb_client, application + SIGHTINGS_SUFFIX).load().stream
+    except LeaseTableNotFound:
+        return None
 
 
 class SnapshotFiles:
@@ -96,9 +127,7 @@ class SnapshotFiles:
         self._prefix = f"{application}-snapshot-"
 
     def keep_snapshot(self, snapshot: Snapshot) -> None:
-        from sublet.protocol.snapshot import snapshot_text
-
-        self._path(snapshot.name).write_text(snapshot_text(snapshot) + "\n")
+        write_file(self._path(snapshot.name), snapshot)
 
     def snapshots(self) -> tuple[Snapshot, ...]:
         from sublet.protocol.snapshot import read_snapshot

@@ -73,13 +73,18 @@ def duration(text: str) -> timedelta:
 
 def show_status(options: Namespace) -> int:
     from sublet.aws.ports import aws_ports
+    from sublet.positions.seek import check_stream
     from sublet.positions.standing import Watch
     from sublet.system.threads import ThreadTasks
 
     settings = settings_of(options, os.environ, required=("application",))
     probes = options.stream is not None or "SUBLET_STREAM" in os.environ
     ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
-    retention = ports.stream.describe().retention if probes else None
+    retention = None
+    if probes:
+        retention = ports.stream.describe().retention
+        scan, known = ports.table.scan(), ports.sightings.load().stream
+        check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
     watch = Watch(ports, settings, probes)
     pause = ThreadTasks().signal()
     while True:

@@ -31,7 +31,7 @@ class Effect(StrEnum):
     REOPENS = "reopens"
     """It had ended, and is read again."""
     BEGINS = "begins"
-    """It has no lease yet. It gets one, which waits until its parents have ended."""
+    """It has no lease yet, and gets one, since its parents end with this seek or have ended."""
 
 
 class Found(NamedTuple):
@@ -123,7 +123,8 @@ def plan_seek(
 ) -> SeekPlan:
     """Plan a seek. Raises SeekRefused.
 
-    wanted  by shard id, of every listed shard
+    wanted  by shard id, of every shard to be moved. A shard whose parents are still to be read goes to its beginning whatever is
+            wanted: at a sequence number it would be read at the same time as they are
     only    shard ids; empty: all. Descendants of a shard that opens again come along
     """
     listed = sorted(shards, key=creation_order)
@@ -137,11 +138,12 @@ def plan_seek(
         shard_id, parents = shard.shard_id, shard.parent_shard_ids
         if shard_id not in targets:
             continue
+        waits = not unfinished.isdisjoint(parents)
         move = _move(
             shard,
             leases.get(shard_id),
-            targets[shard_id],
-            waits=not unfinished.isdisjoint(parents),
+            BEGINNING if waits else targets[shard_id],
+            waits=waits,
             is_skipped=not ends.isdisjoint(parents),
         )
         if move is None:
@@ -211,9 +213,9 @@ def _move(shard: Shard, lease: Lease | None, then: Position, *, waits: bool, is_
     if lease is None:
         if then == END:
             return Move(shard, None, BEGINNING, END, Effect.SKIPS) if is_skipped else None
-        if waits and then == BEGINNING:
-            return None  # its parent's end creates it there
-        if waits or is_skipped or shard.is_open:
+        if waits:
+            return None  # its parent's end creates it at its beginning
+        if is_skipped or shard.is_open:
             return Move(shard, None, BEGINNING, then, Effect.BEGINS)
         return Move(shard, None, END, then, Effect.REOPENS)
     if lease.position == then:

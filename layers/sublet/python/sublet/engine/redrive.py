@@ -154,10 +154,10 @@ class Redrive:
 
 @dataclass(slots=True)
 class LeaseLife:
-    """What the handler is told of a batch: the same as of a lease with these records in the engine, and what is done is said in
-    the same way. There is no lease: nothing is written down before the whole batch is removed.
+    """Passes a batch to the handler as the engine passes a lease's records, and counts as it does what is finished. There is no
+    lease: nothing is stored before the whole batch is removed.
 
-    finished   up to there the handler has done it: by returning, or by checkpointing where that alone counts (`is_by_hand`)
+    finished   how far the handler has come: by returning, or by checkpointing if only that counts (`is_by_hand`)
     """
 
     batch: SetAsideBatch

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sublet.decisions.seek import Move, SeekPlan
+from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
+from sublet.engine.manager.look import is_foreign
 from sublet.errors import SeekRefused
 from sublet.ports import Applied, Ports
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import create, seek
+from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.stream_identity import StreamIdentity
 
 TRIES = 10
 """Of one lease: its owner's heartbeats and checkpoints come in between."""
+
+
+def check_stream(
+    application: str,
+    known: StreamIdentity | None,
+    leases: Sequence[Lease],
+    shards: Sequence[Shard],
+    ports: Ports,
+) -> None:
+    """Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop every shard.
+
+    known  the stream of the leases, as lease managers have stored it; None if it is not known
+    """
+    found = ports.stream.describe().identity
+    if known is not None and not known.is_same_as(found):
+        raise other_stream(application, known, found)
+    for suspect in suspects(leases, shards):
+        if is_foreign(suspect, ports):
+            raise other_streams_lease(application, suspect, found)
 
 
 @dataclass(slots=True)

@@ -126,7 +126,7 @@ def further_on(to: Checkpoint) -> Clause:
     return Clause(
         "further_on",
         all_of(NOT_ENDED, before),
-        "a checkpoint never goes back, whoever writes it and however late",
+        "a checkpoint never goes back, no matter which worker writes it, or how late",
     )
 
 

@@ -92,7 +92,7 @@ def _checked(
     known, found = remembered.stream, placement.last.identity
     if known is None:
         for suspect in suspected:
-            if _is_foreign(suspect, ports):
+            if is_foreign(suspect, ports):
                 raise other_streams_lease(settings.application, suspect, found)
         if ports.sightings.adopt(found, None):
             ports.log.info("the application's leases are of this stream from now on", stream=str(found))
@@ -112,7 +112,8 @@ def adopt_stream(ports: Ports) -> None:
         )
 
 
-def _is_foreign(suspect: Suspect, ports: Ports) -> bool:
+def is_foreign(suspect: Suspect, ports: Ports) -> bool:
+    """Asks for the shard itself if a listing, which may lag, does not have it."""
     return suspect.why is not Evidence.NOT_LISTED or not ports.stream.has_shard(suspect.lease.shard_id)
 
 

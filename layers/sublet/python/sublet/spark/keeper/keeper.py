@@ -111,7 +111,7 @@ class Keeper:
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
-        """Leases as they stand, whoever holds them, without those whose row is missing or unreadable."""
+        """Leases as they stand, of any owner, without those whose row is missing or unreadable."""
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 

@@ -1,5 +1,5 @@
 """What a query has not read and can no longer read. Pure. Every plan checks it, whatever triggered the plan and
-whoever listed the shards.
+whichever part of the source listed the shards.
 
 A query that is away for longer than the retention can lose records in four ways, each of which leaves a trace:
 
