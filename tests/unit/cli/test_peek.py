@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.cli.peek import count, json_of, line_of, wanted
-from sublet.cli.seek import place
+from sublet.cli.place import place
 from sublet.errors import ShardNotFound
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.cli.main import main
-from sublet.cli.seek import place
+from sublet.cli.place import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.snapshots import snapshot_lines, snapshot_name
 from sublet.decisions.fleet_status import HandledPosition

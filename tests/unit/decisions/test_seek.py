@@ -10,6 +10,7 @@ from sublet.decisions.seek import (
     END,
     Effect,
     Found,
+    check_parents,
     plan_seek,
     positions_at,
     positions_like,
@@ -174,6 +175,15 @@ def test_a_time_in_a_closed_shard_that_held_nothing_more_is_its_end() -> None:
         "r": Found(Checkpoint("22", 3), True),
     }
     assert positions_at(SPLIT, found) == {"p": END, "l": BEGINNING, "r": Position(Checkpoint("22", 3))}
+
+
+def test_one_shard_is_not_moved_to_a_time_that_lies_in_its_parent() -> None:
+    found = {"p": Found(Checkpoint("9"), True), "l": Found(None, True), "r": Found(None, True)}
+    with pytest.raises(SeekRefused, match="shard l began after that time, and records since then are in p"):
+        check_parents(SPLIT, found, {"l"})
+    check_parents(SPLIT, found, {"p", "l", "r"})
+    check_parents(SPLIT, {**found, "p": Found(Checkpoint("9"), False)}, {"l"})
+    check_parents(SPLIT, {**found, "l": Found(Checkpoint("22"), True)}, {"l"})
 
 
 def test_positions_of_another_time_leave_out_what_had_not_begun_and_what_was_done_with() -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.seek import place
+from sublet.cli.place import place
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
 from sublet.errors import ShardNotFound

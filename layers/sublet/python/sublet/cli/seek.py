@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.place import EARLIEST, place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
-from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
+from sublet.errors import SeekRefused, SnapshotUnreadable
 from sublet.protocol.lease import shard_id_of
 from sublet.settings import DEFINITIONS, Settings
-from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.decisions.seek import SeekPlan
@@ -62,41 +60,6 @@ AUTOMATIC_KEPT = 5
 
 NAMED_SKIPS = 1
 """Shards that may be skipped without the application's name."""
-
-EARLIEST, LATEST = "earliest", "latest"
-
-
-@dataclass(frozen=True, slots=True)
-class SeekTime:
-    """Where `seek` goes in time. `at`: None for the earliest; `ago` instead of it is before now."""
-
-    text: str
-    at: datetime | None = None
-    ago: timedelta | None = None
-
-    def moment(self, now: datetime) -> datetime | None:
-        return self.at if self.ago is None else now - self.ago
-
-
-def place(text: str) -> SeekTime:
-    if text.lower() == EARLIEST:
-        return SeekTime(text)
-    if text.lower() == LATEST:
-        return SeekTime(text, ago=timedelta(0))
-    try:
-        return SeekTime(text, ago=parse_duration("position", text))
-    except SettingsError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ArgumentTypeError(
-            f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
-            "or how long ago, such as 90m"
-        )
-    return SeekTime(text, at=moment.astimezone(UTC))
 
 
 def add_seek_arguments(parser: ArgumentParser) -> None:
@@ -179,7 +142,7 @@ def _wanted(
     shards: Sequence[Shard],
 ) -> tuple[Mapping[str, Position], str]:
     """By shard id; and in words."""
-    from sublet.decisions.seek import BEGINNING, positions_at, positions_like
+    from sublet.decisions.seek import BEGINNING, check_parents, positions_at, positions_like
     from sublet.positions.find import places_of
     from sublet.positions.seek import check_stream
 
@@ -205,10 +168,13 @@ def _wanted(
     moment = options.place.moment(ports.stream.service_time())
     if moment is None:
         return {shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}"
-    wanted = [shard for shard in shards if not options.shards or shard.shard_id in options.shards]
-    print(f"sublet: looking for {time_text(moment)} in {len(wanted)} shards", file=sys.stderr, flush=True)
-    found = positions_at(wanted, places_of(wanted, moment, ports))
-    return found, f"to {options.place.text}"
+    named = set(options.shards) or {shard.shard_id for shard in shards}
+    parents = {parent for shard in shards if shard.shard_id in named for parent in shard.parent_shard_ids}
+    asked = [shard for shard in shards if shard.shard_id in named | parents]
+    print(f"sublet: looking for {time_text(moment)} in {len(asked)} shards", file=sys.stderr, flush=True)
+    found = places_of(asked, moment, ports)
+    check_parents(asked, found, named)
+    return positions_at(asked, found), f"to {options.place.text}"
 
 
 def _by_shard(positions: Mapping[str, Position]) -> dict[str, Position]:

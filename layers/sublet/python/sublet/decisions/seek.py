@@ -95,6 +95,21 @@ def _place(shard: Shard, found: Found) -> Position:
     return BEGINNING if found.before is None else Position(found.before)
 
 
+def check_parents(shards: Sequence[Shard], found: Mapping[str, Found], only: Collection[str]) -> None:
+    """Raises SeekRefused if records since the time are in a parent that is not to be moved. `found`: of `only` and
+    their parents.
+    """
+    for shard in shards:
+        if shard.shard_id not in only or found[shard.shard_id].before is not None:
+            continue
+        parents = sorted(p for p in shard.parent_shard_ids - set(only) if p in found and found[p].has_later)
+        if parents:
+            raise SeekRefused(
+                f"shard {shard.shard_id} began after that time, and records since then are in {', '.join(parents)}: "
+                "name these with --shard too, or leave --shard out"
+            )
+
+
 def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> dict[str, Position]:
     """By shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one has not
     begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
