@@ -9,7 +9,7 @@ import pytest
 from sublet.cli.main import main
 from sublet.cli.status import exit_code, text_of
 from sublet.decisions.shard_verdict import Because, ShardVerdict, TimeStanding, Word
-from sublet.positions.standing import ApplicationStanding, ShardStanding
+from sublet.operate.standing import ApplicationStanding, ShardStanding
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow
 

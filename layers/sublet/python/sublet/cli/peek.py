@@ -72,7 +72,7 @@ def peek(options: Namespace) -> int:
 
 def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
     from sublet.decisions.read_position import IteratorType, ReadPosition, read_position
-    from sublet.positions.peek import upcoming
+    from sublet.operate.peek import upcoming
     from sublet.protocol.checkpoint import TRIM_HORIZON
     from sublet.protocol.lease import Lease, lease_key_of
 

@@ -143,8 +143,8 @@ def _wanted(
 ) -> tuple[Mapping[str, Position], str]:
     """By shard id; and in words."""
     from sublet.decisions.seek import BEGINNING, check_parents, positions_at, positions_like
-    from sublet.positions.find import places_of
-    from sublet.positions.seek import check_stream
+    from sublet.operate.find import places_of
+    from sublet.operate.seek import check_stream
 
     if options.to_snapshot is not None:
         kept = {each.name: each for each in snapshots.snapshots()}
@@ -205,7 +205,7 @@ def _carry_out(
 ) -> int:
     from sublet.decisions.seek import plan_seek
     from sublet.engine.manager.probing import positions
-    from sublet.positions.seek import Seek, check_stream, undone_by
+    from sublet.operate.seek import Seek, check_stream, undone_by
     from sublet.protocol.snapshot import Snapshot
 
     if not scan.leases:

@@ -20,8 +20,8 @@ from sublet.settings import DEFINITIONS
 from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
+    from sublet.operate.standing import ApplicationStanding, ShardStanding
     from sublet.ports import Ports
-    from sublet.positions.standing import ApplicationStanding, ShardStanding
 
 DESCRIPTION = """\
 Show how an application stands, worst shard first: one word for each shard, the lag in time, its trend, when it will have caught
@@ -73,8 +73,8 @@ def duration(text: str) -> timedelta:
 
 def show_status(options: Namespace) -> int:
     from sublet.aws.ports import aws_ports
-    from sublet.positions.seek import check_stream
-    from sublet.positions.standing import Watch
+    from sublet.operate.seek import check_stream
+    from sublet.operate.standing import Watch
     from sublet.system.threads import ThreadTasks
 
     settings = settings_of(options, os.environ, required=("application",))

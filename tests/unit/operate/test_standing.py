@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sublet.decisions.shard_verdict import Word
-from sublet.positions.standing import Watch
+from sublet.operate.standing import Watch
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 

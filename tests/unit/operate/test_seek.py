@@ -10,8 +10,8 @@ import pytest
 from sublet.decisions.seek import plan_seek, positions_at, positions_like
 from sublet.errors import SeekRefused, StreamNotAdopted
 from sublet.memory import MemoryStream
-from sublet.positions.find import places_of
-from sublet.positions.seek import Seek, check_stream, undone_by
+from sublet.operate.find import places_of
+from sublet.operate.seek import Seek, check_stream, undone_by
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import WriteKind, acquire

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from sublet.decisions.seek import Found
 from sublet.memory.walk import drawn
-from sublet.positions.find import place_of, places_of
+from sublet.operate.find import place_of, places_of
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 
