@@ -15,7 +15,7 @@ from sublet.settings.reasons import reasons
 from sublet.spark.options import OPTIONS
 from sublet.spark.other_connectors import THEIRS
 from sublet_cdk import alarm_definitions, roles
-from sublet_cdk.alarm_definitions import Alarm
+from sublet_cdk.alarm_kinds import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
 from benchmarks import prices

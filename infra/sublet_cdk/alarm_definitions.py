@@ -1,76 +1,15 @@
-"""Every alarm as a value: what it watches, when it fires, and what to do then. Reading them needs no CDK.
+"""All alarms of an application: what each watches, when it fires, and what to do then.
 
 The constructs deploy these, docs/operations.md lists them, and simulated fleets in `tests/alarms` make them fire.
-
-How each alarm treats missing data is deliberate. A metric that signals trouble is put with every tick and window,
-zero too, so missing data means that nothing runs, and other alarms watch for that. Those are on sums with missing
-data filled with zero: CloudWatch would otherwise look at older periods first, and fire twice as late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
 
 from sublet.metric_names import Metric
+from sublet_cdk.alarm_kinds import Alarm, Figure, Source, at_once, lasting, reported_by_workers, silent
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
-
-
-class Source(StrEnum):
-    """Who puts the metric: the application itself, or AWS for a deployed resource."""
-
-    APPLICATION = "application"
-    MANAGER = "lease manager"
-    WORKER = "lease worker"
-    STATE_MACHINE = "state machine"
-    DEAD_LETTERS = "dead-letter queue"
-
-
-class Missing(StrEnum):
-    """The values of CloudWatch's TreatMissingData that we use."""
-
-    NOT_BREACHING = "notBreaching"
-    BREACHING = "breaching"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    metric: str
-    statistic: str
-    source: Source = Source.APPLICATION
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """Fires if the value is beyond `threshold` in `points` of the last `periods`.
-
-    figures      by their names in `expression`; with a single figure, the expression only fills in missing data
-    minutes      length of a period
-    below        fires at or below the threshold, instead of above it
-    when, then   what has happened and what to do; together they are the description
-    """
-
-    name: str
-    figures: Mapping[str, Figure]
-    minutes: int
-    periods: int
-    when: str
-    then: str
-    points: int
-    threshold: float = 0
-    below: bool = False
-    missing: Missing = Missing.NOT_BREACHING
-    expression: str | None = None
-
-    @property
-    def description(self) -> str:
-        """The text of the notification."""
-        return f"{self.when[0].upper()}{self.when[1:]}. {self.then}"
-
-    @property
-    def needs_math(self) -> bool:
-        return len(self.figures) > 1
 
 
 def alarms(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Alarm]:
@@ -88,7 +27,7 @@ def alarms(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Alar
 
 def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
     return (
-        _at_once(
+        at_once(
             pace,
             "ShardUnread",
             Figure(Metric.UNREAD_AGE, "Maximum"),
@@ -97,7 +36,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "alarms that are on say why; if there are none, look for its lease key in the lease worker's log.",
             pace.unread_millis(at.unread_minutes),
         ),
-        _at_once(
+        at_once(
             pace,
             "OwnerStalled",
             Figure(Metric.OWNER_STALLED_AGE, "Maximum"),
@@ -107,7 +46,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "takes the lease. If it checkpoints less often on purpose, raise owner_stall_minutes.",
             pace.owner_stall_millis(at.owner_stall_minutes),
         ),
-        _told_by_workers(
+        reported_by_workers(
             pace,
             "ShardStalled",
             Figure(Metric.CHECKPOINT_AGE, "Maximum"),
@@ -116,7 +55,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "handler is slow or hangs, it waits for a slot that another shard's call occupies, or its polls are throttled.",
             pace.stall_millis(at.stall_minutes),
         ),
-        _told_by_workers(
+        reported_by_workers(
             pace,
             "HandlerHanging",
             Figure(Metric.HANDLER_CALL_AGE, "Maximum"),
@@ -126,7 +65,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "long, raise handler_call_minutes, or make batch_size smaller.",
             pace.stall_millis(at.handler_call_minutes),
         ),
-        _told_by_workers(
+        reported_by_workers(
             pace,
             "BatchesUnfinished",
             Figure(Metric.OLDEST_UNFINISHED_AGE, "Maximum"),
@@ -136,7 +75,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "unfinished_minutes.",
             pace.stall_millis(at.unfinished_minutes),
         ),
-        _lasting(
+        lasting(
             pace,
             "HandlerFailing",
             Figure(Metric.HANDLER_FAILURES, "Sum"),
@@ -151,7 +90,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
 
 def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
     return (
-        _at_once(
+        at_once(
             pace,
             "HandlerStuck",
             Figure(Metric.HANDLER_ATTEMPTS, "Maximum"),
@@ -160,7 +99,7 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "maximum_retry_attempts or maximum_record_age, with on_failure.",
             at.handler_attempts,
         ),
-        _at_once(
+        at_once(
             pace,
             "RecordsSetAside",
             Figure(Metric.RECORDS_SET_ASIDE, "Sum"),
@@ -168,7 +107,7 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "The lease worker's log has their positions, and the destination the exception's type. When the handler can process "
             "them, `sublet redrive` delivers them to it again.",
         ),
-        _at_once(
+        at_once(
             pace,
             "DestinationRefuses",
             Figure(Metric.DESTINATION_REFUSALS, "Sum"),
@@ -181,7 +120,7 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
 
 def _refused(pace: Pace) -> Sequence[Alarm]:
     return (
-        _lasting(
+        lasting(
             pace,
             "ReadsRefused",
             Figure(Metric.READS_REFUSED, "Sum"),
@@ -190,7 +129,7 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
             "stream_key_arn for `sublet deploy`), a "
             "permission is missing, or the stream or the checkpoint does not exist. Records stay until retention ends.",
         ),
-        _lasting(
+        lasting(
             pace,
             "LeasesFailing",
             Figure(Metric.LEASES_FAILED, "Sum"),
@@ -203,7 +142,7 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
 
 def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
     return (
-        _lasting(
+        lasting(
             pace,
             "PollsThrottled",
             Figure(Metric.THROTTLED_POLLS, "Maximum"),
@@ -213,7 +152,7 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "shard_id tells which.",
             threshold=at.throttled_polls,
         ),
-        _lasting(
+        lasting(
             pace,
             "Lagging",
             Figure(Metric.MILLIS_BEHIND_LATEST, "Minimum"),
@@ -223,7 +162,7 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             threshold=at.lag_millis,
             minutes=at.lag_minutes,
         ),
-        _lasting(
+        lasting(
             pace,
             "UnclaimedLeases",
             Figure(Metric.UNCLAIMED_LEASES, "Minimum"),
@@ -262,7 +201,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             then="The lease manager's log says which leases it did not create, and why.",
             expression="shards - leases",
         ),
-        _at_once(
+        at_once(
             pace,
             "DataGap",
             Figure(Metric.DATA_GAP, "Sum"),
@@ -270,7 +209,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "Reading continued from the oldest record. The log has the shard and the gap. Find out why it was not read in "
             "time; lengthen the retention.",
         ),
-        _at_once(
+        at_once(
             pace,
             "HandlerCrashing",
             Figure(Metric.CRASHING_LEASES, "Maximum"),
@@ -279,7 +218,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "tried alone, less and less often. The lease manager's log has the lease key and the checkpoint before the "
             "records.",
         ),
-        _at_once(
+        at_once(
             pace,
             "MalformedRows",
             Figure(Metric.MALFORMED_ROWS, "Maximum"),
@@ -297,7 +236,7 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
         else Figure(Metric.TOTAL_LEASES, "SampleCount")
     )
     return (
-        _silent(
+        silent(
             pace,
             at,
             "WorkersGone",
@@ -306,7 +245,7 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
             "Records stay in the stream until its retention ends, so act before then. Check the lease manager's log, the state "
             "machine's executions and the lease worker's errors, or the process.",
         ),
-        _silent(
+        silent(
             pace,
             at,
             "TicksMissing",
@@ -320,7 +259,7 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
 
 def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
     return (
-        _lasting(
+        lasting(
             pace,
             "WorkerCrashing",
             Figure("Errors", "Sum", Source.WORKER),
@@ -328,7 +267,7 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "Its items run again, three times in a row at most. See its log (REPORT lines have the memory used), and lower "
             "leases_per_worker or max_bytes_in_flight, or give it more memory.",
         ),
-        _lasting(
+        lasting(
             pace,
             "WorkerThrottled",
             Figure("Throttles", "Sum", Source.WORKER),
@@ -337,21 +276,21 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "leases_per_worker.",
             minutes=at.unclaimed_minutes,
         ),
-        _lasting(
+        lasting(
             pace,
             "ManagerFailing",
             Figure("Errors", "Sum", Source.MANAGER),
             "the lease manager fails tick after tick: no new lease is created or handed out",
             "Its log names the cause: the lease table, the stream, a KMS key (lease_table_key, stream_key), or a permission.",
         ),
-        _at_once(
+        at_once(
             pace,
             "DeadLetters",
             Figure("ApproximateNumberOfMessagesVisible", "Maximum", Source.DEAD_LETTERS),
             "a tick or prompt could not be delivered to the lease manager, or failed there three times",
             "The message has the cause; then purge the queue: later ticks have made up for it.",
         ),
-        _at_once(
+        at_once(
             pace,
             "ExecutionsFailing",
             Figure("ExecutionsFailed", "Sum", Source.STATE_MACHINE),
@@ -360,32 +299,3 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "history; the likely cause is a changed definition or a lost permission.",
         ),
     )
-
-
-def _at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
-    """For a metric of which one value is proof. It stays on for a span, in which the next tick shows whether it is
-    over."""
-    return Alarm(name, {"figure": figure}, pace.span, 1, when, then, points=1, threshold=threshold)
-
-
-def _told_by_workers(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float) -> Alarm:
-    """The same for a worker's metric. It stays on for three spans, because the next worker starts a tick later and
-    has to measure for itself."""
-    return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold)
-
-
-def _lasting(
-    pace: Pace, name: str, figure: Figure, when: str, then: str, *, threshold: float = 0, minutes: int = 0
-) -> Alarm:
-    """For what may happen once but should not last."""
-    spans = pace.spans(minutes)
-    return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
-
-
-def _silent(pace: Pace, at: AlarmThresholds, name: str, figure: Figure, when: str, then: str) -> Alarm:
-    """For what must be there in every span."""
-    spans = pace.spans(at.silence_minutes)
-    return Alarm(
-        name, {"figure": figure}, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,
-        expression="FILL(figure, 0)",
-    )  # fmt: skip

@@ -15,7 +15,8 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.metric_names import NAMESPACE, Metric
-from sublet_cdk.alarm_definitions import Alarm, Figure, Missing, Source, alarms
+from sublet_cdk.alarm_definitions import alarms
+from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"

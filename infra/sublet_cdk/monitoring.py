@@ -12,7 +12,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 from sublet.metric_names import Metric
-from sublet_cdk.alarm_definitions import Missing
+from sublet_cdk.alarm_kinds import Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of
 from sublet_cdk.dashboard import add_dashboard

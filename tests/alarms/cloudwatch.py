@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sublet_cdk.alarm_definitions import Alarm, Figure, Missing, Source
+from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 
 RETRIEVED_BEYOND = 2
 LATE_MINUTES = 1

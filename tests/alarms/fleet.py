@@ -18,7 +18,7 @@ from sublet.metric_names import Metric
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.settings import Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
-from sublet_cdk.alarm_definitions import Source
+from sublet_cdk.alarm_kinds import Source
 
 from tests.alarms.cloudwatch import Recorded
 from tests.doubles.engine_world import MINUTE, EngineWorld, Result

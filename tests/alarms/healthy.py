@@ -15,7 +15,7 @@ from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet_cdk.alarm_definitions import Missing
+from sublet_cdk.alarm_kinds import Missing
 
 from tests.alarms.cloudwatch import LATE_MINUTES, RETRIEVED_BEYOND
 from tests.alarms.fleet import Fleet

@@ -14,7 +14,8 @@ from sublet.errors import LeaseTableUnavailable, StreamKeyUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.settings import Mode, Settings
-from sublet_cdk.alarm_definitions import Alarm, alarms
+from sublet_cdk.alarm_definitions import alarms
+from sublet_cdk.alarm_kinds import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
 from tests.alarms.cloudwatch import RETRIEVED_BEYOND, is_on

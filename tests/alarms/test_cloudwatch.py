@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sublet_cdk.alarm_definitions import Alarm, Figure, Missing, Source
+from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 
 from tests.alarms.cloudwatch import LATE_MINUTES, Recorded, calculate, is_on, judge
 

@@ -1,0 +1,101 @@
+"""An alarm as a value, and the four kinds that most alarms are. Reading them needs no CDK.
+
+How each kind treats missing data is deliberate. A metric that signals trouble is put with every tick and window,
+zero too, so missing data means that nothing runs, and other alarms watch for that. Those are on sums with missing
+data filled with zero: CloudWatch would otherwise look at older periods first, and fire twice as late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sublet_cdk.alarm_pace import AlarmThresholds, Pace
+
+
+class Source(StrEnum):
+    """Who puts the metric: the application itself, or AWS for a deployed resource."""
+
+    APPLICATION = "application"
+    MANAGER = "lease manager"
+    WORKER = "lease worker"
+    STATE_MACHINE = "state machine"
+    DEAD_LETTERS = "dead-letter queue"
+
+
+class Missing(StrEnum):
+    """The values of CloudWatch's TreatMissingData that we use."""
+
+    NOT_BREACHING = "notBreaching"
+    BREACHING = "breaching"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    metric: str
+    statistic: str
+    source: Source = Source.APPLICATION
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Fires if the value is beyond `threshold` in `points` of the last `periods`.
+
+    figures      by their names in `expression`; with a single figure, the expression only fills in missing data
+    minutes      length of a period
+    below        fires at or below the threshold, instead of above it
+    when, then   what has happened and what to do; together they are the description
+    """
+
+    name: str
+    figures: Mapping[str, Figure]
+    minutes: int
+    periods: int
+    when: str
+    then: str
+    points: int
+    threshold: float = 0
+    below: bool = False
+    missing: Missing = Missing.NOT_BREACHING
+    expression: str | None = None
+
+    @property
+    def description(self) -> str:
+        """The text of the notification."""
+        return f"{self.when[0].upper()}{self.when[1:]}. {self.then}"
+
+    @property
+    def needs_math(self) -> bool:
+        return len(self.figures) > 1
+
+
+def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
+    """For a metric of which one value is proof. It stays on for a span, in which the next tick shows whether it is
+    over."""
+    return Alarm(name, {"figure": figure}, pace.span, 1, when, then, points=1, threshold=threshold)
+
+
+def reported_by_workers(
+    pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float
+) -> Alarm:
+    """The same for a worker's metric. It stays on for three spans, because the next worker starts a tick later and
+    has to measure for itself."""
+    return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold)
+
+
+def lasting(
+    pace: Pace, name: str, figure: Figure, when: str, then: str, *, threshold: float = 0, minutes: int = 0
+) -> Alarm:
+    """For what may happen once but should not last."""
+    spans = pace.spans(minutes)
+    return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
+
+
+def silent(pace: Pace, at: AlarmThresholds, name: str, figure: Figure, when: str, then: str) -> Alarm:
+    """For what must be there in every span."""
+    spans = pace.spans(at.silence_minutes)
+    return Alarm(
+        name, {"figure": figure}, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,
+        expression="FILL(figure, 0)",
+    )  # fmt: skip
