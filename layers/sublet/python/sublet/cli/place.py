@@ -1,45 +1,20 @@
-"""A position in time, as `seek` and `peek` take it."""
+"""A position in time as an argument."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from sublet.errors import SettingsError
-from sublet.settings.text import parse_duration
+from sublet.errors import SeekRefused
 
-EARLIEST, LATEST = "earliest", "latest"
-
-
-@dataclass(frozen=True, slots=True)
-class SeekTime:
-    """Where `seek` goes in time. `at`: None for the earliest; `ago` instead of it is before now."""
-
-    text: str
-    at: datetime | None = None
-    ago: timedelta | None = None
-
-    def moment(self, now: datetime) -> datetime | None:
-        return self.at if self.ago is None else now - self.ago
+if TYPE_CHECKING:
+    from sublet.operate.place import SeekTime
 
 
 def place(text: str) -> SeekTime:
-    if text.lower() == EARLIEST:
-        return SeekTime(text)
-    if text.lower() == LATEST:
-        return SeekTime(text, ago=timedelta(0))
+    from sublet.operate.place import place as parsed
+
     try:
-        return SeekTime(text, ago=parse_duration("position", text))
-    except SettingsError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ArgumentTypeError(
-            f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
-            "or how long ago, such as 90m"
-        )
-    return SeekTime(text, at=moment.astimezone(UTC))
+        return parsed(text)
+    except SeekRefused as refused:
+        raise ArgumentTypeError(str(refused)) from None

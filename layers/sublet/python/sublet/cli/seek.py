@@ -6,24 +6,23 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.place import EARLIEST, place
+from sublet.cli.place import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
 from sublet.errors import SeekRefused, SnapshotUnreadable
-from sublet.protocol.lease import shard_id_of
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
-    from sublet.decisions.seek import SeekPlan
+    from sublet.operate.planned_seek import PlannedSeek, Wanted
     from sublet.ports import Ports, SnapshotStore
-    from sublet.protocol.lease import LeaseScan, Position
+    from sublet.protocol.lease import LeaseScan
     from sublet.protocol.shard import Shard
     from sublet.protocol.snapshot import Snapshot
 
@@ -53,13 +52,6 @@ UNDO_EXAMPLES = """\
 examples:
   sublet undo --application orders-audit --stream orders
   sublet undo --application orders-audit --stream orders --execute"""
-
-AUTOMATIC = "seek-"
-AUTOMATIC_KEPT = 5
-"""Snapshots that seeks take, the newest ones."""
-
-NAMED_SKIPS = 1
-"""Shards that may be skipped without the application's name."""
 
 
 def add_seek_arguments(parser: ArgumentParser) -> None:
@@ -108,24 +100,18 @@ def seek(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application", "stream"))
     ports, snapshots = _ports(settings)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
-    wanted, what = _wanted(options, settings, ports, snapshots, shards)
-    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, what, options.shards)
+    wanted = _wanted(options, settings, ports, snapshots, shards)
+    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
 
 
 def undo(options: Namespace) -> int:
-    from sublet.decisions.seek import positions_like
+    from sublet.operate.planned_seek import before_the_last
 
     settings = settings_of(options, os.environ, required=("application", "stream"))
     ports, snapshots = _ports(settings)
-    seeks = [each for each in snapshots.snapshots() if each.moved]
-    if not seeks:
-        raise SeekRefused(f"no seek of {settings.application} is known that could be undone")
-    last = seeks[-1]
     scan, shards = ports.table.scan(), ports.stream.list_shards()
-    wanted = positions_like(shards, _by_shard(last.positions))
-    moved = [shard_id_of(lease_key) for lease_key in last.moved]
-    what = f"undo {last.why} of {time_text(last.taken_at)}"
-    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, what, moved)
+    wanted = before_the_last(settings.application, snapshots, shards)
+    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
 
 
 def _ports(settings: Settings) -> tuple[Ports, SnapshotStore]:
@@ -135,50 +121,24 @@ def _ports(settings: Settings) -> tuple[Ports, SnapshotStore]:
 
 
 def _wanted(
-    options: Namespace,
-    settings: Settings,
-    ports: Ports,
-    snapshots: SnapshotStore,
-    shards: Sequence[Shard],
-) -> tuple[Mapping[str, Position], str]:
-    """By shard id; and in words."""
-    from sublet.decisions.seek import BEGINNING, check_parents, positions_at, positions_like
-    from sublet.operate.find import places_of
-    from sublet.operate.seek import check_stream
+    options: Namespace, settings: Settings, ports: Ports, snapshots: SnapshotStore, shards: Sequence[Shard]
+) -> Wanted:
+    from sublet.operate.planned_seek import at_application, at_place, at_positions, at_snapshot, shards_asked
 
     if options.to_snapshot is not None:
-        kept = {each.name: each for each in snapshots.snapshots()}
-        if options.to_snapshot not in kept:
-            there = ", ".join(kept) or "none"
-            raise SeekRefused(
-                f"there is no snapshot {options.to_snapshot} of {settings.application}; there are: {there}"
-            )
-        known = kept[options.to_snapshot].positions
-        return positions_like(shards, _by_shard(known)), f"to snapshot {options.to_snapshot}"
+        return at_snapshot(options.to_snapshot, settings.application, snapshots, shards, options.shards)
     if options.from_file is not None:
-        known = _snapshot_of(options.from_file).positions
-        return positions_like(shards, _by_shard(known)), f"to {options.from_file}"
+        return at_positions(
+            _snapshot_of(options.from_file), f"to {options.from_file}", shards, options.shards
+        )
     if options.like is not None:
-        theirs = lease_table(options.like).scan()
-        positions = {lease.shard_id: lease.position for lease in theirs.leases}
-        if not positions:
-            raise SeekRefused(f"application {options.like} has no leases of one stream")
-        check_stream(options.like, stream_of(options.like), theirs.leases, shards, ports)
-        return positions_like(shards, positions), f"like {options.like}"
+        theirs, known = lease_table(options.like).scan(), stream_of(options.like)
+        return at_application(options.like, theirs, known, shards, options.shards, ports)
     moment = options.place.moment(ports.stream.service_time())
-    if moment is None:
-        return {shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}"
-    named = set(options.shards) or {shard.shard_id for shard in shards}
-    parents = {parent for shard in shards if shard.shard_id in named for parent in shard.parent_shard_ids}
-    asked = [shard for shard in shards if shard.shard_id in named | parents]
-    print(f"sublet: looking for {time_text(moment)} in {len(asked)} shards", file=sys.stderr, flush=True)
-    found = places_of(asked, moment, ports)
-    check_parents(asked, found, named)
-    return positions_at(asked, found), f"to {options.place.text}"
-
-
-def _by_shard(positions: Mapping[str, Position]) -> dict[str, Position]:
-    return {shard_id_of(lease_key): position for lease_key, position in positions.items()}
+    if moment is not None:
+        asked = len(shards_asked(shards, options.shards))
+        print(f"sublet: looking for {time_text(moment)} in {asked} shards", file=sys.stderr, flush=True)
+    return at_place(options.place, shards, options.shards, ports)
 
 
 def _snapshot_of(file: Path) -> Snapshot:
@@ -199,67 +159,43 @@ def _carry_out(
     snapshots: SnapshotStore,
     scan: LeaseScan,
     shards: Sequence[Shard],
-    wanted: Mapping[str, Position],
-    what: str,
-    only: Sequence[str],
+    wanted: Wanted,
 ) -> int:
-    from sublet.decisions.seek import plan_seek
-    from sublet.engine.manager.probing import positions
-    from sublet.operate.seek import Seek, check_stream, undone_by
-    from sublet.protocol.snapshot import Snapshot
+    from sublet.operate.planned_seek import carry_out, planned, seek_of
 
-    if not scan.leases:
-        raise SeekRefused(f"application {settings.application} has no leases yet: there is nothing to move")
-    check_stream(settings.application, stream_of(settings.application), scan.leases, shards, ports)
-    plan = plan_seek(scan, shards, wanted, only)
-    moved = [move.lease for move in plan.moves if move.lease is not None]
-    in_time = positions(moved, ports)
+    known = stream_of(settings.application)
+    found = planned(settings.application, known, scan, shards, wanted, ports)
     if options.json:
-        print(json.dumps(plan_json(plan, in_time, what), indent=2))
+        print(json.dumps(plan_json(found.plan, found.in_time, found.what), indent=2))
     else:
-        for line in plan_lines(plan, in_time, ports.clock.now()):
+        for line in plan_lines(found.plan, found.in_time, ports.clock.now()):
             print(line)
-    if not plan.moves:
+    if not found.plan.moves:
         return 0
     if not options.execute:
         print("\nNothing has been moved: add --execute.", file=sys.stderr)
         return 0
-    _confirm(plan, options.confirm, settings.application)
-    now = ports.clock.now()
-    snapshot = Snapshot(
-        f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", now, f"seek {what}" if not what.startswith("undo") else what,
-        {lease.lease_key: lease.position for lease in scan.leases},
-    )  # fmt: skip
-    snapshots.keep_snapshot(snapshot)
-    done = Seek(plan, ports, what)
-    try:
-        done.run()
-    finally:
-        snapshots.keep_snapshot(undone_by(snapshot, done.before))
-        _forget_old(snapshots)
-    print(f"\n{len(done.before)} leases moved. `sublet undo` takes it back.", file=sys.stderr)
+    _confirm(found, options.confirm)
+    seek = seek_of(found, ports)
+    carry_out(found, seek, snapshots)
+    print(f"\n{len(seek.before)} leases moved. `sublet undo` takes it back.", file=sys.stderr)
     return 0
 
 
-def _confirm(plan: SeekPlan, confirmed: str | None, application: str) -> None:
-    if len(plan.skips) <= NAMED_SKIPS or confirmed == application:
+def _confirm(found: PlannedSeek, confirmed: str | None) -> None:
+    skipped, application = len(found.plan.skips), found.application
+    if not found.needs_confirmation or confirmed == application:
         return
     if confirmed is None and sys.stdin.isatty():
         print(
-            f"\nRecords of {len(plan.skips)} shards are skipped for ever. The application's name, to go on: ",
+            f"\nRecords of {skipped} shards are skipped for ever. The application's name, to go on: ",
             file=sys.stderr, end="", flush=True,
         )  # fmt: skip
         if sys.stdin.readline().strip() == application:
             return
     raise SeekRefused(
-        f"records of {len(plan.skips)} shards would be skipped for ever: nothing has been moved. Add --confirm {application}"
+        f"records of {skipped} shards would be skipped for ever: nothing has been moved. Add --confirm {application}"
     )
-
-
-def _forget_old(snapshots: SnapshotStore) -> None:
-    seeks = [each for each in snapshots.snapshots() if each.name.startswith(AUTOMATIC)]
-    for old in seeks[:-AUTOMATIC_KEPT]:
-        snapshots.delete_snapshot(old.name)
 
 
 SEEK = Command("seek", "move the positions, to a time, a snapshot or another's", add_seek_arguments, seek)

@@ -1,0 +1,45 @@
+"""A position in time, as a seek and a peek take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sublet.errors import SeekRefused, SettingsError
+from sublet.settings.text import parse_duration
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class SeekTime:
+    """Where `seek` goes in time. `at`: None for the earliest; `ago` instead of it is before now."""
+
+    text: str
+    at: datetime | None = None
+    ago: timedelta | None = None
+
+    def moment(self, now: datetime) -> datetime | None:
+        return self.at if self.ago is None else now - self.ago
+
+
+def place(text: str) -> SeekTime:
+    """Raises SeekRefused, which says what is allowed."""
+    if text.lower() == EARLIEST:
+        return SeekTime(text)
+    if text.lower() == LATEST:
+        return SeekTime(text, ago=timedelta(0))
+    try:
+        return SeekTime(text, ago=parse_duration("position", text))
+    except SettingsError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise SeekRefused(
+            f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
+            "or how long ago, such as 90m"
+        )
+    return SeekTime(text, at=moment.astimezone(UTC))

@@ -1,0 +1,165 @@
+"""A seek from where it is to go to what undoes it: planned, shown, and then carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sublet.decisions.fleet_status import HandledPosition
+from sublet.decisions.seek import BEGINNING, SeekPlan, check_parents, plan_seek, positions_at, positions_like
+from sublet.engine.manager.probing import positions
+from sublet.errors import SeekRefused
+from sublet.operate.find import places_of
+from sublet.operate.place import EARLIEST, SeekTime
+from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.ports import Ports, SnapshotStore
+from sublet.protocol.lease import LeaseScan, Position, shard_id_of
+from sublet.protocol.shard import Shard
+from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.stream_identity import StreamIdentity
+
+AUTOMATIC = "seek-"
+AUTOMATIC_KEPT = 5
+"""Snapshots that seeks take, the newest ones."""
+
+NAMED_SKIPS = 1
+"""Shards that may be skipped without the application's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where a seek goes.
+
+    positions  by shard id
+    what       in words, as logs and snapshots show it
+    only       shard ids; empty: all
+    """
+
+    positions: Mapping[str, Position]
+    what: str
+    only: tuple[str, ...] = ()
+
+
+def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> Wanted:
+    """Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and what Stream raises."""
+    moment = place.moment(ports.stream.service_time())
+    if moment is None:
+        return Wanted({shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}", tuple(only))
+    named = set(only) or {shard.shard_id for shard in shards}
+    asked = shards_asked(shards, only)
+    found = places_of(asked, moment, ports)
+    check_parents(asked, found, named)
+    return Wanted(positions_at(asked, found), f"to {place.text}", tuple(only))
+
+
+def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
+    """Those in which `at_place` looks for a time: the named ones, or all, and their parents."""
+    named = set(only) or {shard.shard_id for shard in shards}
+    parents = {parent for shard in shards if shard.shard_id in named for parent in shard.parent_shard_ids}
+    return [shard for shard in shards if shard.shard_id in named | parents]
+
+
+def at_snapshot(
+    name: str, application: str, snapshots: SnapshotStore, shards: Sequence[Shard], only: Sequence[str] = ()
+) -> Wanted:
+    """Raises SeekRefused if there is no such snapshot."""
+    kept = {each.name: each for each in snapshots.snapshots()}
+    if name not in kept:
+        raise SeekRefused(
+            f"there is no snapshot {name} of {application}; there are: {', '.join(kept) or 'none'}"
+        )
+    return at_positions(kept[name], f"to snapshot {name}", shards, only)
+
+
+def at_positions(known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str] = ()) -> Wanted:
+    return Wanted(positions_like(shards, _by_shard(known.positions)), what, tuple(only))
+
+
+def at_application(
+    name: str,
+    theirs: LeaseScan,
+    known: StreamIdentity | None,
+    shards: Sequence[Shard],
+    only: Sequence[str],
+    ports: Ports,
+) -> Wanted:
+    """The positions of another application, whose leases are `theirs` and whose stream is `known`. Raises SeekRefused and
+    StreamNotAdopted.
+    """
+    held = {lease.shard_id: lease.position for lease in theirs.leases}
+    if not held:
+        raise SeekRefused(f"application {name} has no leases of one stream")
+    check_stream(name, known, theirs.leases, shards, ports)
+    return Wanted(positions_like(shards, held), f"like {name}", tuple(only))
+
+
+def before_the_last(application: str, snapshots: SnapshotStore, shards: Sequence[Shard]) -> Wanted:
+    """What undoes the last seek. Raises SeekRefused if there is none."""
+    seeks = [each for each in snapshots.snapshots() if each.moved]
+    if not seeks:
+        raise SeekRefused(f"no seek of {application} is known that could be undone")
+    last = seeks[-1]
+    what = f"undo {last.why} of {last.taken_at:%Y-%m-%dT%H:%M:%SZ}"
+    return at_positions(last, what, shards, [shard_id_of(lease_key) for lease_key in last.moved])
+
+
+def _by_shard(held: Mapping[str, Position]) -> dict[str, Position]:
+    return {shard_id_of(lease_key): position for lease_key, position in held.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSeek:
+    """`in_time`: by lease key, what is known of the positions of leases that move. `scan`: the leases that were planned for."""
+
+    application: str
+    plan: SeekPlan
+    what: str
+    scan: LeaseScan
+    in_time: Mapping[str, HandledPosition]
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Records of so many shards are skipped for ever that the application's name is asked for."""
+        return len(self.plan.skips) > NAMED_SKIPS
+
+
+def planned(
+    application: str,
+    known: StreamIdentity | None,
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    wanted: Wanted,
+    ports: Ports,
+) -> PlannedSeek:
+    """Moves nothing. `known`: see `check_stream`. Raises SeekRefused and StreamNotAdopted."""
+    if not scan.leases:
+        raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
+    check_stream(application, known, scan.leases, shards, ports)
+    plan = plan_seek(scan, shards, wanted.positions, wanted.only)
+    moved = [move.lease for move in plan.moves if move.lease is not None]
+    return PlannedSeek(application, plan, wanted.what, scan, positions(moved, ports))
+
+
+def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
+    """Its `before` shows meanwhile how many leases `carry_out` has moved."""
+    return Seek(found.plan, ports, found.what)
+
+
+def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore) -> None:
+    """Keeps a snapshot, then moves the leases. If it raises, the snapshot undoes what has been moved until then."""
+    now = seek.ports.clock.now()
+    why = found.what if found.what.startswith("undo") else f"seek {found.what}"
+    held = {lease.lease_key: lease.position for lease in found.scan.leases}
+    snapshot = Snapshot(f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", now, why, held)
+    snapshots.keep_snapshot(snapshot)
+    try:
+        seek.run()
+    finally:
+        snapshots.keep_snapshot(undone_by(snapshot, seek.before))
+        _forget_old(snapshots)
+
+
+def _forget_old(snapshots: SnapshotStore) -> None:
+    seeks = [each for each in snapshots.snapshots() if each.name.startswith(AUTOMATIC)]
+    for old in seeks[:-AUTOMATIC_KEPT]:
+        snapshots.delete_snapshot(old.name)
