@@ -6,6 +6,7 @@ waiting    what the shard's pages tell now, in seconds; left out if it was not a
 waits      for how many seconds a record is known to have waited, by earlier ticks
 retention  in hours
 waits_for  parents that are not finished
+paused     true if an operator has paused it
 """
 
 from dataclasses import replace
@@ -32,6 +33,7 @@ def test_shard_verdict(story: Story) -> None:
         waits_since=ago(given.get("waits")),
         waits_for=given.get("waits_for", ()),
         retention=timedelta(hours=given["retention"]) if "retention" in given else None,
+        is_paused=given.get("paused", False),
     )
     since = stands.verdict.since
     decided = {

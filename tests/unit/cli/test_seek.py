@@ -10,7 +10,7 @@ from sublet.cli.main import main
 from sublet.cli.place import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.snapshots import snapshot_lines, snapshot_name
-from sublet.decisions.fleet_status import HandledPosition
+from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import plan_seek
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position

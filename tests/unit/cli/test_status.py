@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sublet.cli.main import main
 from sublet.cli.status import exit_code, text_of
-from sublet.decisions.shard_verdict import Because, ShardVerdict, TimeStanding, Word
-from sublet.operate.standing import ApplicationStanding, ShardStanding
-from sublet.protocol.checkpoint import SHARD_END, Checkpoint
-from sublet.protocol.lease import Lease, MalformedRow
+from sublet.decisions.shard_status import ShardState, ShardStatus
+from sublet.decisions.shard_verdict import Because, Word
+from sublet.protocol.lease import MalformedRow
 
-NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
+from tests.doubles.fleet import NOW, fleet_of, shard_status
+
 MINUTE = timedelta(minutes=1)
 ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=None)
 
 
-def shard(
-    number: int, standing: TimeStanding, owner: str | None = "app-lambda-0", *, gone: bool = False
-) -> ShardStanding:
-    lease = Lease(f"shardId-{number:012}", Checkpoint("5"), lease_owner=owner)
-    return ShardStanding(lease, standing, gone)
-
-
-OK = shard(0, TimeStanding(ShardVerdict(Word.OK, Because.NOTHING_WAITS), timedelta(0)))
-BEHIND = shard(
-    1, TimeStanding(ShardVerdict(Word.BEHIND, Because.LAG_NEVER_FELL, NOW - 9 * MINUTE), 41 * MINUTE, 0.3)
+OK = shard_status(0, Word.OK, Because.NOTHING_WAITS, lag=timedelta(0))
+BEHIND = shard_status(
+    1, Word.BEHIND, Because.LAG_NEVER_FELL, since=NOW - 9 * MINUTE, lag=41 * MINUTE, trend=0.3, attempts=3
 )
-CATCHING_UP = shard(
-    2, TimeStanding(ShardVerdict(Word.OK, Because.LAG_FALLS), 20 * MINUTE, -0.5, 40 * MINUTE), "host:java-1"
+CATCHING_UP = shard_status(
+    2,
+    Word.OK,
+    Because.LAG_FALLS,
+    lag=20 * MINUTE,
+    trend=-0.5,
+    caught_up_in=40 * MINUTE,
+    owner="host:java-1",
 )
-LOST = shard(
-    3, TimeStanding(ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP), None, None, None, 3 * MINUTE), None
+LOST = shard_status(3, Word.OK, Because.WAS_CAUGHT_UP, lost=3 * MINUTE, owner=None)
+STOPPED = shard_status(
+    4, Word.STOPPED, Because.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2
 )
-STOPPED = shard(4, TimeStanding(ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE), 30 * MINUTE), gone=True)
-ENDED = ShardStanding(
-    Lease("shardId-000000000005", SHARD_END),
-    TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END)),
-    False,
-)
-FOUND = ApplicationStanding(NOW, (OK, BEHIND, CATCHING_UP, LOST, STOPPED, ENDED), ())
+ENDED = shard_status(5, Word.ENDED, Because.READ_TO_ITS_END, state=ShardState.ENDED)
+PAUSED = shard_status(6, Word.PAUSED, Because.PAUSED, lag=50 * MINUTE, paused_until=NOW + MINUTE)
+FOUND = fleet_of(OK, BEHIND, CATCHING_UP, LOST, STOPPED, ENDED, PAUSED, retention=timedelta(hours=24))
 
 
 def lines(**options: object) -> list[str]:
@@ -50,14 +47,17 @@ def lines(**options: object) -> list[str]:
 
 def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
     head, titles, *shards = lines()
-    assert head == "orders-audit at 2026-11-22T08:00:00Z: 1 STOPPED, 1 BEHIND, 3 OK, 1 ENDED; worst lag 41m"
+    assert head == (
+        "orders-audit at 2026-11-22T08:00:00Z: 1 STOPPED, 1 BEHIND, 1 PAUSED, 3 OK, 1 ENDED; worst lag 50m"
+    )
     assert titles.split() == ["shard", "word", "lag", "trend", "caught", "up", "owner", "why"]
-    assert [line.partition("shardId-00000000000")[2] for line in shards] == [
-        f"4  STOPPED     30m          -          -  {'app-lambda-0 (gone)':<24} {Because.NO_SIGN_OF_LIFE.value}",
-        "1  BEHIND      41m  +0.30 s/s          -  app-lambda-0             its lag has not fallen once",
-        "2  OK          20m  -0.50 s/s     in 40m  host:java-1              its lag falls",
-        "0  OK           0s          -          -  app-lambda-0             nothing waits",
-        f"3  OK            -          -          -  {'-':<24} records of 3m are past retention, unread; it was caught up lately",
+    assert [" ".join(line.partition("shardId-00000000000")[2].split()) for line in shards] == [
+        f"4 STOPPED 30m - - orders-audit-lambda-0 (gone) {Because.NO_SIGN_OF_LIFE}; owners died there: 2",
+        "1 BEHIND 41m +0.30 s/s - orders-audit-lambda-0 its lag has not fallen once; failed calls: 3",
+        "6 PAUSED 50m - - orders-audit-lambda-0 an operator has paused it until 2026-11-22T08:01:00Z",
+        "2 OK 20m -0.50 s/s in 40m host:java-1 its lag falls",
+        "0 OK 0s - - orders-audit-lambda-0 nothing waits",
+        "3 OK - - - - records of 3m are past retention, unread; it was caught up lately",
     ]
 
 
@@ -65,7 +65,7 @@ def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
     ("options", "shown"),
     [
         ({"unhealthy": True}, [4, 1, 3]),
-        ({"behind": 30 * MINUTE}, [4, 1]),
+        ({"behind": 30 * MINUTE}, [4, 1, 6]),
         ({"owner": "java"}, [2]),
     ],
 )
@@ -82,7 +82,7 @@ def test_as_json_it_has_seconds_and_times() -> None:
 @pytest.mark.parametrize(
     ("shards", "malformed", "code"),
     [
-        ((OK, CATCHING_UP, ENDED), (), 0),
+        ((OK, CATCHING_UP, ENDED, PAUSED), (), 0),
         ((OK, BEHIND), (), 1),
         ((OK, LOST), (), 1),
         ((OK,), (MalformedRow("x", "half a row"),), 1),
@@ -90,15 +90,13 @@ def test_as_json_it_has_seconds_and_times() -> None:
     ],
 )
 def test_a_script_can_use_the_exit_code(
-    shards: tuple[ShardStanding, ...], malformed: tuple[MalformedRow, ...], code: int
+    shards: tuple[ShardStatus, ...], malformed: tuple[MalformedRow, ...], code: int
 ) -> None:
-    assert exit_code(ApplicationStanding(NOW, shards, malformed)) == code
+    assert exit_code(fleet_of(*shards, malformed=malformed)) == code
 
 
 def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
-    found = ApplicationStanding(
-        NOW, (shard(0, OK.standing, "own\x1b[2Jer"),), (MalformedRow("r\x1b", "p\x1b"),)
-    )
+    found = fleet_of(replace(OK, owner="own\x1b[2Jer"), malformed=(MalformedRow("r\x1b", "p\x1b"),))
     assert all(line.isprintable() for line in text_of(found, ALL, "orders-audit").splitlines())
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.fleet_status import FleetStatus, HandledPosition, ShardState, fleet_status, position_of
+from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
+from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.shard_status import ShardState
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.records import Page, StreamRecord
+from sublet.settings import Settings
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
-FAILOVER_TIME = timedelta(seconds=30)
+SETTINGS = Settings(application="orders", stream="orders", failover_time=timedelta(seconds=30))
 MINUTE = timedelta(minutes=1)
 
 
@@ -21,7 +24,7 @@ def status(*leases: Lease, seen: timedelta = timedelta(0)) -> FleetStatus:
     sightings = {
         lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - seen) for lease in leases
     }
-    return fleet_status(LeaseScan(leases, ()), sightings, NOW, FAILOVER_TIME)
+    return fleet_status(LeaseScan(leases), NOW, SETTINGS, Findings(sightings))
 
 
 @pytest.mark.parametrize(
@@ -41,9 +44,7 @@ def test_each_state(lease: Lease, seconds: int, state: ShardState) -> None:
 
 
 def test_an_owner_that_nobody_has_watched_counts_as_alive() -> None:
-    (shard,) = fleet_status(
-        LeaseScan((Lease("shard-1", TRIM_HORIZON, 7, "worker"),), ()), {}, NOW, FAILOVER_TIME
-    ).shards
+    (shard,) = fleet_status(LeaseScan((Lease("shard-1", TRIM_HORIZON, 7, "worker"),)), NOW, SETTINGS).shards
     assert shard.state is ShardState.HELD
 
 
@@ -62,7 +63,7 @@ def test_workers_are_those_that_live() -> None:
 
 def test_rows_that_are_no_leases_are_told() -> None:
     row = MalformedRow("shard-1", "no checkpoint")
-    assert fleet_status(LeaseScan((), (row,)), {}, NOW, FAILOVER_TIME).malformed == (row,)
+    assert fleet_status(LeaseScan((), (row,)), NOW, SETTINGS).malformed == (row,)
 
 
 NUMBER = "49590338271490256608559692538361571095921575989136588898"
@@ -76,6 +77,7 @@ NUMBER = "49590338271490256608559692538361571095921575989136588898"
         (Checkpoint(NUMBER), NUMBER + "1", 5_000, HandledPosition(None, MINUTE)),
         (TRIM_HORIZON, NUMBER, 90_000, HandledPosition(None, timedelta(seconds=90))),
         (TRIM_HORIZON, None, 0, HandledPosition(None, timedelta(0))),
+        (TRIM_HORIZON, None, 5_000, HandledPosition(None, None)),
     ],
 )
 def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_behind(
@@ -89,10 +91,7 @@ def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_
 def test_the_fleets_lag_is_that_of_the_shard_that_is_furthest_behind() -> None:
     leases = [Lease(f"shard-{n}", TRIM_HORIZON, throughput_kbps=n * 1.5) for n in range(3)]
     positions = {f"shard-{n}": HandledPosition(None, n * MINUTE) for n in range(2)}
-    fleet = fleet_status(LeaseScan(tuple(leases)), {}, NOW, FAILOVER_TIME, positions)
+    fleet = fleet_status(LeaseScan(tuple(leases)), NOW, SETTINGS, Findings(positions=positions))
     assert fleet.lag == MINUTE
-    assert [(shard.kbps, shard.position) for shard in fleet.shards][1:] == [
-        (1.5, HandledPosition(None, MINUTE)),
-        (3.0, None),
-    ]
+    assert [(shard.kbps, shard.lag) for shard in fleet.shards][1:] == [(1.5, MINUTE), (3.0, None)]
     assert status().lag is None

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sublet.decisions.fleet_status import fleet_status
+from sublet.decisions.fleet_status import Findings, fleet_status
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.work_distribution import (
     GroupLoad,
     WorkDistribution,
     WorkerLoad,
-    work_distribution,
 )
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import Settings
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
 SETTINGS = Settings(application="orders", stream="orders")
 
 
 def distribution(*leases: Lease, settings: Settings = SETTINGS, **seen: Sighting) -> WorkDistribution:
     """`seen` by the lease key after `shard_`; the others were seen as they are a second ago."""
     sightings = {
-        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - timedelta(seconds=1))
-        for lease in leases
+        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND) for lease in leases
     }
-    status = fleet_status(LeaseScan(leases), sightings | seen, NOW, settings.failover_time)
-    return work_distribution(status, settings)
+    return fleet_status(LeaseScan(leases), NOW, settings, Findings(sightings | seen)).distribution
 
 
 def lease(key: str, owner: str | None = None, kbps: float | None = None) -> Lease:
@@ -42,15 +40,15 @@ def test_groups_and_workers_with_what_they_have() -> None:
         lease("s4", "orders-lambda-0", 1.0),
     )
     assert found.workers == (
-        WorkerLoad("orders-lambda-0", "orders-lambda", 1, 1.0),
-        WorkerLoad("zone-a:1", "zone-a", 2, 7.5),
-        WorkerLoad("zone-a:2", "zone-a", 1, None),
+        WorkerLoad("orders-lambda-0", "orders-lambda", 1, 1.0, SECOND),
+        WorkerLoad("zone-a:1", "zone-a", 2, 7.5, SECOND),
+        WorkerLoad("zone-a:2", "zone-a", 1, None, SECOND),
     )
     assert found.groups == (
-        GroupLoad("orders-lambda", 1, 1, 4 / 3, 1.0),
-        GroupLoad("zone-a", 2, 3, 8 / 3, 7.5),
+        GroupLoad("orders-lambda", 1, 1, 4 / 3, 1.0, 8.5 / 3),
+        GroupLoad("zone-a", 2, 3, 8 / 3, 7.5, 8.5 * 2 / 3),
     )
-    assert found.target == 2
+    assert (found.target, found.target_kbps) == (2, 8.5 / 3)
 
 
 def test_what_has_ended_is_not_counted_and_what_nobody_has_is() -> None:
@@ -83,6 +81,7 @@ def test_what_moved_within_the_hour() -> None:
         s3=Sighting(7, "zone-a:1", NOW, moved_at=NOW),
     )
     assert found.moved == 2
+    assert [worker.took_at for worker in found.workers] == [NOW]
 
 
 def test_an_empty_table() -> None:

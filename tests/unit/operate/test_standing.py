@@ -19,7 +19,7 @@ def watch(world: EngineWorld, *, probes: bool = True) -> Watch:
 
 
 def words(world: EngineWorld, watched: Watch) -> list[Word]:
-    return [shard.standing.verdict.word for shard in watched.look(DAY).shards]
+    return [shard.word for shard in watched.look(DAY).shards]
 
 
 def test_a_shard_that_is_read_to_its_tip_is_well() -> None:
@@ -27,7 +27,7 @@ def test_a_shard_that_is_read_to_its_tip_is_well() -> None:
     world.shards.put("key", b"data")
     world.window()
     (shard,) = watch(world).look(DAY).shards
-    assert (shard.standing.verdict.word, shard.standing.behind) == (Word.OK, timedelta(0))
+    assert (shard.word, shard.lag) == (Word.OK, timedelta(0))
 
 
 def test_the_lag_is_how_long_the_next_record_has_waited() -> None:
@@ -35,8 +35,8 @@ def test_the_lag_is_how_long_the_next_record_has_waited() -> None:
     world.shards.put("key", b"data")
     world.clock.advance(7 * MINUTE)
     (shard,) = watch(world).look(DAY).shards
-    assert shard.standing.behind is not None
-    assert timedelta(0) <= shard.standing.behind - 7 * MINUTE < timedelta(seconds=2)
+    assert shard.lag is not None
+    assert timedelta(0) <= shard.lag - 7 * MINUTE < timedelta(seconds=2)
 
 
 def test_an_owner_that_heartbeats_and_moves_nothing_is_stalled_after_some_looks() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream, StreamError, StreamMode
-from sublet.decisions.fleet_status import HandledPosition
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.errors import LeaseTableNotFound, StreamNotAdopted
 from sublet.memory import FakeClock, MemoryAccount
@@ -241,7 +240,7 @@ def test_positions_are_asked_of_the_shards_unless_told_otherwise(context: Contex
     orders.put("key", b"second")
     clock.advance(MINUTE)
     (shard,) = consumer.info().shards
-    assert shard.position == HandledPosition(arrived, MINUTE)
+    assert (shard.handled_to, shard.lag) == (arrived, MINUTE)
     assert consumer.info(cached=True).lag == MINUTE
     assert consumer.info(positions=False).lag is None
     with consumer:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from sublet import Consumer, SettingsError
-from sublet.decisions.fleet_status import ShardState
+from sublet.decisions.shard_status import ShardState
 from sublet.decisions.work_distribution import GroupLoad, WorkerLoad
 from sublet.memory import MemoryStream, memory_ports
 from sublet.memory.failure_destination import MemoryDestination
@@ -326,7 +326,7 @@ def test_info_tells_how_the_application_stands() -> None:
         status = consumer.info()
         assert status.workers == {"first": 2}
         distribution = consumer.distribution(cached=True)
-        assert distribution.workers == (WorkerLoad("first", "first", 2, None),)
+        assert distribution.workers == (WorkerLoad("first", "first", 2, None, timedelta(seconds=4)),)
         assert distribution.groups == (GroupLoad("first", 1, 2, 2.0, None),)
         record.ack()
     assert consumer.info(cached=True) is status

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable
-from sublet.decisions.work_distribution import WorkDistribution, work_distribution
+from sublet.decisions.work_distribution import WorkDistribution
 from sublet.protocol.lease import LeaseScan
 from sublet.settings import DEFINITIONS
 
@@ -38,7 +38,7 @@ def show_leases(options: Namespace) -> int:
     from sublet.aws import clients
     from sublet.aws.dynamodb import DynamoDbLeaseTable
     from sublet.aws.sightings import DynamoDbSightingStore
-    from sublet.decisions.fleet_status import fleet_status
+    from sublet.decisions.fleet_status import Findings, fleet_status
     from sublet.errors import LeaseTableError
     from sublet.system.clock import SystemClock
 
@@ -49,8 +49,8 @@ def show_leases(options: Namespace) -> int:
     except LeaseTableError as unknown:
         print(f"sublet: expired owners and moved leases are not known: {unknown}", file=sys.stderr)
         sightings = {}
-    status = fleet_status(scan, sightings, SystemClock().now(), settings.failover_time)
-    for line in (*lease_lines(scan), "", *distribution_lines(work_distribution(status, settings))):
+    status = fleet_status(scan, SystemClock().now(), settings, Findings(sightings))
+    for line in (*lease_lines(scan), "", *distribution_lines(status.distribution)):
         print(line)
     return 0
 

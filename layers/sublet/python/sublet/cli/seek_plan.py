@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.shown import age_text, printable
 
 if TYPE_CHECKING:
-    from sublet.decisions.fleet_status import HandledPosition
+    from sublet.decisions.handled_position import HandledPosition
     from sublet.decisions.seek import Move, SeekPlan
     from sublet.protocol.lease import Position
 

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -14,13 +13,15 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import age_text, printable, time_text
+from sublet.decisions.fleet_json import fleet_json
+from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
 from sublet.errors import LeaseTableError, SettingsError
 from sublet.settings import DEFINITIONS
 from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
-    from sublet.operate.standing import ApplicationStanding, ShardStanding
+    from sublet.decisions.fleet_status import FleetStatus
     from sublet.ports import Ports
 
 DESCRIPTION = """\
@@ -30,7 +31,8 @@ up, the owner, and the reason for the word. Read-only; works with any lease tabl
   OK        nothing waits, or the lag falls        BEHIND   it advances, but the lag does not fall
   STALLED   the owner lives, nothing advances      STOPPED  records wait, and no owner writes
   REWOUND   moved back, not yet as far again       WAITING  its parents are not finished
-  ENDED     read to its end                        UNKNOWN  not watched for long enough, or not asked
+  PAUSED    an operator has paused it              ENDED    read to its end
+  UNKNOWN   not watched for long enough, or not asked
 
 With --stream each shard is asked for its next record, at most once a second, so that the lag is exact. A trend and a forecast
 need several looks: --watch looks each ten seconds until Ctrl-C, and judges by what it has seen (five minutes are enough).
@@ -45,10 +47,7 @@ examples:
   sublet status --application orders-audit --stream orders --unhealthy --json
   sublet status --application orders-audit --stream orders --behind 10m"""
 
-BAD = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
-WORST_FIRST = (*BAD, Word.UNKNOWN, Word.WAITING, Word.OK, Word.ENDED)
 LOOKS_EVERY = timedelta(seconds=10)
-NOTHING = timedelta(0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -114,43 +113,32 @@ def with_sightings_if_there(ports: Ports) -> Ports:
     return ports
 
 
-def exit_code(found: ApplicationStanding) -> int:
-    return 1 if found.malformed or any(_is_bad(shard) for shard in found.shards) else 0
+def exit_code(found: FleetStatus) -> int:
+    return 1 if found.is_bad else 0
 
 
-def text_of(found: ApplicationStanding, options: Namespace, application: str) -> str:
-    shards = [shard for shard in sorted(found.shards, key=_badness) if _is_wanted(shard, options)]
+def text_of(found: FleetStatus, options: Namespace, application: str) -> str:
+    shards = [shard for shard in worst_first(found.shards) if _is_wanted(shard, options)]
     if options.json:
-        return json.dumps(as_json(found, shards), indent=None if options.watch else 2)
+        return json.dumps(fleet_json(found, shards), indent=None if options.watch else 2)
     return "\n".join(lines_of(found, shards, application))
 
 
-def _is_wanted(shard: ShardStanding, options: Namespace) -> bool:
-    behind = shard.standing.behind or NOTHING
+def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
     return (
-        (not options.unhealthy or _is_bad(shard))
-        and (options.behind is None or behind >= options.behind)
-        and (options.owner is None or options.owner in (shard.lease.actual_owner or ""))
+        (not options.unhealthy or shard.is_bad)
+        and (options.behind is None or (shard.lag or NOTHING) >= options.behind)
+        and (options.owner is None or options.owner in (shard.owner or ""))
     )
 
 
-def _is_bad(shard: ShardStanding) -> bool:
-    return shard.standing.verdict.word in BAD or shard.standing.lost is not None
-
-
-def _badness(shard: ShardStanding) -> tuple[int, timedelta]:
-    standing = shard.standing
-    return WORST_FIRST.index(standing.verdict.word), -(standing.behind or NOTHING)
-
-
-def lines_of(found: ApplicationStanding, shards: Sequence[ShardStanding], application: str) -> Iterable[str]:
+def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str) -> Iterable[str]:
     """A line for all, then one for each shard but those that have ended."""
-    words = Counter(shard.standing.verdict.word for shard in found.shards)
-    counted = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if words[word])
-    lags = [shard.standing.behind for shard in found.shards if shard.standing.behind is not None]
-    worst = f"; worst lag {age_text(max(lags))}" if lags else ""
+    words = found.words
+    counted = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
+    worst = "" if found.lag is None else f"; worst lag {age_text(found.lag)}"
     yield f"{application} at {time_text(found.at)}: {counted or 'no shards'}{worst}"
-    open_ones = [shard for shard in shards if shard.standing.verdict.word is not Word.ENDED]
+    open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     if open_ones:
         yield f"{'shard':<21} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
     for shard in open_ones:
@@ -159,45 +147,21 @@ def lines_of(found: ApplicationStanding, shards: Sequence[ShardStanding], applic
         yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
 
 
-def _line(shard: ShardStanding) -> str:
-    standing, lease = shard.standing, shard.lease
-    lag = "-" if standing.behind is None else age_text(standing.behind)
-    trend = "-" if standing.trend is None else f"{standing.trend:+.2f} s/s"
-    done = "-" if standing.caught_up_in is None else f"in {age_text(standing.caught_up_in)}"
-    owner = printable(lease.actual_owner or "-") + (" (gone)" if shard.is_expired else "")
-    why = standing.verdict.because.value
-    if standing.lost is not None:
-        why = f"records of {age_text(standing.lost)} are past retention, unread; {why}"
-    return f"{printable(lease.shard_id):<21} {standing.verdict.word:<8} {lag:>6} {trend:>10} {done:>10}  {owner:<24} {why}"
+def _line(shard: ShardStatus) -> str:
+    lag = "-" if shard.lag is None else age_text(shard.lag)
+    trend = "-" if shard.trend is None else f"{shard.trend:+.2f} s/s"
+    done = "-" if shard.caught_up_in is None else f"in {age_text(shard.caught_up_in)}"
+    owner = printable(shard.owner or "-") + (" (gone)" if shard.is_owner_gone else "")
+    return f"{printable(shard.shard_id):<21} {shard.word:<8} {lag:>6} {trend:>10} {done:>10}  {owner:<24} {why_of(shard)}"
 
 
-def as_json(found: ApplicationStanding, shards: Sequence[ShardStanding]) -> dict[str, object]:
-    """Times are ISO 8601, durations seconds."""
-
-    def seconds(duration: timedelta | None) -> float | None:
-        return None if duration is None else duration.total_seconds()
-
-    return {
-        "at": found.at.isoformat(),
-        "shards": [
-            {
-                "shard": shard.lease.shard_id,
-                "word": each.verdict.word.value,
-                "because": each.verdict.because.value,
-                "since": None if each.verdict.since is None else each.verdict.since.isoformat(),
-                "lag": seconds(each.behind),
-                "trend": each.trend,
-                "caught_up_in": seconds(each.caught_up_in),
-                "lost": seconds(each.lost),
-                "owner": shard.lease.actual_owner,
-                "owner_is_gone": shard.is_expired,
-                "checkpoint": str(shard.lease.checkpoint),
-            }
-            for shard in shards
-            for each in (shard.standing,)
-        ],
-        "malformed": [{"row": row.lease_key, "problem": row.problem} for row in found.malformed],
-    }
+def why_of(shard: ShardStatus) -> str:
+    """Why the shard has its word, and what makes it fail."""
+    lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
+    until = "" if shard.paused_until is None else f" until {time_text(shard.paused_until)}"
+    crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
+    attempts = f"; failed calls: {shard.attempts}" if shard.attempts else ""
+    return f"{lost}{shard.because}{until}{crashes}{attempts}"
 
 
 COMMAND = Command("status", "one word for each shard, its lag and its forecast", add_arguments, show_status)

@@ -1,150 +1,165 @@
-"""The state of an application: of its leases, by the lease table and the sightings, and optionally of its shards."""
+"""How an application stands: the one value that commands, the console, the demo and `Consumer.info()` show."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from types import MappingProxyType
-from typing import NamedTuple
 
+from sublet.decisions.group_balance import group_of
+from sublet.decisions.handled_position import HandledPosition
+from sublet.decisions.lease_history import History
 from sublet.decisions.liveness import Sighting, idle_time, is_expired
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.decisions.shard_status import ShardState, ShardStatus
+from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
+from sublet.decisions.unread_shards import UnreadShard
+from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.records import Page
-
-
-class ShardState(StrEnum):
-    """The state of a shard that has a lease."""
-
-    HELD = "held"
-    MOVING = "moving"
-    """Its owner drains it for another worker (KCL 3.x)."""
-    UNOWNED = "unowned"
-    """Released or never held: the next tick sends a worker if one is wanted."""
-    EXPIRED = "expired"
-    """Its owner is gone and did not release it."""
-    ENDED = "ended"
-
-
-class HandledPosition(NamedTuple):
-    """How far a shard is handled, in time.
-
-    handled_to  when the last handled record arrived; None if none is handled, or it is past retention
-    lag         how far the handled records are behind the shard's newest; zero if all are handled
-    """
-
-    handled_to: datetime | None
-    lag: timedelta
-
-
-def position_of(lease: Lease, page: Page, now: datetime) -> HandledPosition:
-    """From a page of one record, read from the lease's position. That is the checkpointed record, if there is one."""
-    behind = timedelta(milliseconds=page.millis_behind_latest)
-    if not page.records:
-        return HandledPosition(None, behind)
-    (first, *_) = page.records
-    arrived = first.approximate_arrival_timestamp
-    if first.sequence_number == lease.checkpoint.sequence_number:
-        return HandledPosition(arrived, behind)
-    return HandledPosition(None, max(now - arrived, behind, timedelta(0)))
+from sublet.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class ShardStatus:
-    """One shard and its lease.
+class Findings:
+    """What is known about an application beside its rows. Each mapping is by lease key; what is not known is left out.
 
-    owner         the worker id that consumes it; None if there is none
-    checkpoint    how far it is handled
-    caught_up_at  a time at which the shard held nothing after the checkpoint; None if not known
-    idle          for how long no write to the lease was seen; None if none ever was
-    crashes       owners that have died since the last checkpoint
-    kbps          how fast it is read, in KB a second, by its owner's last report (KCL 3.x); None without a report
-    moved_at      when it was first seen with another owner; None if that was not lately
-    position      its position in time; None if the shard was not asked, did not answer, or has ended
+    sightings, unread  what lease managers remember
+    histories          the last observations
+    waiting            how long the next record has waited, of shards that were asked; None: their pages did not tell
+    positions          of shards that were asked for the checkpointed record
+    retention          of the stream
+    paused             leases that an operator has paused, and until when; None: until they are resumed
     """
 
-    shard_id: str
-    state: ShardState
-    owner: str | None
-    checkpoint: Checkpoint
-    caught_up_at: datetime | None
-    idle: timedelta | None
-    crashes: int
-    kbps: float | None = None
-    moved_at: datetime | None = None
-    position: HandledPosition | None = None
-
-    @property
-    def consumer(self) -> str | None:
-        """Its owner, if that worker is alive."""
-        return self.owner if self.state in (ShardState.HELD, ShardState.MOVING) else None
+    sightings: Mapping[str, Sighting] = field(default_factory=dict)
+    unread: Mapping[str, UnreadShard] = field(default_factory=dict)
+    histories: Mapping[str, History] = field(default_factory=dict)
+    waiting: Mapping[str, timedelta | None] = field(default_factory=dict)
+    positions: Mapping[str, HandledPosition] = field(default_factory=dict)
+    retention: timedelta | None = None
+    paused: Mapping[str, datetime | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are no leases and need an operator."""
+    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are no leases and need an operator.
+
+    distribution  the load of each worker and group of workers, beside the fair share
+    retention     for how long the stream keeps records; None if not known
+    """
 
     at: datetime
     shards: tuple[ShardStatus, ...]
-    malformed: tuple[MalformedRow, ...] = ()
+    malformed: tuple[MalformedRow, ...]
+    distribution: WorkDistribution
+    retention: timedelta | None = None
 
     @property
     def workers(self) -> Mapping[str, int]:
-        """How many shards each live worker has."""
-        return Counter(shard.consumer for shard in self.shards if shard.consumer is not None)
+        """How many unfinished shards each live worker has."""
+        return {worker.worker_id: worker.leases for worker in self.distribution.workers}
 
     @property
     def lag(self) -> timedelta | None:
-        """The largest lag of any shard; None if no shard was asked."""
-        return max((shard.position.lag for shard in self.shards if shard.position is not None), default=None)
+        """The largest lag of any shard; None if none is known."""
+        return max((shard.lag for shard in self.shards if shard.lag is not None), default=None)
+
+    @property
+    def oldest_unhandled(self) -> datetime | None:
+        """When the oldest record that is not handled arrived; None if none waits, or it is not known."""
+        return self.at - self.lag if self.lag else None
+
+    @property
+    def retention_left(self) -> timedelta | None:
+        """How long until the oldest unhandled record is trimmed; None if none waits, or it is not known."""
+        return self.retention - self.lag if self.lag and self.retention is not None else None
+
+    @property
+    def words(self) -> Mapping[Word, int]:
+        """The number of shards with each word; only words that occur."""
+        return Counter(shard.word for shard in self.shards)
 
     @property
     def states(self) -> Mapping[ShardState, int]:
         """The number of shards in each state; only states that occur."""
         return Counter(shard.state for shard in self.shards)
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether somebody should look at it."""
+        return bool(self.malformed) or any(shard.is_bad for shard in self.shards)
+
 
 def fleet_status(
-    scan: LeaseScan,
-    sightings: Mapping[str, Sighting],
-    now: datetime,
-    failover_time: timedelta,
-    positions: Mapping[str, HandledPosition] = MappingProxyType({}),
+    scan: LeaseScan, now: datetime, settings: Settings, known: Findings | None = None
 ) -> FleetStatus:
-    """`positions`: by lease key.
-
-    Liveness is judged by stored sightings, as a lease manager does it: an owner without a sighting counts as alive.
-    """
-    leases = sorted(scan.leases, key=lambda lease: lease.shard_id)
+    """Liveness is judged by stored sightings, as a lease manager does it: an owner without a sighting counts as alive."""
+    known = known or Findings()
+    unfinished = frozenset(lease.shard_id for lease in scan.leases if not lease.is_ended)
+    unfinished |= {row.lease_key for row in scan.malformed}
     shards = tuple(
-        _status(lease, sightings, now, failover_time, positions.get(lease.lease_key)) for lease in leases
+        _shard_status(lease, unfinished & lease.parent_shard_ids, now, settings, known)
+        for lease in sorted(scan.leases, key=lambda lease: lease.shard_id)
     )
-    return FleetStatus(now, shards, tuple(scan.malformed))
+    return FleetStatus(
+        now, shards, tuple(scan.malformed), work_distribution(shards, now, settings), known.retention
+    )
 
 
-def _status(
-    lease: Lease,
-    sightings: Mapping[str, Sighting],
-    now: datetime,
-    failover_time: timedelta,
-    position: HandledPosition | None,
+def _shard_status(
+    lease: Lease, waits_for: frozenset[str], now: datetime, settings: Settings, known: Findings
 ) -> ShardStatus:
-    idle = idle_time(lease, sightings, now)
+    standing, position = _standing(lease, waits_for, now, known), known.positions.get(lease.lease_key)
+    sighting, idle = known.sightings.get(lease.lease_key), idle_time(lease, known.sightings, now)
+    owner = lease.actual_owner
     return ShardStatus(
-        lease.shard_id,
-        _state(lease, is_expired(lease, sightings, now, failover_time)),
-        lease.actual_owner,
-        lease.checkpoint,
-        lease.caught_up_at,
-        None if idle == timedelta.max else idle,
-        lease.crashes,
-        lease.throughput_kbps,
-        sighting.moved_at if (sighting := sightings.get(lease.lease_key)) is not None else None,
-        position,
+        shard_id=lease.shard_id,
+        word=standing.verdict.word,
+        because=standing.verdict.because,
+        since=standing.verdict.since,
+        lag=standing.behind,
+        trend=standing.trend,
+        caught_up_in=standing.caught_up_in,
+        lost=standing.lost,
+        state=_state(lease, is_expired(lease, known.sightings, now, settings.failover_time)),
+        owner=owner,
+        group=None if owner is None else group_of(owner, settings),
+        idle=None if idle == timedelta.max else idle,
+        crashes=lease.crashes,
+        attempts=lease.attempts,
+        kbps=lease.throughput_kbps,
+        records_per_second=None,
+        moved_at=None if sighting is None else sighting.moved_at,
+        checkpoint=lease.checkpoint,
+        start_at=lease.position.start_at,
+        handled_to=None if position is None else position.handled_to,
+        caught_up_at=lease.caught_up_at,
+        hash_key_range=lease.hash_key_range,
+        parents=lease.parent_shard_ids,
+        children=lease.child_shard_ids,
+        waits_for=frozenset() if lease.is_ended else waits_for,
+        paused_until=known.paused.get(lease.lease_key),
     )
+
+
+def _standing(lease: Lease, waits_for: frozenset[str], now: datetime, known: Findings) -> TimeStanding:
+    key = lease.lease_key
+    asked = known.positions.get(key)
+    return standing_of(
+        lease,
+        known.histories.get(key, ()),
+        now,
+        waiting=known.waiting.get(key) if asked is None else asked.lag,
+        waits_since=_waits_since(lease, known.unread.get(key)),
+        waits_for=waits_for,
+        retention=known.retention,
+        is_paused=key in known.paused,
+    )
+
+
+def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
+    """As ticks have found it, if the lease has not moved since."""
+    return unread.since if unread is not None and unread.checkpoint == str(lease.checkpoint) else None
 
 
 def _state(lease: Lease, has_expired: bool) -> ShardState:

@@ -41,6 +41,8 @@ class Word(StrEnum):
     """Its position was moved back, and has not come as far again."""
     WAITING = "WAITING"
     """It begins when its parents are finished."""
+    PAUSED = "PAUSED"
+    """An operator has paused it, so that nothing is expected of it."""
     ENDED = "ENDED"
     UNKNOWN = "UNKNOWN"
     """Not enough is known. A shard without records is never BEHIND, and a page without records that lags proves nothing."""
@@ -56,6 +58,7 @@ class Because(StrEnum):
     POSITION_STANDS = "records wait, its owner lives, and its position stands still"
     NO_SIGN_OF_LIFE = "records wait, and no owner has written to its lease"
     MOVED_BACK = "its position was moved back"
+    PAUSED = "an operator has paused it"
     PARENTS = "its parents are not finished"
     READ_TO_ITS_END = "it is read to its end"
     LAG_UNKNOWN = "it is not known whether records wait"
@@ -96,6 +99,7 @@ def standing_of(
     waits_since: datetime | None = None,
     waits_for: Collection[str] = (),
     retention: timedelta | None = None,
+    is_paused: bool = False,
 ) -> TimeStanding:
     """From a lease's row and its last observations.
 
@@ -108,11 +112,17 @@ def standing_of(
         return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
     lag = _lag(lease, history, now, waiting, waits_since)
     trend = _trend(history, lease, now, lag) if lag else None
-    said = ShardVerdict(Word.WAITING, Because.PARENTS) if waits_for else _verdict(lease, history, now, lag)
+    said = _held_up(waits_for, is_paused=is_paused) or _verdict(lease, history, now, lag)
     behind = lag if lag is None or retention is None else min(lag, retention)
     return TimeStanding(
         said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, now, retention)
     )
+
+
+def _held_up(waits_for: Collection[str], *, is_paused: bool) -> ShardVerdict | None:
+    if is_paused:
+        return ShardVerdict(Word.PAUSED, Because.PAUSED)
+    return ShardVerdict(Word.WAITING, Because.PARENTS) if waits_for else None
 
 
 def _lag(

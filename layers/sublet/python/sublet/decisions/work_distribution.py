@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from sublet.decisions.fleet_status import FleetStatus, ShardState, ShardStatus
 from sublet.decisions.group_balance import group_of
 from sublet.decisions.liveness import LATELY
+from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.stealing import fair_share
 from sublet.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """`kbps`: KB a second of the measured leases; None if none is measured."""
+    """A live worker.
+
+    kbps     KB a second of its measured leases; None if none is measured
+    idle     for how long it was not seen to write to any lease; None if it was never watched
+    took_at  when it last took a lease from another worker; None if that was not lately
+    """
 
     worker_id: str
     group: str
     leases: int
     kbps: float | None
+    idle: timedelta | None = None
+    took_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLoad:
-    """`share`: its workers' part of the held leases if all workers had the same."""
+    """`share` and `kbps_share`: its workers' part of the held leases, and of their KB a second, if all workers had the same."""
 
     group: str
     workers: int
     leases: int
     share: float
     kbps: float | None
+    kbps_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,7 @@ class WorkDistribution:
     unowned          without an owner, or not taken yet
     expired          of owners that are gone
     moved            how many have changed owners within the last hour, as far as lease managers have seen it
+    target_kbps      KB a second of each worker if all had the same; None if nothing is measured
     """
 
     groups: tuple[GroupLoad, ...]
@@ -50,23 +61,32 @@ class WorkDistribution:
     unowned: int
     expired: int
     moved: int
+    target_kbps: float | None = None
 
 
-def work_distribution(status: FleetStatus, settings: Settings) -> WorkDistribution:
+def work_distribution(shards: Iterable[ShardStatus], now: datetime, settings: Settings) -> WorkDistribution:
     """By a lease manager's settings: `max_leases_for_worker`, and how worker ids form groups."""
-    in_play = [shard for shard in status.shards if shard.state is not ShardState.ENDED]
+    in_play = [shard for shard in shards if shard.state is not ShardState.ENDED]
     workers = tuple(
-        WorkerLoad(worker_id, group_of(worker_id, settings), len(shards), _kbps(shards))
-        for worker_id, shards in sorted(_by_owner(in_play).items())
+        _worker_load(worker_id, theirs, settings) for worker_id, theirs in sorted(_by_owner(in_play).items())
     )
+    kbps = _kbps(workers)
+    states = Counter(shard.state for shard in in_play)
     return WorkDistribution(
-        _groups(workers),
+        _groups(workers, kbps),
         workers,
         fair_share(len(in_play), len(workers), settings) if workers else 0,
-        status.states.get(ShardState.UNOWNED, 0),
-        status.states.get(ShardState.EXPIRED, 0),
-        sum(shard.moved_at is not None and status.at - shard.moved_at < LATELY for shard in in_play),
+        states[ShardState.UNOWNED],
+        states[ShardState.EXPIRED],
+        sum(shard.moved_at is not None and now - shard.moved_at < LATELY for shard in in_play),
+        None if kbps is None else kbps / len(workers),
     )
+
+
+def _worker_load(worker_id: str, shards: list[ShardStatus], settings: Settings) -> WorkerLoad:
+    idle = min((shard.idle for shard in shards if shard.idle is not None), default=None)
+    took_at = max((shard.moved_at for shard in shards if shard.moved_at is not None), default=None)
+    return WorkerLoad(worker_id, group_of(worker_id, settings), len(shards), _kbps(shards), idle, took_at)
 
 
 def _by_owner(shards: Iterable[ShardStatus]) -> Mapping[str, list[ShardStatus]]:
@@ -83,7 +103,7 @@ def _kbps(measured: Iterable[ShardStatus | WorkerLoad]) -> float | None:
     return sum(known) if known else None
 
 
-def _groups(workers: tuple[WorkerLoad, ...]) -> tuple[GroupLoad, ...]:
+def _groups(workers: tuple[WorkerLoad, ...], kbps: float | None) -> tuple[GroupLoad, ...]:
     leases = sum(worker.leases for worker in workers)
     members: dict[str, list[WorkerLoad]] = {}
     for worker in workers:
@@ -95,6 +115,7 @@ def _groups(workers: tuple[WorkerLoad, ...]) -> tuple[GroupLoad, ...]:
             sum(worker.leases for worker in each),
             leases * len(each) / len(workers),
             _kbps(each),
+            None if kbps is None else kbps * len(each) / len(workers),
         )
         for group, each in sorted(members.items())
     )

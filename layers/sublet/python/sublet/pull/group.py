@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.consumer_definition import by_definition, options_of, updated
-from sublet.decisions.fleet_status import FleetStatus, fleet_status
+from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import (
     Buffering,
@@ -19,7 +19,7 @@ from sublet.decisions.pull_request import (
     fetch_of,
     patience_of,
 )
-from sublet.decisions.work_distribution import WorkDistribution, work_distribution
+from sublet.decisions.work_distribution import WorkDistribution
 from sublet.engine.manager.look import check_stream
 from sublet.engine.manager.probing import positions
 from sublet.engine.process_health import LeftBehind
@@ -102,14 +102,15 @@ class Group:
         """The application's state. `cached`: what the last call returned, if there was one."""
         if self._told is None or not cached:
             ports, settings = self.environment.compose(self.environment.tasks.signal())
-            scan, seen = ports.table.scan(), ports.sightings.load().sightings
+            scan, remembered = ports.table.scan(), ports.sightings.load()
             found = positions(scan.leases, ports) if with_positions else {}
-            self._told = fleet_status(scan, seen, ports.clock.now(), settings.failover_time, found)
+            known = Findings(remembered.sightings, remembered.unread, positions=found)
+            self._told = fleet_status(scan, ports.clock.now(), settings, known)
         return self._told
 
     def distribution(self, *, cached: bool) -> WorkDistribution:
         """How the shards and their bytes are distributed, by worker and by group of workers."""
-        return work_distribution(self.info(cached=cached, with_positions=False), self.environment.settings)
+        return self.info(cached=cached, with_positions=False).distribution
 
     def join(self) -> None:
         """Enter a `with` block."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.fleet_status import HandledPosition, position_of
+from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.quiet import MILLISECOND
 from sublet.decisions.read_position import read_position
 from sublet.decisions.unread_shards import (

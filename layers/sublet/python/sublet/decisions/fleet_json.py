@@ -1,0 +1,103 @@
+"""A FleetStatus as JSON: for `--json`, scripts and the console. Times are ISO 8601, durations seconds, rates KB a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.shard_status import WORST_FIRST, ShardStatus
+from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
+
+Json = Mapping[str, object]
+
+
+def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None) -> Json:
+    """`shards`: only these, in this order; by default all. Totals are of all."""
+    return {
+        "at": _moment(status.at),
+        "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
+        "lag": _seconds(status.lag),
+        "oldest_unhandled": _moment(status.oldest_unhandled),
+        "retention": _seconds(status.retention),
+        "retention_left": _seconds(status.retention_left),
+        "shards": [shard_json(shard) for shard in (status.shards if shards is None else shards)],
+        **distribution_json(status.distribution),
+        "malformed": [{"row": row.lease_key, "problem": row.problem} for row in status.malformed],
+    }
+
+
+def shard_json(shard: ShardStatus) -> Json:
+    """Hash keys are texts: a JSON reader that keeps numbers as floats would round their 128 bits."""
+    keys = shard.hash_key_range
+    return {
+        "shard": shard.shard_id,
+        "word": shard.word.value,
+        "because": shard.because.value,
+        "since": _moment(shard.since),
+        "lag": _seconds(shard.lag),
+        "trend": shard.trend,
+        "caught_up_in": _seconds(shard.caught_up_in),
+        "lost": _seconds(shard.lost),
+        "paused_until": _moment(shard.paused_until),
+        "state": shard.state.value,
+        "owner": shard.owner,
+        "owner_is_gone": shard.is_owner_gone,
+        "group": shard.group,
+        "idle": _seconds(shard.idle),
+        "moved_at": _moment(shard.moved_at),
+        "kbps": shard.kbps,
+        "records_per_second": shard.records_per_second,
+        "checkpoint": str(shard.checkpoint),
+        "start_at": _moment(shard.start_at),
+        "handled_to": _moment(shard.handled_to),
+        "caught_up_at": _moment(shard.caught_up_at),
+        "crashes": shard.crashes,
+        "attempts": shard.attempts,
+        "hash_keys": None if keys is None else [str(keys.starting), str(keys.ending)],
+        "parents": sorted(shard.parents),
+        "children": sorted(shard.children),
+        "waits_for": sorted(shard.waits_for),
+    }
+
+
+def distribution_json(of: WorkDistribution) -> Json:
+    return {
+        "groups": [_group_json(group) for group in of.groups],
+        "workers": [_worker_json(worker) for worker in of.workers],
+        "target": of.target,
+        "target_kbps": of.target_kbps,
+        "unowned": of.unowned,
+        "expired": of.expired,
+        "moved": of.moved,
+    }
+
+
+def _group_json(group: GroupLoad) -> Json:
+    return {
+        "group": group.group,
+        "workers": group.workers,
+        "leases": group.leases,
+        "share": group.share,
+        "kbps": group.kbps,
+        "kbps_share": group.kbps_share,
+    }
+
+
+def _worker_json(worker: WorkerLoad) -> Json:
+    return {
+        "worker": worker.worker_id,
+        "group": worker.group,
+        "leases": worker.leases,
+        "kbps": worker.kbps,
+        "idle": _seconds(worker.idle),
+        "took_at": _moment(worker.took_at),
+    }
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else duration.total_seconds()

@@ -1,0 +1,33 @@
+"""How far a shard is handled, in time: what one page, read from its lease's position, tells."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sublet.protocol.lease import Lease
+from sublet.protocol.records import Page
+
+
+class HandledPosition(NamedTuple):
+    """How far a shard is handled, in time.
+
+    handled_to  when the last handled record arrived; None if none is handled, or it is past retention
+    lag         how far the handled records are behind the shard's newest; zero if all are handled. None: an empty page
+                that lags does not tell
+    """
+
+    handled_to: datetime | None
+    lag: timedelta | None
+
+
+def position_of(lease: Lease, page: Page, now: datetime) -> HandledPosition:
+    """From a page of one record, read from the lease's position. That is the checkpointed record, if there is one."""
+    behind = timedelta(milliseconds=page.millis_behind_latest)
+    if not page.records:
+        return HandledPosition(None, None if behind else behind)
+    (first, *_) = page.records
+    arrived = first.approximate_arrival_timestamp
+    if first.sequence_number == lease.checkpoint.sequence_number:
+        return HandledPosition(arrived, behind)
+    return HandledPosition(None, max(now - arrived, behind, timedelta(0)))

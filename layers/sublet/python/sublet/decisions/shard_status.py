@@ -1,0 +1,103 @@
+"""How one shard stands: its word, its lag and its forecast, who owns its lease, and what holds it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sublet.decisions.shard_verdict import Because, Word
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.shard import HashKeyRange
+
+BAD_WORDS = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
+WORST_FIRST = (*BAD_WORDS, Word.UNKNOWN, Word.PAUSED, Word.WAITING, Word.OK, Word.ENDED)
+NOTHING = timedelta(0)
+
+
+class ShardState(StrEnum):
+    """The state of a shard's lease."""
+
+    HELD = "held"
+    MOVING = "moving"
+    """Its owner drains it for another worker (KCL 3.x)."""
+    UNOWNED = "unowned"
+    """Released or never held: the next tick sends a worker if one is wanted."""
+    EXPIRED = "expired"
+    """Its owner is gone and did not release it."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """One shard and its lease.
+
+    since               when the word began to be true, or the first observation of it; None if that says nothing
+    lag                 how long the first record after the checkpoint has waited; zero if none waits, None if not known.
+                        At most the retention: what is older is `lost`
+    trend               by how many seconds the lag grows each second: 0.3 falls back, -0.3 catches up; None if not known
+    caught_up_in        when nothing will wait if it goes on like this; None if the lag does not fall
+    lost                the time of which records were trimmed before they were handled; None if no loss is known
+    owner               the worker id that consumes it; None if there is none
+    group               the owner's group of workers
+    idle                for how long no write to the lease was seen; None if none ever was
+    crashes             owners that have died since the last checkpoint
+    attempts            failed calls of the handler with what follows the checkpoint
+    kbps                how fast it is read, in KB a second, by its owner's last report; None without a report
+    records_per_second  by the same report
+    moved_at            when it was first seen with another owner; None if that was not lately
+    checkpoint          how far it is handled; `start_at`: the time that a checkpoint without a sequence number starts at
+    handled_to          when the last handled record arrived; None if not known
+    caught_up_at        a time at which the shard held nothing after the checkpoint; None if not known
+    parents, children   shard ids, by its row
+    waits_for           its parents that are not finished
+    paused_until        with the word PAUSED: until when; None until it is resumed
+    """
+
+    shard_id: str
+    word: Word
+    because: Because
+    since: datetime | None
+    lag: timedelta | None
+    trend: float | None
+    caught_up_in: timedelta | None
+    lost: timedelta | None
+    state: ShardState
+    owner: str | None
+    group: str | None
+    idle: timedelta | None
+    crashes: int
+    attempts: int
+    kbps: float | None
+    records_per_second: float | None
+    moved_at: datetime | None
+    checkpoint: Checkpoint
+    start_at: datetime | None
+    handled_to: datetime | None
+    caught_up_at: datetime | None
+    hash_key_range: HashKeyRange | None
+    parents: frozenset[str]
+    children: frozenset[str]
+    waits_for: frozenset[str]
+    paused_until: datetime | None
+
+    @property
+    def is_owner_gone(self) -> bool:
+        """Whether its owner has not written for longer than failover_time."""
+        return self.state is ShardState.EXPIRED
+
+    @property
+    def consumer(self) -> str | None:
+        """Its owner, if that worker is alive."""
+        return self.owner if self.state in (ShardState.HELD, ShardState.MOVING) else None
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether somebody should look at it. A shard that has lost records is bad whatever its word."""
+        return self.word in BAD_WORDS or self.lost is not None
+
+
+def worst_first(shards: Iterable[ShardStatus]) -> list[ShardStatus]:
+    """By word, then by lag."""
+    return sorted(shards, key=lambda shard: (WORST_FIRST.index(shard.word), -(shard.lag or NOTHING)))
