@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sublet.decisions.fleet_status import HandledPosition
+from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import BEGINNING, SeekPlan, check_parents, plan_seek, positions_at, positions_like
 from sublet.engine.manager.probing import positions
 from sublet.errors import SeekRefused
