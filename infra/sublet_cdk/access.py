@@ -49,6 +49,7 @@ class Access:
         return {
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
+            **self._sightings(roles.LEASE_WORKER_ON_SIGHTINGS),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             **self._keys(),
             **self._on_failure(),

@@ -18,7 +18,7 @@ LEASE_MANAGER_ON_LEASES = [
     "dynamodb:PutItem",
     "dynamodb:DeleteItem",
 ]
-LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
+LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
     "kinesis:ListShards",
@@ -27,6 +27,8 @@ LEASE_MANAGER_ON_STREAM = [
 ]
 """GetRecords: one record of an unread shard, to see whether one is waiting. Only its arrival time is used."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
+"""Whether an operator has paused the leases."""
 LEASE_WORKER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
     "kinesis:GetRecords",
@@ -56,8 +58,7 @@ AWS KMS")."""
 
 READER_ON_TABLES = ["dynamodb:Scan"]
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
-PROCESS_ON_SIGHTINGS = sorted({*LEASE_MANAGER_ON_SIGHTINGS, "dynamodb:GetItem"})
-"""GetItem: a process with only a stream's name reads the ARN that earlier processes have found."""
+PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)
 PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
 PROCESS_ON_REPORTS = sorted({*LEASE_MANAGER_ON_REPORTS, *LEASE_WORKER_ON_REPORTS})
 

@@ -75,6 +75,10 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     ("account.py", "compose"): {"kinesis:ListShards": {"stream": "process"}},
     ("account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
     ("assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},
+    ("control.py", ""): {
+        "dynamodb:GetItem": {"sightings": OF_LEASES},
+        **dict.fromkeys(("dynamodb:PutItem", "dynamodb:DeleteItem"), OF_THE_PROGRAM),
+    },
     ("create_tables.py", ""): {
         "dynamodb:GetItem": {"leases": "process hold"},
         "dynamodb:Scan": {"sightings": "process hold"},

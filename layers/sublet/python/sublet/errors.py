@@ -17,6 +17,8 @@
     ├── RowNotWritable           Spark: a row that Kinesis would never accept, such as one without a partition key
     ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
     ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
+    ├── ControlUnreadable        what an operator has ordered for the leases cannot be read
+    ├── ControlRefused           leases were not paused, resumed or released as wanted
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── TransientError           passes by itself: go on, and try again later
     │   ├── StreamUnavailable        (a StreamError too) Kinesis could not be reached, or kept failing
@@ -212,6 +214,14 @@ class SnapshotUnreadable(SubletError):
 
 class SeekRefused(SubletError):
     """Positions were not moved as wanted. Says which lease stands in the way, and what to do."""
+
+
+class ControlUnreadable(SubletError):
+    """The item with what an operator has ordered for the leases is damaged, or of a later version. Says what is wrong."""
+
+
+class ControlRefused(SubletError):
+    """Leases were not paused, resumed or released as wanted. Says which lease stands in the way, and what to do."""
 
 
 class LeaseTableNotFound(LeaseTableError):

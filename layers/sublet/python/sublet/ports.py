@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.decisions.read_position import ReadPosition
     from sublet.decisions.unread_shards import UnreadShard
     from sublet.metric_names import Metric
+    from sublet.protocol.control import Control
     from sublet.protocol.failure_document import SetAsideBatch
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
     from sublet.protocol.lease_writes import LeaseWrite
@@ -211,6 +212,23 @@ class SnapshotStore(Protocol):
 
     def delete_snapshot(self, name: str) -> None:
         """If it is there."""
+
+
+class ControlStore(Protocol):
+    """Where an operator's control of the leases is kept: beside the sightings, and no tick replaces it. Raises what LeaseTable
+    raises. Safe for threads.
+    """
+
+    def control(self) -> Control:
+        """As it stands, strongly consistent; an empty one if none was ever kept. Raises ControlUnreadable."""
+
+    def keep_control(self, control: Control) -> bool:
+        """Replace the control whose `round` this one has; the stored one has the next round. Returns whether it was replaced:
+        False if another operator did so first. Workers may not call this.
+        """
+
+    def replace_unreadable(self) -> None:
+        """Keep an empty control instead of one that cannot be read."""
 
 
 class WorkerReports(Protocol):
@@ -407,3 +425,5 @@ class Ports:
     """None without the setting `on_failure`: then no record is ever set aside."""
     reports: WorkerReports | None = None
     """None: we do not report to a KCL 3.x leader, and it assigns us nothing."""
+    control: ControlStore | None = None
+    """None: no operator can pause this application's leases."""

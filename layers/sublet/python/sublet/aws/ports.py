@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
+from sublet.aws.control import DynamoDbControlStore
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
@@ -40,7 +41,8 @@ def aws_ports(
     @cache
     def connect() -> DynamoDBClient:
         """A second client, since the lease table's returns Scan replies as raw JSON. A tick makes it before the
-        handler is first called. A lease worker never does: creating it is a tenth of its cold start."""
+        handler is first called. A lease worker makes it after ten seconds at the earliest, to see whether its leases are
+        paused: creating it is a tenth of its cold start."""
         return clients.dynamodb_client(*connection)
 
     return Ports(
@@ -56,6 +58,7 @@ def aws_ports(
         log=log_of(service, output),
         destination=_destination(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
+        control=DynamoDbControlStore(connect, settings.sightings_table),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from sublet.decisions.chance import Chance
+from sublet.memory.control import MemoryControlStore
 from sublet.memory.failure_destination import MemoryDestination
 from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import MemoryLog
@@ -14,6 +15,7 @@ from sublet.memory.stream import MemoryStream
 from sublet.memory.worker_reports import MemoryWorkerReports
 from sublet.ports import (
     Clock,
+    ControlStore,
     FailureDestination,
     LeaseTable,
     Log,
@@ -38,6 +40,7 @@ def memory_ports(
     metrics: Metrics | None = None,
     log: Log | None = None,
     destination: FailureDestination | None = None,
+    control: ControlStore | None = None,
 ) -> Ports:
     """New, empty ports, except for those given. The clock is the machine's, and the tasks are its threads."""
     clock, table = clock or SystemClock(), table or MemoryLeaseTable()
@@ -52,4 +55,5 @@ def memory_ports(
         log=log or MemoryLog(),
         destination=destination or MemoryDestination(),
         reports=MemoryWorkerReports(table) if isinstance(table, MemoryLeaseTable) else None,
+        control=control or MemoryControlStore(),
     )

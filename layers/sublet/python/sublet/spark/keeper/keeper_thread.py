@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from queue import Empty, SimpleQueue
 from random import SystemRandom
 from types import FrameType
@@ -29,6 +29,7 @@ from typing import TypeVar
 
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
+from sublet.aws.control import DynamoDbControlStore
 from sublet.aws.create_tables import create_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
@@ -195,4 +196,5 @@ def _ports(options: Options) -> Ports:
         metrics=keeper_metrics(settings),
         log=log,
         reports=DynamoDbWorkerReports(partial(dynamodb_client, *leases), settings, clock),
+        control=DynamoDbControlStore(cache(partial(dynamodb_client, *leases)), settings.sightings_table),
     )

@@ -1,0 +1,114 @@
+"""Which leases an operator has paused, and what a command makes of the control that stands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from sublet.decisions.liveness import Sighting, is_expired
+from sublet.errors import ControlRefused
+from sublet.protocol.control import Control, Order, Pause
+from sublet.protocol.lease import Lease
+
+READ_EVERY = timedelta(seconds=10)
+"""How often each process reads the control."""
+
+NAMED_MAX = 5
+"""Leases that a refusal names."""
+
+
+def pause_of(control: Control, lease_key: str, now: datetime) -> Pause | None:
+    """The pause that keeps this lease from being held at this moment. The application's counts before the shard's own."""
+    for pause in (control.application, control.leases.get(lease_key)):
+        if pause is not None and not is_over(pause, now):
+            return pause
+    return None
+
+
+def is_over(pause: Pause, now: datetime) -> bool:
+    return pause.until is not None and now >= pause.until
+
+
+def paused(control: Control, leases: Iterable[Lease], now: datetime) -> Mapping[str, Pause]:
+    """By lease key, what pauses each lease that is paused. An ended lease never is: there is nothing to hold."""
+    found = {
+        lease.lease_key: pause_of(control, lease.lease_key, now) for lease in leases if not lease.is_ended
+    }
+    return {lease_key: pause for lease_key, pause in found.items() if pause is not None}
+
+
+def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) -> Control:
+    """With this pause instead of earlier ones: of these leases, or of all if none is named. A pause outlasts a request to release."""
+    current = _without_past(control, pause.since)
+    if not lease_keys:
+        return replace(current, application=pause)
+    if pause.order is Order.RELEASE:
+        lease_keys = [key for key in lease_keys if key not in current.leases]
+    return replace(current, leases={**current.leases, **dict.fromkeys(lease_keys, pause)})
+
+
+def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) -> Control:
+    """Without the pauses of these leases, or without any if none is named. Raises ControlRefused where they would stay paused with
+    the whole application.
+    """
+    current = _without_past(control, now)
+    if not lease_keys:
+        return replace(current, application=None, leases={})
+    if current.application is not None:
+        raise ControlRefused(
+            "the whole application is paused: resume it without naming shards, then pause those that are to stay paused"
+        )
+    left = {key: pause for key, pause in current.leases.items() if key not in lease_keys}
+    return replace(current, leases=left)
+
+
+def without(control: Control, pause: Pause, lease_keys: Collection[str]) -> Control:
+    """Without exactly this pause of these leases: another one that was ordered since stays."""
+    left = {key: each for key, each in control.leases.items() if key not in lease_keys or each != pause}
+    return replace(control, leases=left)
+
+
+def _without_past(control: Control, now: datetime) -> Control:
+    whole = control.application
+    return replace(
+        control,
+        application=None if whole is None or is_over(whole, now) else whole,
+        leases={key: pause for key, pause in control.leases.items() if not is_over(pause, now)},
+    )
+
+
+def held(
+    leases: Iterable[Lease], sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> tuple[Lease, ...]:
+    """The leases that a worker holds, as far as is known: an owner that was silent for failover_time holds nothing."""
+    return tuple(
+        lease
+        for lease in leases
+        if not lease.is_ended
+        and lease.actual_owner is not None
+        and not is_expired(lease, sightings, now, failover_time)
+    )
+
+
+def is_of_another_client(lease: Lease) -> bool:
+    """Whether its owner is a worker of KCL or of another client, which obeys no order of ours: our writes name their holder."""
+    return lease.actual_owner is not None and lease.held_by is None
+
+
+def check_owners(owned: Iterable[Lease], order: Order) -> None:
+    """Raises ControlRefused, by name, for leases that workers of other clients hold.
+
+    Also where those are not the paused ones: they would take each lease that is released, and go on with it. If we held it
+    instead, KCL 2.x would steal it and a KCL 3.x leader assign it to another worker.
+    """
+    theirs = [lease for lease in owned if is_of_another_client(lease)]
+    if not theirs:
+        return
+    named = ", ".join(f"{lease.lease_key} by {lease.actual_owner}" for lease in theirs[:NAMED_MAX])
+    more = f" and {len(theirs) - NAMED_MAX} more" if len(theirs) > NAMED_MAX else ""
+    raise ControlRefused(
+        f"nothing was changed: KCL or another client holds {named}{more}, which no {order.value} reaches. Its workers would take "
+        "what ours release: stop them first"
+    )

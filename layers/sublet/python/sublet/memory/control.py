@@ -1,0 +1,42 @@
+"""An operator's control, without a network."""
+
+from __future__ import annotations
+
+import threading
+
+from msgspec.structs import replace
+
+from sublet.errors import ControlUnreadable
+from sublet.protocol.control import NO_CONTROL, Control
+
+
+class MemoryControlStore:
+    """The ControlStore port. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control = NO_CONTROL
+        self._is_damaged = False
+
+    def damage(self) -> None:
+        """From now on every read raises ControlUnreadable, until it is replaced."""
+        with self._lock:
+            self._is_damaged = True
+
+    def control(self) -> Control:
+        with self._lock:
+            if self._is_damaged:
+                raise ControlUnreadable("the application's control is damaged")
+            return self._control
+
+    def keep_control(self, control: Control) -> bool:
+        with self._lock:
+            if self._is_damaged or control.round != self._control.round:
+                return False
+            self._control = replace(control, round=control.round + 1)
+            return True
+
+    def replace_unreadable(self) -> None:
+        with self._lock:
+            if self._is_damaged:
+                self._control, self._is_damaged = NO_CONTROL, False

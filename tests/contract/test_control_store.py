@@ -1,0 +1,140 @@
+"""The ControlStore port's promises, for both implementations."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from sublet.aws.clients import dynamodb_client
+from sublet.aws.control import CONTROL, DynamoDbControlStore
+from sublet.aws.sightings import DATA, KEY, ROUND, DynamoDbSightingStore
+from sublet.decisions.liveness import Sighting
+from sublet.errors import ControlUnreadable, LeaseTableNotFound
+from sublet.memory.clock import BEGINNING
+from sublet.memory.control import MemoryControlStore
+from sublet.ports import ControlStore
+from sublet.protocol.control import NO_CONTROL, Control, Order, Pause, encode_control
+
+from tests.contract.dynamodb_tables import create_table
+
+PAUSED = Control(
+    Pause(Order.DRAIN, BEGINNING, "anna@desk"),
+    {"shardId-1": Pause(Order.PAUSE, BEGINNING, "arn:aws:iam::1:user/bo", BEGINNING + timedelta(hours=1))},
+)
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("moto", marks=pytest.mark.emulator),
+        pytest.param("embedded", marks=pytest.mark.emulator),
+    ]
+)
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
+    if request.param == "memory":
+        return MemoryControlStore()
+    if request.param == "moto":
+        request.getfixturevalue("moto_aws")
+    else:
+        for name, value in request.getfixturevalue("embedded_aws").environment.items():
+            monkeypatch.setenv(name, value)
+    client = dynamodb_client()
+    return DynamoDbControlStore(lambda: client, a_table(client))
+
+
+def a_table(client: Any) -> str:
+    return create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
+
+
+def test_nothing_is_ordered_before_anything_was_kept(store: ControlStore) -> None:
+    assert store.control() == NO_CONTROL
+
+
+def test_what_is_kept_is_read_with_the_next_round(store: ControlStore) -> None:
+    assert store.keep_control(PAUSED)
+    assert store.control() == replace(PAUSED, round=1)
+    assert store.keep_control(Control(round=1))
+    assert store.control() == Control(round=2)
+
+
+def test_of_two_operators_one_replaces(store: ControlStore) -> None:
+    read = store.control()
+    assert store.keep_control(replace(PAUSED, round=read.round))
+    assert not store.keep_control(replace(read, leases={"shardId-7": PAUSED.leases["shardId-1"]}))
+    assert store.control() == replace(PAUSED, round=1)
+
+
+def test_only_a_control_that_cannot_be_read_is_replaced_by_an_empty_one(store: ControlStore) -> None:
+    store.keep_control(PAUSED)
+    store.replace_unreadable()
+    assert store.control() == replace(PAUSED, round=1)
+    _damage(store)
+    with pytest.raises(ControlUnreadable):
+        store.control()
+    assert not store.keep_control(replace(PAUSED, round=5))
+    store.replace_unreadable()
+    assert store.control() == NO_CONTROL
+    assert store.keep_control(PAUSED)
+
+
+def _damage(store: ControlStore) -> None:
+    if isinstance(store, MemoryControlStore):
+        store.damage()
+        return
+    assert isinstance(store, DynamoDbControlStore)
+    item: dict[str, Any] = {KEY: {"S": CONTROL}, DATA: {"B": b"no zlib"}, ROUND: {"N": "9"}}
+    dynamodb_client().put_item(TableName=store._table, Item=item)
+
+
+@pytest.mark.usefixtures("moto_aws")
+def test_ticks_leave_it_where_it_is() -> None:
+    client = dynamodb_client()
+    table = a_table(client)
+    sightings, control = (
+        DynamoDbSightingStore(lambda: client, table),
+        DynamoDbControlStore(lambda: client, table),
+    )
+    control.keep_control(PAUSED)
+    sightings.save({"shardId-1": Sighting(1, None, BEGINNING)})
+    assert set(sightings.load().sightings) == {"shardId-1"}
+    sightings.save({})
+    assert control.control() == replace(PAUSED, round=1)
+    assert sightings.snapshots() == ()
+
+
+@pytest.mark.usefixtures("moto_aws")
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {DATA: {"B": encode_control(PAUSED)}},
+        {DATA: {"S": "text"}, ROUND: {"N": "1"}},
+        {DATA: {"B": b""}, ROUND: {"N": "1"}},
+    ],
+)
+def test_a_damaged_item_says_what_to_do(item: Any) -> None:
+    client = dynamodb_client()
+    table = a_table(client)
+    client.put_item(TableName=table, Item={KEY: {"S": CONTROL}, **item})
+    with pytest.raises(ControlUnreadable, match="resume --force"):
+        DynamoDbControlStore(lambda: client, table).control()
+
+
+@pytest.mark.usefixtures("moto_aws")
+def test_a_refusal_by_our_own_write_is_a_success() -> None:
+    """botocore repeats a call whose response was lost."""
+    client = dynamodb_client()
+    store = DynamoDbControlStore(lambda: client, a_table(client))
+    assert store.keep_control(PAUSED)
+    assert store.keep_control(PAUSED)
+    assert store.control() == replace(PAUSED, round=1)
+
+
+@pytest.mark.usefixtures("moto_aws")
+def test_without_the_table_there_is_a_named_error() -> None:
+    client = dynamodb_client()
+    with pytest.raises(LeaseTableNotFound):
+        DynamoDbControlStore(lambda: client, "missing-sightings").control()
