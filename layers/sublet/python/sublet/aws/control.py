@@ -57,7 +57,9 @@ class DynamoDbControlStore:
                 raise
             reply: Any = error.response
             refused_by = reply.get("Item", {})
-            return bool(refused_by.get(ROUND) == item[ROUND] and refused_by.get(DATA, {}).get("B") == data["B"])
+            return bool(
+                refused_by.get(ROUND) == item[ROUND] and refused_by.get(DATA, {}).get("B") == data["B"]
+            )
         return True
 
     def replace_unreadable(self) -> None:

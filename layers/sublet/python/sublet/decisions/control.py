@@ -40,7 +40,10 @@ def paused(control: Control, leases: Iterable[Lease], now: datetime) -> Mapping[
 
 
 def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) -> Control:
-    """With this pause instead of earlier ones: of these leases, or of all if none is named. A pause outlasts a request to release."""
+    """With this pause, of these leases or of all if none is named, instead of earlier ones.
+
+    A request to release replaces no pause.
+    """
     current = _without_past(control, pause.since)
     if not lease_keys:
         return replace(current, application=pause)
@@ -50,8 +53,8 @@ def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) ->
 
 
 def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) -> Control:
-    """Without the pauses of these leases, or without any if none is named. Raises ControlRefused where they would stay paused with
-    the whole application.
+    """Without the pauses of these leases, or without any if none is named. Raises ControlRefused if they would stay
+    paused with the whole application.
     """
     current = _without_past(control, now)
     if not lease_keys:

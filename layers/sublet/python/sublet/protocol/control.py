@@ -1,4 +1,4 @@
-"""Control: what an operator has ordered for an application's leases. One item beside the sightings, which only a command writes."""
+"""Control: what an operator has ordered for an application's leases. One item beside the sightings."""
 
 from __future__ import annotations
 
@@ -73,10 +73,7 @@ def decode_control(data: bytes, stored_round: int) -> Control:
     """Raises ControlUnreadable, which says what is wrong."""
     try:
         read = json.loads(zlib.decompress(data))
-        if read["version"] != VERSION:
-            raise ControlUnreadable(
-                f"its version is {read['version']!r}, and this sublet reads {VERSION}: use the version that wrote it"
-            )
+        _check_version(read["version"])
         whole = read["application"]
         leases = {str(key): _read(pause) for key, pause in read["leases"].items()}
         return Control(None if whole is None else _read(whole), leases, stored_round)
@@ -87,6 +84,13 @@ def decode_control(data: bytes, stored_round: int) -> Control:
             f"the application's control item is damaged ({type(problem).__name__}: {problem}); "
             "`sublet resume --force` replaces it"
         ) from None
+
+
+def _check_version(version: object) -> None:
+    if version != VERSION:
+        raise ControlUnreadable(
+            f"its version is {version!r}, and this sublet reads {VERSION}: use the version that wrote it"
+        )
 
 
 def _written(pause: Pause) -> dict[str, Any]:
