@@ -20,9 +20,7 @@ CONTROL = "control"
 
 
 class DynamoDbControlStore:
-    """The ControlStore port. `connect` returns the client, and is called with each use: a worker that lives for some seconds never
-    needs it.
-    """
+    """The ControlStore port. `connect` returns the client, and is called with each use: a short-lived worker never makes it."""
 
     def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
         self._connect = connect
