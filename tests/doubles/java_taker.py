@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from sublet.decisions.chance import Chance
+from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.lease import Lease
 
 VERY_OLD = 3

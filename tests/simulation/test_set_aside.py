@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from sublet.aws.configuration_errors import REFUSED, refused
 from sublet.aws.kept_objects import S3Destination
-from sublet.aws.refused_destination import REFUSED, refused
 from sublet.ports import KeptBatch, Removal
 from sublet.protocol.failure_document import SetAsideBatch
 

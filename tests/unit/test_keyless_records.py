@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 from sublet.aws.put_records import entry_of
-from sublet.decisions.lanes import lanes_of
 from sublet.decisions.record_filter import RecordFilter
 from sublet.errors import StreamError
 from sublet.handler import Batch
@@ -15,6 +14,7 @@ from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.failure_document import SetAsideBatch, messages
 from sublet.protocol.failure_document_read import batch_of_message
+from sublet.protocol.finished_ahead import lanes_of
 from sublet.protocol.records import NewRecord, StreamRecord, UserRecord, why_not_put
 from sublet.protocol.stream_info import RecordDistribution
 from sublet.settings import Settings

@@ -19,8 +19,8 @@ from sublet.decisions.held_lease import (
     after_write,
     is_true_too,
 )
-from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict
+from sublet.decisions.time_and_chance import Instant
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow, Position
 from sublet.protocol.lease_writes import WriteKind, checkpoint, end, hand_over, heartbeat, pin, release

@@ -15,10 +15,9 @@ from sublet.protocol.lease import Lease, Quiet
 from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.plan.committed import checkpoint_of, next_write, quiet_of
+from sublet.spark.plan.committed import checkpoint_of, listed_children, next_write, quiet_of
 from sublet.spark.plan.follow import leased_position
 from sublet.spark.plan.joining import is_further, resume_ranges
-from sublet.spark.plan.listed_children import listed_children
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
 from sublet.spark.plan.planning import ShardRange
 

@@ -20,11 +20,11 @@ from sublet.protocol.stream_info import Placement
 
 if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms without them
     from sublet.decisions.announcing import Announcement
-    from sublet.decisions.chance import Chance
     from sublet.decisions.dispatching import Dispatched
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.read_position import ReadPosition
+    from sublet.decisions.time_and_chance import Chance
     from sublet.decisions.unread_shards import UnreadShard
     from sublet.metric_names import Metric
     from sublet.protocol.control import Control

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from sublet.decisions.held_lease import Tenure
-from sublet.decisions.instant import Instant
+from sublet.decisions.time_and_chance import Instant
 from sublet.decisions.window import Outcome
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress

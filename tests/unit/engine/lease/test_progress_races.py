@@ -13,7 +13,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.instant import Instant
+from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.engine.lease.steps import acquire_lease

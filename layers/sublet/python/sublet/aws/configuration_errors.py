@@ -1,8 +1,12 @@
-"""boto3's errors for a process that is not configured for AWS, as one error that says what to do."""
+"""boto3's errors as ours that say what to do: for a process that is not configured for AWS, and from a failure
+destination."""
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from botocore.exceptions import (
+    BotoCoreError,
     ClientError,
     ConfigParseError,
     CredentialRetrievalError,
@@ -17,7 +21,7 @@ from botocore.exceptions import (
 )
 
 from sublet.aws.faults import code_of
-from sublet.errors import AwsNotConfigured
+from sublet.errors import AwsNotConfigured, DestinationRefused
 
 NOT_CONFIGURED = (
     ConfigParseError,
@@ -74,3 +78,13 @@ def credentials_refused(error: ClientError) -> AwsNotConfigured | None:
         f"AWS does not accept these credentials ({code}: {said}); log in again, and check AWS_PROFILE, "
         "the region and this machine's clock"
     )
+
+
+REFUSED = (ClientError, BotoCoreError)
+"""What a call to a failure destination may raise."""
+
+
+def refused(what: str, problem: Exception) -> NoReturn:
+    """Raises DestinationRefused, with what to do if the machine is not configured for AWS."""
+    said = not_configured(problem) if isinstance(problem, NOT_CONFIGURED) else problem
+    raise DestinationRefused(f"{what}: {said}") from problem

@@ -18,14 +18,14 @@ CUT_OFF = "RequestTimeout"
 _SERVICE_FAULT = 500
 
 
-class _Client(Protocol):
-    """The part of every boto3 client that is used here."""
+class AnyClient(Protocol):
+    """The part that every boto3 client has."""
 
     @property
     def meta(self) -> Any: ...
 
 
-C = TypeVar("C", bound=_Client)
+C = TypeVar("C", bound=AnyClient)
 
 
 def refuse_cut_replies(client: C) -> C:

@@ -11,11 +11,9 @@ import msgspec
 from botocore.exceptions import ClientError
 from msgspec.structs import replace
 
-from sublet.aws.attribute_values import decode_binary
 from sublet.aws.faults import CONDITION_FAILED, CONNECTION_FAILED, code_of
-from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.raw_json import RAW, decode_binary, keep_raw_json, service_date
 from sublet.aws.repeated_call import RepeatedCall
-from sublet.aws.service_date import service_date
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.aws.write_request import write_request
 from sublet.errors import LeaseTableKeyUnexpected

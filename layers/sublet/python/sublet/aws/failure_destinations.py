@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from sublet.aws import clients
 from sublet.aws.clients import TopicClient
+from sublet.aws.configuration_errors import REFUSED, refused
 from sublet.aws.kept_groups import kept_groups
 from sublet.aws.kept_messages import kept_messages
 from sublet.aws.kept_objects import S3Destination
 from sublet.aws.received_messages import Queue
-from sublet.aws.refused_destination import REFUSED, refused
 from sublet.ports import Counted, FailureDestination, HeldBack, KeptBatch, Removal, SetAsideStore
 from sublet.protocol.failure_document import Message, SetAsideBatch, messages
 

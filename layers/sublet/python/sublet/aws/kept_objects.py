@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.refused_destination import REFUSED, refused
+from sublet.aws.configuration_errors import REFUSED, refused
+from sublet.aws.faults import code_of
 from sublet.ports import Counted, KeptBatch, Removal
 from sublet.protocol.failure_document import (
     OBJECT_SUFFIX,
@@ -92,7 +93,7 @@ class S3Destination:
         except NotADocument as problem:
             return KeptBatch(key, None, f"object {key}: {problem}")
         except ClientError as problem:
-            if _code(problem) in GONE:
+            if code_of(problem) in GONE:
                 return None
             if not _is_its_own(problem):
                 raise
@@ -104,9 +105,9 @@ class S3Destination:
         try:
             self._client.delete_object(Bucket=self._bucket, Key=kept.name, IfMatch=kept.version)
         except ClientError as problem:
-            if _code(problem) in GONE:
+            if code_of(problem) in GONE:
                 return Removal.GONE
-            if _code(problem) in CHANGED:
+            if code_of(problem) in CHANGED:
                 return Removal.STAYS if self._is_there(kept.name) else Removal.GONE
             refused(self._said, problem)
         except REFUSED as problem:
@@ -118,7 +119,7 @@ class S3Destination:
         try:
             self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError as problem:
-            return _code(problem) not in GONE
+            return code_of(problem) not in GONE
         except REFUSED as problem:
             refused(self._said, problem)
         return True
@@ -131,11 +132,7 @@ def _foreign(key: str, application: str | None) -> KeptBatch:
     return KeptBatch(key, None, f"of the application {application}")
 
 
-def _code(problem: ClientError) -> str:
-    return problem.response.get("Error", {}).get("Code", "")
-
-
 def _is_its_own(problem: ClientError) -> bool:
     """True if only this object cannot be read: access is denied, it is archived, or its KMS key is unavailable."""
-    code = _code(problem)
+    code = code_of(problem)
     return code in ("AccessDenied", "InvalidObjectState") or code.startswith("KMS.")

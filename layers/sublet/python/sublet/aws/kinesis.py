@@ -22,7 +22,6 @@ from sublet.aws.kinesis_errors import (
     stream_not_found,
 )
 from sublet.aws.kinesis_shapes import (
-    child_of,
     child_shards,
     decode_records_reply,
     described,
@@ -30,15 +29,14 @@ from sublet.aws.kinesis_shapes import (
     shard_of,
     with_arrivals,
 )
-from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.raw_json import RAW, keep_raw_json, service_date
 from sublet.aws.repeated_call import RepeatedCall, error_of
-from sublet.aws.service_date import service_date
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
 from sublet.polling import PollingReader
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page, Polled
-from sublet.protocol.shard import ChildShard, Shard
+from sublet.protocol.shard import ChildShard, Shard, child_of
 from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Settings, StartKind, StartPosition
 

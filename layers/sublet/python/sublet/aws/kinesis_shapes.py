@@ -154,10 +154,6 @@ def child_shards(items: Sequence[Mapping[str, Any]] | None) -> tuple[ChildShard,
     return children if all(child.parent_shard_ids for child in children) else ()
 
 
-def child_of(shard: Shard) -> ChildShard:
-    return ChildShard(shard.shard_id, shard.parent_shard_ids, shard.hash_key_range)
-
-
 def _hash_key_range(item: Mapping[str, Any]) -> HashKeyRange:
     keys = item["HashKeyRange"]
     return HashKeyRange(int(keys["StartingHashKey"]), int(keys["EndingHashKey"]))

@@ -8,24 +8,23 @@ decode the body there and leave nothing to parse. Errors, other formats and retr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from binascii import a2b_base64
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
 
 import msgspec
+
+from sublet.aws.cut_replies import AnyClient
+from sublet.protocol.lease import AttributeValue
 
 RAW = "SubletRawJson"
 """The key of the decoded body in the response; absent if botocore parsed the reply itself."""
 
 
-class _Client(Protocol):
-    """The part of every boto3 client that is used here."""
-
-    @property
-    def meta(self) -> Any: ...
-
-
 def keep_raw_json(
-    client: _Client, operation: str, decode: Callable[[bytes], object] = msgspec.json.decode
+    client: AnyClient, operation: str, decode: Callable[[bytes], object] = msgspec.json.decode
 ) -> None:
     """Make the client's responses to this operation hold only the decoded body, under RAW.
 
@@ -47,3 +46,28 @@ def keep_raw_json(
     client.meta.events.register(
         f"before-parse.{service}.{operation}", take_body, unique_id=f"sublet-raw-{operation}"
     )
+
+
+def decode_binary(item: dict[str, dict[str, Any]]) -> dict[str, AttributeValue]:
+    """DynamoDB's attribute values, in which only binary differs on the wire: it is base64. Decoded in place."""
+    for value in item.values():
+        if "B" in value:
+            value["B"] = a2b_base64(value["B"])
+        elif "BS" in value:
+            value["BS"] = [a2b_base64(text) for text in value["BS"]]
+        elif "M" in value:
+            decode_binary(value["M"])
+        elif "L" in value:
+            decode_binary(dict(enumerate(value["L"])))  # type: ignore[arg-type]
+    return item  # type: ignore[return-value]
+
+
+def service_date(reply: Mapping[str, Any]) -> datetime | None:
+    """When the service answered, by its own clock: HTTP's Date, in whole seconds. None if a proxy has removed or
+    mangled it."""
+    date: str | None = reply["ResponseMetadata"]["HTTPHeaders"].get("date")
+    try:
+        at = None if date is None else parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return None if at is None or at.tzinfo is None else at.astimezone(UTC)

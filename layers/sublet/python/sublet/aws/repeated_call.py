@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 from zlib import crc32
@@ -28,7 +28,7 @@ import msgspec
 from botocore.exceptions import ClientError
 from botocore.parsers import create_parser
 
-from sublet.aws.cut_replies import cut_off
+from sublet.aws.cut_replies import AnyClient, cut_off
 from sublet.system.clock import SystemClock
 
 _CLOCK = SystemClock()
@@ -38,13 +38,6 @@ _RENEWED = frozenset({"authorization", "x-amz-date", "amz-sdk-invocation-id", "c
 """Headers that are different in each request."""
 _NOT_REPEATED = frozenset({"x-amzn-trace-id", "transfer-encoding", "content-encoding", "date"})
 """A request with one of these headers changes with each call, or is sent in a different way."""
-
-
-class _Client(Protocol):
-    """The part of every boto3 client that is used here. Its endpoint is private, so it may be missing."""
-
-    @property
-    def meta(self) -> Any: ...
 
 
 class HttpReply(NamedTuple):
@@ -163,7 +156,7 @@ def _text(value: str | bytes) -> str:
 class RepeatedCall:
     """One operation of one client, always on the same table or stream. Thread-safe, as the client is."""
 
-    client: _Client
+    client: AnyClient
     operation: str
     _sent: Sent | None = field(default=None, init=False)
     _signer: Any = field(default=None, init=False)

@@ -18,11 +18,11 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from sublet.decisions.chance import Chance
 from sublet.decisions.crash_caution import pause_before
 from sublet.decisions.fleet_kind import NO_LEADER, NOT_HEARD_OF_FOR, Fleet, given_to
 from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old
 from sublet.decisions.stealing import Holdings, fair_share, steal
+from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 

@@ -16,8 +16,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict, judge_refusal
+from sublet.decisions.time_and_chance import Instant
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow, Position
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind

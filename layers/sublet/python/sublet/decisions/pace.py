@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.chance import Chance
+from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.records import Page
 from sublet.settings import READ_BYTES_PER_SECOND, Mode, Settings
 

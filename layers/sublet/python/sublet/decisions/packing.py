@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.crash_caution import Caution, caution
+from sublet.decisions.time_and_chance import Chance
 from sublet.settings import Settings
 
 MAP_ITEMS_MAX = 40

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sublet.decisions.chance import Chance
 from sublet.decisions.group_balance import Rank, group_of, moves_between_groups, ranked_at
 from sublet.decisions.throughput_balance import LeaseMove, moves_by_throughput
+from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.lease import Lease
 from sublet.settings import Balance, Settings
 

@@ -17,7 +17,6 @@ from sublet.decisions.announcing import (
     ask_first,
     joining,
 )
-from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, Standing, choose_leases
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
 from sublet.decisions.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
@@ -26,6 +25,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
+from sublet.decisions.time_and_chance import Chance
 from sublet.decisions.unread_shards import NONE_UNREAD, Probes, UnreadShard, choose_probes
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of

@@ -20,10 +20,10 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sublet.decisions.chance import Chance
 from sublet.decisions.liveness import Sighting, is_expired
 from sublet.decisions.quiet import MILLISECOND, NOTHING_WALKED, Walked, begun, opened_at
 from sublet.decisions.read_position import ReadPosition, after, read_position
+from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import Page, StreamRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from sublet.decisions.chance import Chance
+from sublet.decisions.time_and_chance import Chance
 from sublet.memory.control import MemoryControlStore
 from sublet.memory.failure_destination import MemoryDestination
 from sublet.memory.lease_table import MemoryLeaseTable

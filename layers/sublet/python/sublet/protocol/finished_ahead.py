@@ -15,7 +15,7 @@ with its sub-sequence number after a dot. Numbers are base 36. An empty lane is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zlib import crc32
@@ -35,6 +35,14 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 def lane_of(order_key: str, lanes: int) -> int:
     """Rows record what is finished by this function, so it must not change unless the text gets another kind."""
     return crc32(order_key.encode()) % lanes
+
+
+def lanes_of(records: Sequence[UserRecord], count: int) -> list[list[int]]:
+    """At most `count` lanes of indexes into `records`, each in order. All records of a partition key share a lane."""
+    lanes: list[list[int]] = [[] for _ in range(count)]
+    for place, record in enumerate(records):
+        lanes[lane_of(record.order_key, count)].append(place)
+    return [lane for lane in lanes if lane]
 
 
 class FinishedAhead(NamedTuple):

@@ -67,3 +67,8 @@ def children_by_parent(shards: Iterable[Shard]) -> Mapping[str, frozenset[str]]:
         for parent in shard.parent_shard_ids:
             children.setdefault(parent, set()).add(shard.shard_id)
     return {parent: frozenset(ids) for parent, ids in children.items()}
+
+
+def child_of(shard: Shard) -> ChildShard:
+    """A listed shard as a page that ends its parent would name it."""
+    return ChildShard(shard.shard_id, shard.parent_shard_ids, shard.hash_key_range)

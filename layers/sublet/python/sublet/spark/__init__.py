@@ -19,8 +19,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sublet.spark.release import drain
     from sublet.spark.source.data_source import SubletDataSource
-    from sublet.spark.source.draining import drain
     from sublet.spark.source.handler_tasks import apply_handler
     from sublet.spark.source.query_lag import LagListener, ShardLag, lag, lag_of, report_lag
 
@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 _NAMES = {
+    "sublet.spark.release": "drain",
     "sublet.spark.source.data_source": "SubletDataSource",
-    "sublet.spark.source.draining": "drain",
     "sublet.spark.source.handler_tasks": "apply_handler",
     "sublet.spark.source.query_lag": "LagListener ShardLag lag lag_of report_lag",
 }

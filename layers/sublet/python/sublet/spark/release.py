@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, datasource
@@ -173,3 +173,23 @@ class PositionedReader(DataSourceStreamReader):
 
     def stop(self) -> None:
         self._reader.stop()
+
+
+class Draining(Protocol):
+    """A StreamingQuery, classic or Connect's."""
+
+    def processAllAvailable(self) -> None: ...  # noqa: N802
+
+    def stop(self) -> None: ...
+
+
+def drain(query: Draining) -> None:
+    """Wait until the query has read what was available when it began, and end it: 4.2's AvailableNow on any release.
+
+    For a source with the option `availableNow`, and no trigger or `processingTime`; without the option, a busy stream
+    never ends. Raises the query's failure; what was committed stays committed.
+    """
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()

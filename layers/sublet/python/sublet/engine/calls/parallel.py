@@ -11,14 +11,13 @@ from functools import partial
 
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.finished_prefix import FinishedPrefix
-from sublet.decisions.lanes import lanes_of
 from sublet.engine.calls.caller import Caller
 from sublet.engine.calls.runner import Attempts, BatchRunner
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.finished_ahead import FinishedAhead, lane_of
+from sublet.protocol.finished_ahead import FinishedAhead, lane_of, lanes_of
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 

@@ -10,8 +10,8 @@ from sublet.decisions.announcing import asked_for
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.dispatching import may_steal_as_it_stands
-from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.time_and_chance import Instant
 from sublet.decisions.window import Outcome
 from sublet.engine.lease.held import instant
 from sublet.engine.lease.steps import acquire_lease, is_held_by

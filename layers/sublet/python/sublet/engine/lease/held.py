@@ -17,9 +17,9 @@ from sublet.decisions.held_lease import (
     after_reading,
     after_write,
 )
-from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict
 from sublet.decisions.throughput import Throughput
+from sublet.decisions.time_and_chance import Instant
 from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.checkpoint import Checkpoint

@@ -8,8 +8,8 @@ from functools import partial
 from typing import NamedTuple
 
 from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.time_and_chance import Instant
 from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.acquire import LeaseAcquirer

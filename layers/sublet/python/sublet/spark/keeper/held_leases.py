@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from sublet.decisions.held_lease import MAY_WRITE, Tenure
-from sublet.decisions.instant import Instant
 from sublet.decisions.shard_end import Blocked
+from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import HeldLease, MakeWrite
 from sublet.engine.lease.steps import end_shard, plan_end
 from sublet.errors import LeaseTableError, StreamError
@@ -17,8 +17,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
 from sublet.settings import Settings
-from sublet.spark.plan.committed import next_write, quiet_of
-from sublet.spark.plan.listed_children import listed_children
+from sublet.spark.plan.committed import listed_children, next_write, quiet_of
 from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
 

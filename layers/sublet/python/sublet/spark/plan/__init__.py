@@ -7,5 +7,4 @@ follow           an application's checkpoints as a first offset
 joining          an application's leases and the query's own offsets, reconciled
 strays           which aggregates outside their shard's hash key range a batch drops
 committed        a committed offset as checkpoints, and the next write to a held lease
-listed_children  a closed shard's children, by the listing
 """

@@ -13,6 +13,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, Quiet
 from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat
+from sublet.protocol.shard import ChildShard, HashKeyRange, Shard, child_of
 from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unread
 
 
@@ -63,3 +64,27 @@ def read_on(before: Mapping[str, ShardOffset], after: Mapping[str, ShardOffset])
         if (shard_id not in before or before[shard_id].position != shard.position)
         and (to := checkpoint_of(shard.position)) is not None
     }
+
+
+def listed_children(parent: Shard, listed: Mapping[str, Shard]) -> tuple[ChildShard, ...] | None:
+    """A closed shard's children by a listing, since a query's driver may never see the shard's last page.
+
+    None until the listing shows all of them, that is, until their hash keys cover the parent's.
+    """
+    children = sorted(
+        (shard for shard in listed.values() if parent.shard_id in shard.parent_shard_ids),
+        key=lambda shard: shard.hash_key_range,
+    )
+    return (
+        tuple(map(child_of, children))
+        if _covers([s.hash_key_range for s in children], parent.hash_key_range)
+        else None
+    )
+
+
+def _covers(ranges: list[HashKeyRange], whole: HashKeyRange) -> bool:
+    next_key = whole.starting
+    for low, high in ranges:
+        if low <= next_key:
+            next_key = max(next_key, high + 1)
+    return next_key > whole.ending

@@ -6,6 +6,5 @@ descriptions                  what the driver knows of its stream, and when it a
 whole_stream, leased_shards   which part of the stream the query reads
 batch_read, batch_read_plan, narrowing   `spark.read`
 handler_tasks                 a Lambda fleet's handler on Spark's rows
-draining                      ends a run once what was available is read
 query_lag                     how far behind a query is, as values and as metrics
 """

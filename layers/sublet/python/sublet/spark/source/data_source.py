@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from typing import Any, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -22,7 +23,6 @@ from sublet.spark.read.connection import StreamAccess, connect_driver, connect_o
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
-from sublet.spark.source.refused_read import RefusedReader
 from sublet.spark.source.stream_read import StreamReader
 from sublet.spark.write.record_distribution import distribution_of
 from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns
@@ -51,7 +51,7 @@ class SubletDataSource(DataSource):
         try:
             options = self._options(schema, Use.STREAM)
         except SubletError as refusal:
-            return RefusedReader(refusal)
+            return _RefusedReader(refusal)
         return for_this_release(
             StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
         )
@@ -89,6 +89,32 @@ class SubletDataSource(DataSource):
                 "schema", schema.simpleString(), f"the source's own: leave .schema() out ({SCHEMA_DDL})"
             )
         return parse_options(self.options, use)
+
+
+class _RefusedReader(DataSourceStreamReader):
+    """Of a query that is refused: every method raises the reason.
+
+    `latestOffset` has Spark 4.0's signature, which later releases accept too.
+    """
+
+    def __init__(self, refusal: SubletError) -> None:
+        self._refusal = refusal
+
+    @plainly
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        raise self._refusal
+
+    @plainly
+    def latestOffset(self) -> NoReturn:  # noqa: N802
+        raise self._refusal
+
+    @plainly
+    def partitions(self, *_: Any) -> NoReturn:
+        raise self._refusal
+
+    @plainly
+    def read(self, *_: Any) -> NoReturn:
+        raise self._refusal
 
 
 def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
