@@ -14,7 +14,6 @@ from sublet.cli.command import Command, explain
 from sublet.cli.place import place
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import time_text
-from sublet.errors import ShardNotFound
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -71,32 +70,17 @@ def peek(options: Namespace) -> int:
 
 
 def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
-    from sublet.decisions.read_position import IteratorType, ReadPosition, read_position
-    from sublet.operate.peek import upcoming
-    from sublet.protocol.checkpoint import TRIM_HORIZON
-    from sublet.protocol.lease import Lease, lease_key_of
+    from sublet.operate.peek import start_at, start_at_lease, upcoming
 
-    shard = options.shard
     if options.place is not None:
-        moment = options.place.moment(ports.stream.service_time())
-        at = (
-            ReadPosition(IteratorType.AT_TIMESTAMP, at=moment)
-            if moment
-            else ReadPosition(IteratorType.TRIM_HORIZON)
-        )
-        start, after = at, TRIM_HORIZON
+        start = start_at(options.place, ports)
     else:
-        row = ports.table.get(lease_key_of(shard))
-        if not isinstance(row, Lease):
-            raise ShardNotFound(
-                f"shard {shard} has no lease in {options.application or 'this application'}: give --from"
-            )
-        opened = read_position(row)
+        opened = start_at_lease(options.shard, options.application or "this application", ports)
         if opened is None:
-            return  # handled to its end
-        start, after = opened, row.checkpoint
+            return
+        start = opened
     text = None if options.grep is None else options.grep.encode()
-    for record in upcoming(shard, start, after, ports):
+    for record in upcoming(options.shard, start.at, start.after, ports):
         if options.key in (None, record.partition_key) and (text is None or text in record.data):
             yield record
 

@@ -20,7 +20,7 @@ from sublet.errors import SeekRefused, SnapshotUnreadable
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
-    from sublet.operate.planned_seek import PlannedSeek, Wanted
+    from sublet.operate.planned_seek import PlannedSeek, SeekTarget
     from sublet.ports import Ports, SnapshotStore
     from sublet.protocol.lease import LeaseScan
     from sublet.protocol.shard import Shard
@@ -122,7 +122,7 @@ def _ports(settings: Settings) -> tuple[Ports, SnapshotStore]:
 
 def _wanted(
     options: Namespace, settings: Settings, ports: Ports, snapshots: SnapshotStore, shards: Sequence[Shard]
-) -> Wanted:
+) -> SeekTarget:
     from sublet.operate.planned_seek import at_application, at_place, at_positions, at_snapshot, shards_asked
 
     if options.to_snapshot is not None:
@@ -159,7 +159,7 @@ def _carry_out(
     snapshots: SnapshotStore,
     scan: LeaseScan,
     shards: Sequence[Shard],
-    wanted: Wanted,
+    wanted: SeekTarget,
 ) -> int:
     from sublet.operate.planned_seek import carry_out, planned, seek_of
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
+from typing import NamedTuple
 
-from sublet.decisions.read_position import ReadPosition, not_yet_handled
-from sublet.errors import StreamUnavailable
+from sublet.decisions.read_position import IteratorType, ReadPosition, not_yet_handled, read_position
+from sublet.errors import ShardNotFound, StreamUnavailable
+from sublet.operate.place import SeekTime
 from sublet.ports import PollRefusal, Ports
 from sublet.protocol.aggregation import deaggregate
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.records import UserRecord
 
 POLL_INTERVAL = timedelta(milliseconds=500)
@@ -19,13 +23,39 @@ LIMIT = 100
 REFUSALS_MAX = 20
 
 
-def upcoming(shard_id: str, start: ReadPosition, after: Checkpoint, ports: Ports) -> Iterator[UserRecord]:
+class PeekStart(NamedTuple):
+    """Where reading begins, and the checkpoint up to which records are left out."""
+
+    at: ReadPosition
+    after: Checkpoint
+
+
+def start_at(place: SeekTime, ports: Ports) -> PeekStart:
+    moment = place.moment(ports.stream.service_time())
+    if moment is None:
+        return PeekStart(ReadPosition(IteratorType.TRIM_HORIZON), TRIM_HORIZON)
+    return PeekStart(ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), TRIM_HORIZON)
+
+
+def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart | None:
+    """At the lease's position; None if the shard is handled to its end. Raises ShardNotFound if it has no lease."""
+    row = ports.table.get(lease_key_of(shard_id))
+    if not isinstance(row, Lease):
+        raise ShardNotFound(f"shard {shard_id} has no lease in {application}: give --from")
+    opened = read_position(row)
+    return None if opened is None else PeekStart(opened, row.checkpoint)
+
+
+def upcoming(
+    shard_id: str, start: ReadPosition, after: Checkpoint, ports: Ports, reads: int | None = None
+) -> Iterator[UserRecord]:
     """User records from `start` on, aggregates expanded, up to the shard's tip or end. Raises what Stream raises.
 
     after  leaves out what is at or before this checkpoint
+    reads  at most so many: an idle shard may need hundreds to be walked to its tip
     """
     reader, pause, refused = ports.stream.reader(shard_id, start), ports.tasks.signal(), 0
-    while True:
+    for read in count(1):
         page = reader.read(LIMIT)
         if isinstance(page, PollRefusal):
             refused += 1
@@ -38,4 +68,6 @@ def upcoming(shard_id: str, start: ReadPosition, after: Checkpoint, ports: Ports
             yield from not_yet_handled(list(deaggregate(page.records, None).user_records), after)
             if page.is_shard_end or (not page.records and not page.millis_behind_latest):
                 return
+        if read == reads:
+            return
         pause.wait(POLL_INTERVAL)

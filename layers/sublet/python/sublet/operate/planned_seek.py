@@ -12,6 +12,7 @@ from sublet.errors import SeekRefused
 from sublet.operate.find import places_of
 from sublet.operate.place import EARLIEST, SeekTime
 from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.operate.shown import time_text
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.lease import LeaseScan, Position, shard_id_of
 from sublet.protocol.shard import Shard
@@ -27,7 +28,7 @@ NAMED_SKIPS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SeekTarget:
     """Where a seek goes.
 
     positions  by shard id
@@ -40,16 +41,16 @@ class Wanted:
     only: tuple[str, ...] = ()
 
 
-def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> Wanted:
+def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
     """Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and what Stream raises."""
     moment = place.moment(ports.stream.service_time())
     if moment is None:
-        return Wanted({shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}", tuple(only))
+        return SeekTarget({shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}", tuple(only))
     named = set(only) or {shard.shard_id for shard in shards}
     asked = shards_asked(shards, only)
     found = places_of(asked, moment, ports)
     check_parents(asked, found, named)
-    return Wanted(positions_at(asked, found), f"to {place.text}", tuple(only))
+    return SeekTarget(positions_at(asked, found), f"to {place.text}", tuple(only))
 
 
 def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
@@ -61,7 +62,7 @@ def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
 
 def at_snapshot(
     name: str, application: str, snapshots: SnapshotStore, shards: Sequence[Shard], only: Sequence[str] = ()
-) -> Wanted:
+) -> SeekTarget:
     """Raises SeekRefused if there is no such snapshot."""
     kept = {each.name: each for each in snapshots.snapshots()}
     if name not in kept:
@@ -71,8 +72,8 @@ def at_snapshot(
     return at_positions(kept[name], f"to snapshot {name}", shards, only)
 
 
-def at_positions(known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str] = ()) -> Wanted:
-    return Wanted(positions_like(shards, _by_shard(known.positions)), what, tuple(only))
+def at_positions(known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str] = ()) -> SeekTarget:
+    return SeekTarget(positions_like(shards, _by_shard(known.positions)), what, tuple(only))
 
 
 def at_application(
@@ -82,7 +83,7 @@ def at_application(
     shards: Sequence[Shard],
     only: Sequence[str],
     ports: Ports,
-) -> Wanted:
+) -> SeekTarget:
     """The positions of another application, whose leases are `theirs` and whose stream is `known`. Raises SeekRefused and
     StreamNotAdopted.
     """
@@ -90,16 +91,16 @@ def at_application(
     if not held:
         raise SeekRefused(f"application {name} has no leases of one stream")
     check_stream(name, known, theirs.leases, shards, ports)
-    return Wanted(positions_like(shards, held), f"like {name}", tuple(only))
+    return SeekTarget(positions_like(shards, held), f"like {name}", tuple(only))
 
 
-def before_the_last(application: str, snapshots: SnapshotStore, shards: Sequence[Shard]) -> Wanted:
+def before_the_last(application: str, snapshots: SnapshotStore, shards: Sequence[Shard]) -> SeekTarget:
     """What undoes the last seek. Raises SeekRefused if there is none."""
     seeks = [each for each in snapshots.snapshots() if each.moved]
     if not seeks:
         raise SeekRefused(f"no seek of {application} is known that could be undone")
     last = seeks[-1]
-    what = f"undo {last.why} of {last.taken_at:%Y-%m-%dT%H:%M:%SZ}"
+    what = f"undo {last.why} of {time_text(last.taken_at)}"
     return at_positions(last, what, shards, [shard_id_of(lease_key) for lease_key in last.moved])
 
 
@@ -128,7 +129,7 @@ def planned(
     known: StreamIdentity | None,
     scan: LeaseScan,
     shards: Sequence[Shard],
-    wanted: Wanted,
+    wanted: SeekTarget,
     ports: Ports,
 ) -> PlannedSeek:
     """Moves nothing. `known`: see `check_stream`. Raises SeekRefused and StreamNotAdopted."""
