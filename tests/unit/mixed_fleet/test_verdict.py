@@ -170,6 +170,21 @@ def test_kcls_own_older_position_over_a_late_checkpoint_is_counted_apart() -> No
     assert watch(row(5, "77", "kcl2-1"), row(5, "76", "kcl2-1")).wrong, "without a heartbeat it was not KCL"
 
 
+def test_an_operator_moves_a_position_back_only_as_it_takes_the_lease_from_its_owner() -> None:
+    before = row(5, "SHARD_END")
+    unowned = {name: value for name, value in row(6, "76").items() if name != "leaseOwner"}
+    for is_moved_back, after, is_right in (
+        (True, unowned, True),
+        (True, row(6, "76"), False),
+        (True, {**unowned, "leaseCounter": {"N": "7"}}, False),
+        (False, unowned, False),
+    ):
+        watching = TableWatch(is_moved_back=is_moved_back)
+        watching.look([before])
+        watching.look([after])
+        assert (watching.wrong == []) is is_right
+
+
 def test_moves_between_the_sides_are_counted_through_a_release() -> None:
     free = {name: value for name, value in row(7).items() if name != "leaseOwner"}
     assert watch(row(5), free, row(8, owner="kcl2-2"), row(9, owner="sublet-1")).moves == [
