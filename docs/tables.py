@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from sublet.metric_names import Metric
@@ -181,10 +181,11 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
 
 
-def with_tables(text: str) -> str:
-    """The document with each table that it has marks for."""
+def with_tables(text: str, but: Collection[str] = ()) -> str:
+    """The document with each table that it has marks for. `but`: tables that stay as they are."""
     for name, table in TABLES.items():
-        text = _filled(text, name, table)
+        if name not in but:
+            text = _filled(text, name, table)
     return _filled(text, "contents", lambda: contents(text))
 
 

@@ -20,6 +20,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 
@@ -127,7 +128,12 @@ OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
 
 def calculate(expression: str, figures: Mapping[str, float | None]) -> float | None:
     """Metric math, as far as our alarms use it. A period with missing data has no result, except with FILL."""
-    return _value(ast.parse(expression.replace("IF(", "if_("), mode="eval").body, figures)
+    return _value(_parsed(expression), figures)
+
+
+@cache
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression.replace("IF(", "if_("), mode="eval").body
 
 
 def _value(node: ast.expr, figures: Mapping[str, float | None]) -> float | None:

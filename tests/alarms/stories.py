@@ -163,7 +163,6 @@ class Told:
 
 
 @cache
-@cache
 def tell(story: str, way: Way, after_tick: int = 1) -> Told:
     """`after_tick`: how many minutes after a tick it breaks."""
     fleet = Fleet(way.settings, way.gap)
@@ -214,10 +213,10 @@ def silent_minutes(fleet: Fleet, way: Way, on: Mapping[int, Sequence[str]]) -> t
 def rows(ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
     """The table's rows: the story, and for each way of running the first alarms and after how many minutes they are
     on."""
-    return [(story, *map(partial(_cell, story), ways)) for story in STORIES]
+    return [(story, *map(partial(cell, story), ways)) for story in STORIES]
 
 
-def _cell(story: str, way: Way) -> str:
+def cell(story: str, way: Way) -> str:
     told = tell(story, way)
     names = ", ".join(f"`{name}`" for name in told.names)
     return f"{told.first} min: {names}" if told.names else "nothing stands still yet"
