@@ -18,6 +18,7 @@ from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
 from sublet.memory import (
     FakeClock,
+    MemoryControlStore,
     MemoryDestination,
     MemoryDispatcher,
     MemoryLeaseTable,
@@ -239,6 +240,9 @@ class EngineWorld:
         self.log = MemoryLog()
         self.sightings = MemorySightingStore()
         self.dispatcher = MemoryDispatcher()
+        self.control = MemoryControlStore()
+        self.ports_with: dict[str, Any] = {}
+        """Other ports than these, by name."""
         self.destination = MemoryDestination()
         self.reports: WorkerReports | None = MemoryWorkerReports(self.table.real)
         self.chance = Random(0)
@@ -281,7 +285,7 @@ class EngineWorld:
 
     @property
     def ports(self) -> Ports:
-        return Ports(
+        ports = Ports(
             self.table,
             self.stream,
             self.sightings,
@@ -292,7 +296,9 @@ class EngineWorld:
             self.log,
             self.destination,
             self.reports,
+            self.control,
         )
+        return replace(ports, **self.ports_with)
 
     def worker(self, *, replaced_at_once: bool = False) -> LeaseWorker:
         return LeaseWorker(self.ports, self.handler, self.settings, replaced_at_once=replaced_at_once)

@@ -11,6 +11,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.look import adopt_stream, look
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable, SettingsError, StreamNotFound
 from sublet.metric_names import Metric
@@ -196,7 +197,9 @@ def test_two_overlapping_ticks_create_once_and_dispatch_once() -> None:
     world = EngineWorld(CONTINUOUS, shards=3, leases=False)
     world.put("a", "b", "c")
     first, second = world.manager(), world.manager()
-    looks = [look(manager.ports, manager.settings) for manager in (first, second)]
+    looks = [
+        look(manager.ports, manager.settings, ControlWatch(manager.ports)) for manager in (first, second)
+    ]
     plans = []
     for manager, seen in zip((first, second), looks, strict=True):
         ports = replace(manager.ports, table=_SeenAs(world, seen.scan))  # type: ignore[arg-type]

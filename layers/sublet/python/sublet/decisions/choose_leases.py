@@ -101,18 +101,30 @@ def choose_leases(
     malformed: Collection[str] = (),
     under_way: Mapping[str, str] = NOBODY,
     fleet: Fleet = NO_LEADER,
+    paused: Collection[str] = (),
 ) -> Chosen:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
     A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask). A lease whose row
     is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go first, before other
     workers have noticed them. `under_way`: lease key to the worker id that an earlier tick has sent for it, which
-    counts as its holder. `fleet`: whether a leader assigns the leases; its members count as workers before they hold
+    counts as its holder. `paused`: lease keys that an operator has paused; their owners are on their way to release
+    them. `fleet`: whether a leader assigns the leases; its members count as workers before they hold
     anything, unless all their leases are expiring. The choice is the same for the same arguments and a `chance` of the
     same seed.
     """
     market = _look(
-        leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way, fleet
+        leases,
+        sightings,
+        now,
+        chance,
+        settings,
+        worker_ids,
+        recently_ended,
+        malformed,
+        under_way,
+        fleet,
+        paused,
     )
     standing = _standing(market, settings, worker_ids)
     choices: tuple[Choice, ...] = ()
@@ -153,6 +165,7 @@ def _look(
     malformed: Collection[str],
     under_way: Mapping[str, str],
     fleet: Fleet,
+    paused: Collection[str],
 ) -> _Market:
     ours = frozenset(worker_ids)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
@@ -166,6 +179,9 @@ def _look(
         owner = lease.actual_owner
         if lease.lease_key in under_way:
             live[under_way[lease.lease_key]].append(lease)
+        elif lease.lease_key in paused:
+            if owner is not None and not is_expired(lease, sightings, now, settings.failover_time):
+                live[owner].append(lease)
         elif (given := given_to(lease, ours, fleet)) is not None:
             live[given].append(lease)
             if ready and _has_rested(lease, sightings, now, settings):

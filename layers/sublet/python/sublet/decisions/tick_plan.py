@@ -18,6 +18,7 @@ from sublet.decisions.announcing import (
     joining,
 )
 from sublet.decisions.choose_leases import Choice, Standing, choose_leases
+from sublet.decisions.control import paused
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
 from sublet.decisions.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
 from sublet.decisions.hash_range_audit import holes
@@ -28,6 +29,7 @@ from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
 from sublet.decisions.time_and_chance import Chance
 from sublet.decisions.unread_shards import NONE_UNREAD, Probes, UnreadShard, choose_probes
 from sublet.errors import SettingsError
+from sublet.protocol.control import NO_CONTROL, Control, Pause
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.protocol.stream_info import Placement
@@ -58,6 +60,8 @@ class Look(Struct, frozen=True):
     """The KCL version that these workers work by; None if not known."""
     placement: Placement = Placement()
     """The stream's description, and earlier ones by other processes of the application."""
+    control: Control = NO_CONTROL
+    """What an operator has ordered."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -86,6 +90,8 @@ class TickPlan(Struct, frozen=True):
     """Whether to announce that leases of others are wanted, before any is stolen."""
     others: AmongOthers
     """For a process, which schedules its own scans and keeps its leases."""
+    paused: Mapping[str, Pause]
+    """By lease key: no worker is sent for these, because an operator has paused them."""
 
 
 def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
@@ -116,8 +122,9 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
     fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
     among = replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids))
+    stopped = paused(look.control, leases, now)
     chosen = choose_leases(
-        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, among
+        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, among, stopped
     )
     choices, announces = (
         ask_first(chosen.choices, look.announced, now, settings)
@@ -141,12 +148,15 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         reports=plan_reports(fleet, look.reports, now, settings),
         probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits),
         unclaimed_leases=sum(
-            _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in claimed
+            _is_unclaimed(lease, sightings, now, settings)
+            for lease in leases
+            if lease.lease_key not in claimed and lease.lease_key not in stopped
         ),
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
         announces=announces,
         others=among_others(leases, sightings, look.dispatched, look.announced, now, settings),
+        paused=stopped,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.out_of_range import KeptBecause, ask_again_after, why_kept
 from sublet.decisions.record_filter import RecordFilter
 from sublet.engine.calls.guard import CallGuard
+from sublet.engine.control_watch import ControlWatch
 from sublet.errors import StreamError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Tasks
@@ -170,6 +171,7 @@ class Exclusion:
 class ProcessShared:
     """One for each process, over all its windows.
 
+    watch           what an operator has ordered
     asks            before a lease is stolen, its owner is asked to give it back
     deaggregation   guards no field: it lets one lease at a time take aggregates apart. Each MD5 releases the interpreter, and
                     threads that take it from each other thousands of times a second cost a fifth of all CPU
@@ -184,4 +186,5 @@ class ProcessShared:
     wanted: RecordFilter
     strays: Strays
     deaggregation: AbstractContextManager[object]
+    watch: ControlWatch
     asks: bool = False

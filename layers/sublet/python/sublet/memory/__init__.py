@@ -5,6 +5,7 @@ They pass the same contract suite as `sublet.aws`.
 
 from sublet.memory.account import MemoryAccount
 from sublet.memory.clock import FakeClock
+from sublet.memory.control import MemoryControlStore
 from sublet.memory.dispatcher import MemoryDispatcher
 from sublet.memory.failure_destination import MemoryDestination
 from sublet.memory.lease_table import MemoryLeaseTable
@@ -20,6 +21,7 @@ __all__ = [
     "LogLine",
     "Measurement",
     "MemoryAccount",
+    "MemoryControlStore",
     "MemoryDestination",
     "MemoryDispatcher",
     "MemoryLeaseTable",

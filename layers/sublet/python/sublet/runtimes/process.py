@@ -121,7 +121,9 @@ class ConsumerProcess:
                 if settings.steals and not has_joined:
                     has_joined = True
                     announce(What.JOINS, self.ports, settings)
-                self._prompt.wait(self._tick(LeaseManager(self.ports, self, settings, asks=True)))
+                self._prompt.wait(
+                    self._tick(LeaseManager(self.ports, self, settings, asks=True, watch=self._worker.watch))
+                )
                 self._prompt = (
                     self.ports.tasks.signal()
                 )  # before the tick, which answers whatever the old one was set for
@@ -137,7 +139,7 @@ class ConsumerProcess:
 
     def _resume(self) -> None:
         try:
-            choices = resume(self.ports, self.settings, self.stop)
+            choices = resume(self.ports, self.settings, self.stop, self._worker.watch)
         except TransientError as problem:
             self.ports.log.warning("could not look for leases to resume", problem=str(problem))
             return

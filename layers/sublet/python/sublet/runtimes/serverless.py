@@ -51,12 +51,14 @@ class InvocationContext(Protocol):
 def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     """A handler that runs one tick for each event: the rule's schedule, or a prompt."""
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
+    from sublet.engine.control_watch import ControlWatch
     from sublet.engine.manager.look import adopt_stream
     from sublet.engine.manager.tick import LeaseManager, log_start
 
     settings = Settings.from_environment(os.environ)
     dispatcher = StepFunctionsDispatcher(clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE])
-    manager = LeaseManager(aws_ports(settings, "lease_manager"), dispatcher, settings)
+    ports = aws_ports(settings, "lease_manager")
+    manager = LeaseManager(ports, dispatcher, settings, watch=ControlWatch(ports))
     log_start(manager.ports.log, settings)
     collect_seldom()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sublet.decisions.choose_leases import Choice, ClaimReason
+from sublet.decisions.control import paused
 from sublet.decisions.describing import Doubt, doubt_of, is_known
 from sublet.decisions.liveness import ahead_by
 from sublet.decisions.stream_adoption import (
@@ -17,6 +18,7 @@ from sublet.decisions.stream_adoption import (
     suspects,
 )
 from sublet.decisions.tick_plan import Look
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.announcing import look_at_reports
 from sublet.errors import StreamAccessDenied, WorkerIdInUse
 from sublet.ports import Ports, Remembered, Signal
@@ -27,7 +29,7 @@ from sublet.settings import Settings
 from sublet.shared_description import shared_placement
 
 
-def look(ports: Ports, settings: Settings) -> Look:
+def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
     """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan.
 
     Raises StreamNotAdopted: on another stream's shards every lease looks like one.
@@ -42,7 +44,7 @@ def look(ports: Ports, settings: Settings) -> Look:
     reports = look_at_reports(scan, ports, settings)
     return Look(
         scan, shards, remembered.sightings, ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round,
-        remembered.announced, *reports, placement,
+        remembered.announced, *reports, placement, watch.look(),
     )  # fmt: skip
 
 
@@ -121,8 +123,9 @@ LATE = timedelta(seconds=1)
 """By which a heartbeat may come late and still tell that its owner lives."""
 
 
-def resume(ports: Ports, settings: Settings, stop: Signal) -> tuple[Choice, ...]:
-    """Claims on the leases that an earlier run under this process's own worker id left behind. Writes nothing.
+def resume(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) -> tuple[Choice, ...]:
+    """Claims on the leases that an earlier run under this process's own worker id left behind, except for paused ones. Writes
+    nothing.
 
     Only this process can tell such a lease from a live one before failover_time is over: it knows that it has not acquired it. If
     the lease's counter stands still for a heartbeat's time, its owner is gone. If it moves, another process uses the same id, and
@@ -133,8 +136,10 @@ def resume(ports: Ports, settings: Settings, stop: Signal) -> tuple[Choice, ...]
     worker_id = settings.worker_id
     if worker_id is None:
         return ()
-    scan = look(ports, settings).scan
-    keys = [lease.lease_key for lease in scan.leases if _is_held_by(lease, worker_id)]
+    seen = look(ports, settings, watch)
+    stopped = paused(seen.control, seen.scan.leases, seen.at)
+    theirs = [lease.lease_key for lease in seen.scan.leases if _is_held_by(lease, worker_id)]
+    keys = [lease_key for lease_key in theirs if lease_key not in stopped]
     before = _rows_of(keys, worker_id, ports)
     if not before or stop.wait(settings.heartbeat_interval + LATE):
         return ()

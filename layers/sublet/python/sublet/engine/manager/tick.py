@@ -15,6 +15,7 @@ from sublet.decisions.fleet_kind import FleetKind
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.look import look
@@ -53,13 +54,15 @@ class TickReport:
 class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
 
-    `asks`: it is a process's own, which asks for leases before it steals them (`decisions.announcing`).
+    asks   it is a process's own, which asks for leases before it steals them (`decisions.announcing`)
+    watch  the process's own, so that what is paused stays paused while it cannot be read; None: this tick knows no earlier one
     """
 
     ports: Ports
     dispatcher: Dispatcher
     settings: Settings
     asks: bool = False
+    watch: ControlWatch | None = None
 
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
@@ -88,7 +91,7 @@ class LeaseManager:
         """
         created = deleted = 0
         for _ in range(LOOKS_MAX):
-            seen = look(self.ports, self.settings)
+            seen = look(self.ports, self.settings, self.watch or ControlWatch(self.ports))
             plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
             new, gone = self._act(plan)
             created, deleted = created + new, deleted + gone

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from sublet.decisions.control import pause_of
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.acquire import LeaseAcquirer
 from sublet.errors import LeaseTableError, StreamError
 from sublet.ports import Ports
@@ -20,6 +22,7 @@ class Children:
 
     ports: Ports
     acquiring: LeaseAcquirer
+    watch: ControlWatch
     start: Callable[[Lease], bool]
 
     def of_vanished(self, report: LeaseReport) -> LeaseReport:
@@ -73,6 +76,8 @@ class Children:
 
     def _may_begin(self, child: Lease) -> bool:
         if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
+            return False
+        if pause_of(self.watch.known, child.lease_key, self.ports.clock.now()) is not None:
             return False
         return may_begin(
             child,

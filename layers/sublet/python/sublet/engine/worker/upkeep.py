@@ -1,10 +1,12 @@
-"""What a window does beside its sessions: heartbeats for every lease it holds, and metrics each minute."""
+"""What a window does beside its sessions: heartbeats for every lease it holds, metrics each minute, and an operator's orders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
+from sublet.decisions.control import READ_EVERY, pause_of
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.session.metrics import SHOWN_EVERY
 from sublet.engine.session.session import LeaseSession
 from sublet.metric_names import Metric
@@ -22,6 +24,25 @@ def keep_heartbeating(held: Callable[[], Iterable[LeaseSession]], settings: Sett
     while not stop.wait(pause):
         for session in held():
             session.progress.heartbeat_if_due(due_after, slack=pause)
+
+
+def keep_obeying(
+    held: Callable[[], Iterable[LeaseSession]], watch: ControlWatch, ports: Ports, stop: Signal
+) -> None:
+    """Until `stop`, release each lease that an operator has paused: as soon as its handler call has ended, and checkpointed."""
+    while not stop.wait(READ_EVERY):
+        control, now = watch.current(), ports.clock.now()
+        for session in held():
+            lease_key = session.held.lease.lease_key
+            pause = pause_of(control, lease_key, now)
+            if pause is not None and not session.phase.is_recalled:
+                ports.log.info(
+                    "lease paused by an operator: it is released",
+                    lease_key=lease_key,
+                    order=pause.order,
+                    by=pause.by,
+                )
+                session.stop_early()
 
 
 def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, stop: Signal) -> bool:

@@ -24,7 +24,7 @@ from sublet.engine.process_shared import Exclusion, ProcessShared
 from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.children import Children
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
-from sublet.engine.worker.upkeep import keep_heartbeating, keep_showing, show_no_trouble
+from sublet.engine.worker.upkeep import keep_heartbeating, keep_obeying, keep_showing, show_no_trouble
 from sublet.errors import LeaseTableError, StreamError
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task
@@ -62,7 +62,7 @@ class Window:
         )
         self.leases = LeaseRun(
             self.shared, self.consuming, self.item, self.deadline, self.cut_off, self.sessions, acquirer,
-            self.barrier, Children(ports, acquirer, self._start_child),
+            self.barrier, Children(ports, acquirer, self.shared.watch, self._start_child),
         )  # fmt: skip
 
     def run(self) -> list[LeaseReport]:
@@ -78,6 +78,12 @@ class Window:
             if self.shared.settings.mode is Mode.CONTINUOUS:
                 beside.append(
                     tasks.spawn(lambda: keep_reporting(self.item.worker_id, self.shared.ports, done))
+                )
+            if self.shared.ports.control is not None:
+                beside.append(
+                    tasks.spawn(
+                        lambda: keep_obeying(self.sessions.held, self.shared.watch, self.shared.ports, done)
+                    )
                 )
             if self.stop is not None:
                 forgets.append(self.stop.on_set(self.sessions.stop))

@@ -10,6 +10,7 @@ from sublet.decisions.process_report import ShardReport
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import WindowReport, after_window
 from sublet.engine.calls.guard import CallGuard
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.process_health import LeftBehind, ProcessHealth
 from sublet.engine.process_shared import Budget, Exclusion, ProcessShared, QuietShards, Strays
 from sublet.engine.worker.window import Window
@@ -22,6 +23,7 @@ class LeaseWorker:
     """One for each process. Its limits hold over all windows of the process; several may run at once.
 
     health      whether the process should end, and why: for its runtime, which can end it
+    watch       what an operator has ordered, for the process's own lease manager too
     consuming   lease keys that a window of this process has, until the last handler call of it has returned: no other may
                 begin with one of them, though the lease has been lost and could be had again
     """
@@ -42,6 +44,7 @@ class LeaseWorker:
             replaced_at_once=replaced_at_once,
             is_exclusive=settings.is_called_one_at_a_time,
         )
+        self.watch = ControlWatch(ports)
         self._settings = settings
         self._shared = ProcessShared(
             ports,
@@ -53,6 +56,7 @@ class LeaseWorker:
             RecordFilter(settings),
             Strays(ports),
             deaggregation=ports.tasks.lock(),
+            watch=self.watch,
             asks=asks,
         )
         self._consuming = Exclusion(ports.tasks)

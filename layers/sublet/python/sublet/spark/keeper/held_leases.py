@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -80,10 +80,11 @@ class HeldLeases:
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
         return sum(self._act(key, self._end) for key in ending) > 0
 
-    def checkpoint_and_release(self, committed: Mapping[str, ShardOffset]) -> None:
-        """Tries once to write each lease's outstanding checkpoint, and then to release it."""
+    def checkpoint_and_release(self, committed: Mapping[str, ShardOffset], keys: Collection[str]) -> None:
+        """Tries once to write the outstanding checkpoint of each of these leases, and then to release it."""
         self.end_those(committed)
-        list(self.pool.map(lambda key: self._checkpoint_and_release(key, committed), self.keys))
+        held = [key for key in self.keys if key in keys]
+        list(self.pool.map(lambda key: self._checkpoint_and_release(key, committed), held))
 
     def release_as_they_stand(self, keys: Iterable[str]) -> None:
         for key in keys:

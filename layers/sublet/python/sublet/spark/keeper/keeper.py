@@ -13,7 +13,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
+from sublet.decisions.control import pause_of
 from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.engine.control_watch import ControlWatch
 from sublet.errors import (
     LeaseTableError,
     SettingsError,
@@ -74,13 +76,21 @@ class Keeper:
     _asked_at: datetime = field(init=False)
     _held: HeldLeases = field(init=False)
     _taker: Taker = field(init=False)
+    _watch: ControlWatch = field(init=False)
     _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, WRITES_AT_ONCE))
 
     def __post_init__(self) -> None:
         self._asked_at = self.ports.clock.steady()
         self._held = HeldLeases(self.ports, self.settings, self._pool)
+        self._watch = ControlWatch(self.ports)
         self._taker = Taker(
-            self.ports, self.settings, self._held, self.holder, self._pool, self.fail_on_data_loss
+            self.ports,
+            self.settings,
+            self._held,
+            self.holder,
+            self._pool,
+            self.fail_on_data_loss,
+            self._watch,
         )
 
     # Called by the source.
@@ -99,6 +109,7 @@ class Keeper:
         if self._held.end_those(self._offsets) or self._taker.is_due:
             self._look()
             self._write_due()  # the row of a lease taken may say less than this query has committed
+        self._release_paused()
         offsets = self._offsets
         return {
             key: lease
@@ -140,6 +151,7 @@ class Keeper:
         if self._planned is not None and self._held.is_heartbeat_due and self.commits.has(self._planned):
             self._commit(self._planned)
         self._write_due()
+        self._release_paused()
         try:
             self._taker.take_if_seen()
         except (LeaseTableError, StreamError) as problem:
@@ -151,6 +163,20 @@ class Keeper:
         """The query is over: checkpoints exactly what it committed, and releases everything, within failover_time."""
         self._give_back()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _release_paused(self) -> None:
+        """Between two batches, whose leases must stay: what an operator has paused is checkpointed and released."""
+        if self._planned is not None or not self._held.keys:
+            return
+        control, now = self._watch.current(), self.ports.clock.now()
+        stopped = {
+            key: pause for key in self._held.keys if (pause := pause_of(control, key, now)) is not None
+        }
+        for key, pause in stopped.items():
+            self.ports.log.info(
+                "lease paused by an operator: it is released", lease_key=key, order=pause.order, by=pause.by
+            )
+        self._held.checkpoint_and_release(self._offsets, stopped)
 
     def _is_forgotten(self) -> bool:
         """True if the query has probably ended without notice: Spark does not stop the source of a query that failed
@@ -176,7 +202,7 @@ class Keeper:
                 self._commit(self._planned)
         deadline = self.ports.clock.steady() + self.settings.failover_time
         while self._held.keys and self.ports.clock.steady() < deadline:
-            self._held.checkpoint_and_release(self._offsets)
+            self._held.checkpoint_and_release(self._offsets, self._held.keys)
             if self._held.keys:
                 self.sleep(PAUSE)
         self._held.release_as_they_stand(

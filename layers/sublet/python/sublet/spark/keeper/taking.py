@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.choose_leases import Choice
+from sublet.decisions.control import pause_of
 from sublet.decisions.fleet_kind import REPORTED_EVERY
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.tick_plan import Look, plan_tick
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.held import instant
 from sublet.engine.lease.steps import (
     acquire_lease,
@@ -51,6 +53,7 @@ class Taker:
     holder: str
     pool: Executor
     fail_on_data_loss: bool
+    watch: ControlWatch
     undecided: frozenset[str] = frozenset()
     has_looked: bool = False
     placement: Placement = NOT_DESCRIBED
@@ -82,7 +85,7 @@ class Taker:
 
     def begin_look(self) -> None:
         if self._looking is None:
-            self._looking = self.pool.submit(look, self.ports, self.settings)
+            self._looking = self.pool.submit(look, self.ports, self.settings, self.watch)
 
     def take_if_seen(self) -> None:
         """Act on the look in progress, if it is done. Raises its error; the next look then comes later."""
@@ -157,6 +160,7 @@ class Taker:
             and lease.lease_key not in self.held
             and lease.actual_owner is not None
             and first[lease.lease_key] == lease.lease_counter
+            and not self._is_paused(lease)
         )
 
     def _wants_more(self, scan: LeaseScan) -> bool:
@@ -166,5 +170,8 @@ class Taker:
             (lease.actual_owner is None or lease.lease_key in self.undecided)
             and unfinished.isdisjoint(lease.parent_shard_ids)
             for lease in scan.leases
-            if not lease.is_ended and lease.lease_key not in self.held
+            if not lease.is_ended and lease.lease_key not in self.held and not self._is_paused(lease)
         )
+
+    def _is_paused(self, lease: Lease) -> bool:
+        return pause_of(self.watch.known, lease.lease_key, self.ports.clock.now()) is not None

@@ -1,0 +1,61 @@
+"""What an operator has ordered for the leases, as far as this process knows: read every ten seconds, and by each tick."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sublet.decisions.control import READ_EVERY
+from sublet.errors import ControlUnreadable, LeaseTableError
+from sublet.ports import Ports
+from sublet.protocol.control import NO_CONTROL, Control
+
+
+class ControlWatch:
+    """One for each process. While the control cannot be read, the last one that was read counts. If there is none, nothing is
+    paused: one bad item must not stop a fleet.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._lock = ports.tasks.lock()
+        """Guards all fields below; held while the control is read, so that windows that ask at once read it once."""
+        self._known = NO_CONTROL
+        self._read_at: datetime | None = None
+        self._is_told = False
+
+    @property
+    def known(self) -> Control:
+        """As it was last read. Makes no call."""
+        return self._known
+
+    def look(self) -> Control:
+        """Read it now."""
+        with self._lock:
+            return self._read()
+
+    def current(self) -> Control:
+        """As it was at most READ_EVERY ago."""
+        with self._lock:
+            now = self._ports.clock.steady()
+            if self._read_at is not None and now - self._read_at < READ_EVERY:
+                return self._known
+            return self._read()
+
+    def _read(self) -> Control:
+        store = self._ports.control
+        if store is None:
+            return self._known
+        self._read_at = self._ports.clock.steady()
+        try:
+            self._known, self._is_told = store.control(), False
+        except (ControlUnreadable, LeaseTableError) as problem:
+            if not self._is_told:
+                self._is_told = True
+                self._ports.log.warning(
+                    "could not read what an operator has ordered; what is known counts",
+                    error=type(problem).__name__,
+                    problem=str(problem),
+                    is_paused=self._known.application is not None,
+                    paused_leases=len(self._known.leases),
+                )
+        return self._known
