@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from random import Random
 
-from sublet.memory import MemoryLeaseTable, MemoryMetrics, MemorySightingStore, memory_ports
+from sublet.memory import (
+    MemoryControlStore,
+    MemoryLeaseTable,
+    MemoryMetrics,
+    MemorySightingStore,
+    memory_ports,
+)
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.plan.offsets import Offset, offset_to_json
 
@@ -37,6 +43,7 @@ class HeldQuery:
         self.commits = MemoryCommits()
         self.sightings, self.metrics = MemorySightingStore(), MemoryMetrics()
         self.query = MemoryQuery(stream, clock, options(**{**HOLD, **given}))
+        self.control = MemoryControlStore()
         self.runs = 0
         self.start()
 
@@ -45,7 +52,7 @@ class HeldQuery:
         self.runs += 1
         ports = memory_ports(
             self.query.stream, self.table, sightings=self.sightings, clock=self.query.clock, chance=Random(self.runs),
-            metrics=self.metrics, log=self.query.memory_log,
+            metrics=self.metrics, log=self.query.memory_log, control=self.control,
         )  # fmt: skip
         self.keeper = Keeper(
             ports, self.commits, self.query.clock.sleep, self.query.options.keeper_settings, f"spark/{self.runs}",

@@ -1,0 +1,114 @@
+"""A query that holds leases, while an operator pauses and resumes them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sublet.memory import MemoryLeaseTable, MemoryStream
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.control import Control, Order, Pause
+from sublet.protocol.lease import Lease
+
+from tests.spark.held_query import HeldQuery
+from tests.spark.memory_query import SleepingClock, WatchedStream
+from tests.spark.test_follow import shard_id
+
+SECOND = timedelta(seconds=1)
+WITHIN = 11
+
+
+def held_query(shards: int = 1) -> HeldQuery:
+    clock = SleepingClock()
+    stream = WatchedStream(MemoryStream(shards, clock=clock, name="orders"), clock)
+    return HeldQuery(stream, clock, MemoryLeaseTable())
+
+
+def pause(held: HeldQuery, *shards: int) -> None:
+    ordered = Pause(Order.DRAIN, held.query.clock.now(), "anna@desk")
+    leases = {shard_id(shard): ordered for shard in shards}
+    stands = held.control.control().round
+    assert held.control.keep_control(Control(None if shards else ordered, leases, stands))
+
+
+def resume(held: HeldQuery) -> None:
+    assert held.control.keep_control(Control(round=held.control.control().round))
+
+
+def put(held: HeldQuery, *data: bytes) -> list[str]:
+    return [held.query.stream.inner.put(each.decode(), each, explicit_hash_key=0) for each in data]
+
+
+def lease(held: HeldQuery, shard: int = 0) -> Lease:
+    row = held.table.get(shard_id(shard))
+    assert isinstance(row, Lease)
+    return row
+
+
+def seconds_pass(held: HeldQuery, seconds: int = WITHIN) -> None:
+    """Without a batch: the keeper's own checks."""
+    for _ in range(seconds):
+        held.query.clock.sleep(SECOND)
+        held.keeper.work()
+
+
+def batches(held: HeldQuery, seconds: int = 30) -> list[bytes]:
+    rows = []
+    for _ in range(seconds):
+        held.query.clock.sleep(SECOND)
+        held.keeper.work()
+        rows += held.batch() or []
+    return [bytes(row["data"]) for row in rows]
+
+
+def test_paused_leases_are_checkpointed_and_released_and_read_on_when_resumed() -> None:
+    held = held_query()
+    numbers = put(held, b"1", b"2")
+    assert batches(held, 5) == [b"1", b"2"]
+    pause(held)
+    put(held, b"3")
+    rows = batches(held, WITHIN)
+    released = lease(held)
+    assert released.lease_owner is None
+    assert batches(held, 60) == []
+    assert released.checkpoint >= Checkpoint(numbers[-1])
+    resume(held)
+    assert rows + batches(held) == [b"3"]
+    assert lease(held).lease_owner is not None
+
+
+def test_a_batch_under_way_keeps_its_leases_until_spark_has_committed_it() -> None:
+    held = held_query()
+    (number,) = put(held, b"1")
+    while not held.query.plan():
+        held.query.clock.sleep(SECOND)
+        held.keeper.work()
+    pause(held)
+    seconds_pass(held, 30)
+    assert lease(held).lease_owner is not None
+    rows = held.run()
+    assert len(rows) == 1
+    seconds_pass(held, 60)
+    assert lease(held).lease_owner is None
+    assert lease(held).checkpoint == Checkpoint(number)
+
+
+def test_other_shards_are_read_on() -> None:
+    held = held_query(2)
+    assert batches(held, 3) == []
+    pause(held, 0)
+    seconds_pass(held)
+    put(held, b"paused")
+    held.query.stream.inner.put("k", b"read", explicit_hash_key=2**128 - 1)
+    assert batches(held, 20) == [b"read"]
+    assert lease(held, 0).lease_owner is None
+    resume(held)
+    assert batches(held) == [b"paused"]
+
+
+def test_a_query_that_starts_while_all_is_paused_reads_nothing() -> None:
+    held = held_query()
+    pause(held)
+    put(held, b"1")
+    assert batches(held, 30) == []
+    resume(held)
+    assert batches(held, 40) == [b"1"]
