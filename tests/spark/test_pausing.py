@@ -10,7 +10,7 @@ from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
 
 from tests.spark.held_query import HeldQuery
-from tests.spark.memory_query import SleepingClock, WatchedStream
+from tests.spark.memory_query import Row, SleepingClock, WatchedStream
 from tests.spark.test_follow import shard_id
 
 SECOND = timedelta(seconds=1)
@@ -52,12 +52,12 @@ def seconds_pass(held: HeldQuery, seconds: int = WITHIN) -> None:
 
 
 def batches(held: HeldQuery, seconds: int = 30) -> list[bytes]:
-    rows = []
+    rows: list[Row] = []
     for _ in range(seconds):
         held.query.clock.sleep(SECOND)
         held.keeper.work()
         rows += held.batch() or []
-    return [bytes(row["data"]) for row in rows]
+    return [row.data for row in rows]
 
 
 def test_paused_leases_are_checkpointed_and_released_and_read_on_when_resumed() -> None:
