@@ -100,6 +100,15 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "sqs:GetQueueAttributes": TAKES_BACK,
         "sns:Publish": SETS_ASIDE,
     },
+    ("figures.py", ""): {"cloudwatch:GetMetricData": OF_THE_PROGRAM},
+    ("inspection.py", ""): dict.fromkeys(
+        (
+            *("kinesis:GetShardIterator", "kinesis:GetRecords", "kinesis:ListStreamConsumers"),
+            *("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"),
+            *("cloudwatch:DescribeAlarms", "states:ListExecutions", "lambda:GetAccountSettings"),
+        ),
+        OF_THE_PROGRAM,
+    ),
     ("kept_objects.py", ""): {
         "s3:PutObject": SETS_ASIDE,
         "s3:ListObjectsV2": TAKES_BACK,
@@ -121,6 +130,13 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "dynamodb:DeleteItem": SIGHTED,
     },
     ("stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
+    ("waiting_set_aside.py", ""): dict.fromkeys(
+        (
+            *("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
+            *("s3:ListObjectsV2", "s3:GetBucketLifecycleConfiguration"),
+        ),
+        OF_THE_PROGRAM,
+    ),
     ("worker_reports.py", ""): {
         "dynamodb:Scan": {"worker-reports": "manager process"},
         "dynamodb:GetItem": {"worker-reports": "worker process", "leases": "worker process"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from argparse import Namespace
 from datetime import timedelta
 
 import pytest
@@ -102,3 +103,12 @@ def test_the_help_has_type_range_default_and_reason(capsys: pytest.CaptureFixtur
     assert "[3s to 1d; default: 30s]" in said
     assert "default: continuous]" in said, "a process's own default, not the deployment's"
     assert "--worker-count" not in said, "it is for Lambda deployments only"
+
+
+@pytest.mark.parametrize("failover_time", ["3s", "10s", "5m"])
+def test_a_command_without_a_handler_takes_any_failover_time(failover_time: str) -> None:
+    named = {"SUBLET_APPLICATION": "orders", "SUBLET_FAILOVER_TIME": failover_time}
+    found = settings_of(Namespace(), named, required=("application",))
+    assert found.heartbeat_interval * 3 <= found.failover_time
+    with pytest.raises(SettingsError, match="heartbeat_interval"):
+        settings_of(Namespace(), named | {"SUBLET_HEARTBEAT_INTERVAL": "9m"}, required=("application",))

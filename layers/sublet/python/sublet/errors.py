@@ -15,6 +15,7 @@
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot parse
     ├── RowNotWritable           Spark: a row that Kinesis would never accept, such as one without a partition key
+    ├── CheckRefused             AWS did not answer a question of `sublet doctor` or `sublet cost`
     ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
     ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
     ├── ControlUnreadable        what an operator has ordered for the leases cannot be read
@@ -206,6 +207,10 @@ class StreamUnreachable(StreamUnavailable):
 
 class LeaseTableError(SubletError):
     """The lease table refused. Retrying the same call will not help, unless this is a TransientError too."""
+
+
+class CheckRefused(SubletError):
+    """AWS did not answer an operator's question: a permission is missing, which the text names, or the service fails."""
 
 
 class SnapshotUnreadable(SubletError):

@@ -20,8 +20,10 @@ from sublet.errors import AwsNotConfigured
 
 if TYPE_CHECKING:
     from boto3.session import Session
+    from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_kinesis import KinesisClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_stepfunctions import SFNClient
@@ -122,6 +124,34 @@ def sns_client(region: str | None = None, session: Session | None = None) -> Top
     client: TopicClient = _client(
         "sns", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
+    return client
+
+
+def cloudwatch_client(
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
+) -> CloudWatchClient:
+    """For commands that show figures and alarms."""
+    client: CloudWatchClient = _client(
+        "cloudwatch", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region, endpoint_url, session,
+    )  # fmt: skip
+    return client
+
+
+def lambda_client(
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
+) -> LambdaClient:
+    """For the account's quota."""
+    client: LambdaClient = _client(
+        "lambda", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region, endpoint_url, session,
+    )  # fmt: skip
     return client
 
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from sublet import __version__
-from sublet.cli import deploy, leases, peek, pipeline, redrive, run, seek, snapshots, status
+from sublet.cli import deploy, doctor, leases, peek, pipeline, redrive, run, seek, snapshots, status
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
@@ -15,6 +15,7 @@ from sublet.errors import SubletError
 COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
     status.COMMAND,
+    doctor.COMMAND,
     leases.COMMAND,
     peek.COMMAND,
     redrive.COMMAND,

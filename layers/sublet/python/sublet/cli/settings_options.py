@@ -10,6 +10,7 @@ from sublet.errors import SettingsError
 from sublet.runtimes.process_settings import process_defaults
 from sublet.settings import DEFINITIONS, PREFIX, Definition, Only, Settings, StartPosition, setting_text
 from sublet.settings.reasons import reasons
+from sublet.settings.text import parse_duration
 from sublet.settings.value import variable_of
 
 METAVARS = {int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosition: "POSITION", str: "TEXT"}
@@ -56,7 +57,19 @@ def settings_of(
             raise _missing(name)
     application = (stated | given)[variable_of("application")]
     own = {variable_of(name): setting_text(value) for name, value in process_defaults(application).items()}
+    if "handler" not in required:
+        own |= _heartbeat(stated | given)
     return Settings.from_environment({variable_of("stream"): NO_STREAM, **own, **stated, **given})
+
+
+def _heartbeat(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """A command without a handler writes no heartbeats: any failover_time will do, such as KCL's default of 10 s."""
+    failover = texts.get(variable_of("failover_time"))
+    if failover is None:
+        return {}
+    third = parse_duration("failover_time", failover) / 3
+    shortest = timedelta(seconds=1)
+    return {variable_of("heartbeat_interval"): setting_text(max(third, shortest))}
 
 
 def _missing(name: str) -> SettingsError:

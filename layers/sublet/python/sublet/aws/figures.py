@@ -1,0 +1,106 @@
+"""CloudWatch's figures of a stream, a queue and an account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sublet.decisions.examination import Throttled, Volume
+
+PERIOD = timedelta(minutes=1)
+QUERIES_MAX = 500
+"""Of one GetMetricData."""
+LATE = timedelta(minutes=3)
+"""Kinesis' figures are complete after this."""
+
+
+class Metric(NamedTuple):
+    namespace: str
+    name: str
+    dimensions: tuple[tuple[str, str], ...]
+    statistic: str = "Sum"
+
+
+class Figures:
+    """Until `now`, which CloudWatch reaches some minutes later."""
+
+    def __init__(self, cloudwatch: Any, now: datetime) -> None:
+        self._cloudwatch, self._now = cloudwatch, now
+
+    def incoming(self, stream: str, over: timedelta) -> Volume:
+        bytes_in, records_in = (
+            sum(values)
+            for values in self.values(
+                [_of_stream(stream, name) for name in ("IncomingBytes", "IncomingRecords")], over
+            )
+        )
+        return Volume(bytes_in / over.total_seconds(), records_in / over.total_seconds())
+
+    def incoming_by_shard(
+        self, stream: str, shard_ids: Sequence[str], over: timedelta
+    ) -> Mapping[str, Volume]:
+        seconds = over.total_seconds()
+        metrics = [
+            _of_shard(stream, shard_id, name)
+            for shard_id in shard_ids
+            for name in ("IncomingBytes", "IncomingRecords")
+        ]
+        found = self.values(metrics, over)
+        pairs = zip(shard_ids, found[::2], found[1::2], strict=True)
+        return {
+            shard_id: Volume(sum(sizes) / seconds, sum(counts) / seconds)
+            for shard_id, sizes, counts in pairs
+            if sizes or counts
+        }
+
+    def throttled(self, stream: str, over: timedelta) -> Throttled:
+        names = "WriteProvisionedThroughputExceeded", "ReadProvisionedThroughputExceeded"
+        writes, reads = self.values([_of_stream(stream, name) for name in names], over)
+        return Throttled(round(sum(writes)), round(sum(reads)))
+
+    def most_concurrent(self, over: timedelta) -> float:
+        (most,) = self.values([Metric("AWS/Lambda", "ConcurrentExecutions", (), "Maximum")], over)
+        return max(most, default=0)
+
+    def oldest_message(self, queue: str, over: timedelta) -> timedelta | None:
+        """Its age; None without a figure, as for a queue that has been idle for hours."""
+        metric = Metric("AWS/SQS", "ApproximateAgeOfOldestMessage", (("QueueName", queue),), "Maximum")
+        ((*ages,),) = self.values([metric], over)
+        return timedelta(seconds=ages[0]) if ages else None
+
+    def values(self, metrics: Sequence[Metric], over: timedelta) -> list[list[float]]:
+        """Each metric's value in each minute that has one, the newest first. `over` ends where figures are complete."""
+        found: list[list[float]] = []
+        for start in range(0, len(metrics), QUERIES_MAX):
+            found += self._some(metrics[start : start + QUERIES_MAX], over)
+        return found
+
+    def _some(self, metrics: Sequence[Metric], over: timedelta) -> list[list[float]]:
+        until = self._now - LATE
+        values: dict[str, list[float]] = {f"m{index}": [] for index in range(len(metrics))}
+        pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
+            StartTime=until - over,
+            EndTime=until,
+            ScanBy="TimestampDescending",
+            MetricDataQueries=[_query(name, metric) for name, metric in zip(values, metrics, strict=True)],
+        )
+        for page in pages:
+            for result in page["MetricDataResults"]:
+                values[result["Id"]] += result["Values"]
+        return list(values.values())
+
+
+def _of_stream(stream: str, name: str) -> Metric:
+    return Metric("AWS/Kinesis", name, (("StreamName", stream),))
+
+
+def _of_shard(stream: str, shard_id: str, name: str) -> Metric:
+    return Metric("AWS/Kinesis", name, (("StreamName", stream), ("ShardId", shard_id)))
+
+
+def _query(name: str, metric: Metric) -> Mapping[str, Any]:
+    dimensions = [{"Name": key, "Value": value} for key, value in metric.dimensions]
+    of = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
+    stat = {"Metric": of, "Period": round(PERIOD.total_seconds()), "Stat": metric.statistic}
+    return {"Id": name, "MetricStat": stat}

@@ -1,0 +1,83 @@
+"""How much waits in a failure destination, since when, and when it is deleted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from sublet.aws import clients
+from sublet.aws.faults import code_of
+from sublet.aws.figures import Figures
+from sublet.decisions.examination import SetAsideWaiting
+from sublet.protocol.failure_document import OBJECT_SUFFIX
+from sublet.system.clock import SystemClock
+
+DAY = timedelta(days=1)
+QUEUE_COUNTS = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+
+
+def waiting_set_aside(arn: str, figures: Figures) -> SetAsideWaiting:
+    """Raises boto3's errors."""
+    service, region, account, resource = arn.split(":", 5)[2:]
+    if service == "sqs":
+        return _in_queue(region, account, resource, figures)
+    if service == "s3":
+        bucket, _, prefix = resource.partition("/")
+        return _in_folder(bucket, prefix.strip("/"))
+    return SetAsideWaiting(0)
+
+
+def _in_queue(region: str, account: str, name: str, figures: Figures) -> SetAsideWaiting:
+    """SQS itself does not say how old its messages are: CloudWatch does."""
+    sqs: Any = clients.sqs_client(region)
+    url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
+    names = [*QUEUE_COUNTS, "MessageRetentionPeriod"]
+    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    count = sum(int(told[each]) for each in QUEUE_COUNTS)
+    age = figures.oldest_message(name, timedelta(minutes=30)) if count else None
+    oldest = None if age is None else SystemClock().now() - age
+    kept_for = timedelta(seconds=int(told.get("MessageRetentionPeriod", 0)))
+    return SetAsideWaiting(count, oldest, None if oldest is None or not kept_for else oldest + kept_for)
+
+
+def _in_folder(bucket: str, prefix: str) -> SetAsideWaiting:
+    s3: Any = clients.s3_client()
+    folder = f"{prefix}/" if prefix else ""
+    kept: list[datetime] = [
+        entry["LastModified"].astimezone(UTC)
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=folder)
+        for entry in page.get("Contents", ())
+        if entry["Key"].endswith(OBJECT_SUFFIX)
+    ]
+    oldest = min(kept, default=None)
+    expires = _expires_after(s3, bucket, folder) if kept else None
+    return SetAsideWaiting(len(kept), oldest, None if oldest is None or expires is None else oldest + expires)
+
+
+def _expires_after(s3: Any, bucket: str, folder: str) -> timedelta | None:
+    """By the bucket's lifecycle rules; None if none deletes this folder's objects, or the rules may not be read."""
+    try:
+        rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    except ClientError as error:
+        if code_of(error) in ("NoSuchLifecycleConfiguration", "AccessDenied"):
+            return None
+        raise
+    days = [
+        rule["Expiration"]["Days"]
+        for rule in rules
+        if rule["Status"] == "Enabled"
+        and "Days" in rule.get("Expiration", {})
+        and folder.startswith(_prefix_of(rule))
+    ]
+    return DAY * min(days) if days else None
+
+
+def _prefix_of(rule: Any) -> str:
+    """Of a rule that selects by prefix alone. Other rules (tags, sizes) may spare the objects, and count all the same: a
+    warning too many is better than one too few.
+    """
+    chosen = rule.get("Filter", {})
+    prefix = chosen.get("Prefix", chosen.get("And", {}).get("Prefix", rule.get("Prefix", "")))
+    return str(prefix)

@@ -1,0 +1,109 @@
+"""What is wrong with an application, where, and what to do about it: the findings of `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from sublet.decisions.examination import Examined, NotKnown
+
+
+class Severity(StrEnum):
+    """Worst first."""
+
+    BAD = "bad"
+    """Records are lost or late, or soon will be, or nothing can be read."""
+    WARNING = "warning"
+    """It works now, and may stop."""
+    NOT_CHECKED = "not checked"
+    WELL = "well"
+
+
+class Check(StrEnum):
+    """Everything that is checked, in the order in which it is shown."""
+
+    SETTINGS = "settings"
+    STREAM = "stream"
+    LEASE_TABLE = "lease table"
+    AGREEMENT = "table and stream"
+    READ_PERMISSION = "permission to read"
+    WRITE_PERMISSION = "permission to write"
+    CLOCK = "clock"
+    ROWS = "rows"
+    UNLEASED = "shards without a lease"
+    ORPHANED = "leases without a shard"
+    PROGRESS = "progress"
+    RETENTION = "retention"
+    MODE = "mode and distribution"
+    HOT_SHARDS = "hot shards"
+    THROTTLED = "throttling"
+    CONSUMERS = "registered consumers"
+    SHARD_QUOTA = "shard quota"
+    EXECUTIONS = "executions"
+    CONCURRENCY = "concurrency"
+    ALARMS = "alarms"
+    SET_ASIDE = "set aside"
+
+
+class Finding(Struct, frozen=True):
+    """One sentence each. `where`: a shard, a table or an alarm; empty if it is the application. `then`: what to do."""
+
+    check: Check
+    severity: Severity
+    what: str
+    where: str = ""
+    then: str = ""
+
+
+class Judged(Struct, frozen=True):
+    """A finding of the rule that is being asked, which adds the check."""
+
+    severity: Severity
+    what: str
+    where: str = ""
+    then: str = ""
+
+
+class Rule(Struct, frozen=True):
+    """`judge` is called with what `needs` returns, if all of it is known, or `takes_unknown`."""
+
+    check: Check
+    needs: Callable[[Examined], Sequence[object]]
+    judge: Callable[..., Iterable[Judged]]
+    takes_unknown: bool = False
+
+
+def findings(examined: Examined, rules: Sequence[Rule]) -> tuple[Finding, ...]:
+    """Every rule's, in order: a question without an answer is a finding of its own, and hides no other."""
+    return tuple(finding for rule in rules for finding in _of(rule, examined))
+
+
+def _of(rule: Rule, examined: Examined) -> Iterator[Finding]:
+    values = rule.needs(examined)
+    unknown = dict.fromkeys(value.why for value in values if isinstance(value, NotKnown))
+    if unknown and not rule.takes_unknown:
+        yield Finding(rule.check, Severity.NOT_CHECKED, "; ".join(unknown))
+        return
+    for each in rule.judge(*values):
+        yield Finding(rule.check, each.severity, each.what, each.where, each.then)
+
+
+def well(what: str) -> Judged:
+    return Judged(Severity.WELL, what)
+
+
+def bad(what: str, then: str, where: str = "") -> Judged:
+    return Judged(Severity.BAD, what, where, then)
+
+
+def warning(what: str, then: str, where: str = "") -> Judged:
+    return Judged(Severity.WARNING, what, where, then)
+
+
+def shown(ids: Iterable[str], most: int = 5) -> str:
+    """The first few of many names."""
+    names = list(ids)
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,206 @@
+"""What `doctor` checks in the account: the stream's mode, hot shards, quotas, alarms, and what was set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from sublet.decisions.doctor import Check, Judged, Rule, bad, warning, well
+from sublet.decisions.doctor_leases import RULES as LEASE_RULES
+from sublet.decisions.examination import Executions, RingingAlarm, SetAsideWaiting, Throttled, Usage, Volume
+from sublet.protocol.lease import LeaseScan
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import (
+    AccountInfo,
+    RecordDistribution,
+    StreamDescription,
+    StreamInfo,
+    StreamMode,
+)
+
+SHARD_BYTES, SHARD_RECORDS = 1024**2, 1_000
+"""A shard takes so much a second (Kinesis Developer Guide, quotas and limits)."""
+HOT, TOO_HOT = 0.6, 0.9
+"""Shares of that, on average over the last minutes: peaks are higher."""
+
+CONSUMERS = 20
+"""Registered consumers of a stream, queues included; 50 with On-demand Advantage (Kinesis Developer Guide, quotas)."""
+NEAR = 0.8
+OPEN_EXECUTIONS = 1_000_000
+"""Of an account and region (Step Functions Developer Guide, quotas)."""
+FAILED_LATELY = timedelta(hours=1)
+
+FORGOTTEN_SOON, FORGOTTEN_NEXT = timedelta(days=4), timedelta(days=1)
+
+
+def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
+    if description.distribution is RecordDistribution.AUTO:
+        yield warning(
+            "Kinesis places the records itself (AUTO): records with the same key are in any shard, so they have no order",
+            "KCL drops KPL aggregates of such a stream without an error; sublet does not. If the handler needs order by key, use "
+            "UpdateStreamRecordDistributionStrategy.",
+        )
+    elif info.status != "ACTIVE":
+        yield warning(f"the stream is {info.status}", "Look again when it is ACTIVE.")
+    else:
+        by_key = "" if description.distribution is None else ", records placed by partition key"
+        kind = "on demand" if info.mode is StreamMode.ON_DEMAND else "provisioned"
+        yield well(f"{kind}{by_key}")
+
+
+def hot_shards(
+    by_shard: Mapping[str, Volume], scan: LeaseScan, shards: Sequence[Shard], stream: str
+) -> Iterator[Judged]:
+    """By what producers write; without shard-level metrics, by what KCL's rows say that their owners read."""
+    measured = {shard_id: _share(volume) for shard_id, volume in by_shard.items()}
+    read = {
+        lease.shard_id: lease.throughput_kbps * 1000 / SHARD_BYTES
+        for lease in scan.leases
+        if lease.throughput_kbps is not None and not lease.is_ended
+    }
+    shares = measured or read
+    listed = {shard.shard_id: shard for shard in shards}
+    hot = sorted((each for each in shares.items() if each[1] >= HOT), key=lambda each: -each[1])
+    for shard_id, share in hot:
+        said = f"it takes {share:.0%} of what a shard can"
+        then = _split(stream, listed.get(shard_id))
+        yield (bad if share >= TOO_HOT else warning)(said, then, shard_id)
+    if hot:
+        return
+    if shares:
+        shard_id, share = max(shares.items(), key=lambda each: each[1])
+        yield well(f"the busiest shard, {shard_id}, takes {share:.0%} of what a shard can")
+    else:
+        yield well(
+            "not measured: the stream has no shard-level metrics (EnableEnhancedMonitoring), and no row has a throughput"
+        )
+
+
+def _share(volume: Volume) -> float:
+    return max(volume.bytes_per_second / SHARD_BYTES, volume.records_per_second / SHARD_RECORDS)
+
+
+def _split(stream: str, shard: Shard | None) -> str:
+    if shard is None or not shard.is_open:
+        return "It is closed, so this passes by itself."
+    starting, ending = shard.hash_key_range
+    return (
+        f"Split it: aws kinesis split-shard --stream-name {stream} --shard-to-split {shard.shard_id} "
+        f"--new-starting-hash-key {(starting + ending + 1) // 2}. If one partition key is the cause, only another key helps."
+    )
+
+
+def throttling(throttled: Throttled) -> Iterator[Judged]:
+    if throttled.writes:
+        yield warning(
+            f"the stream refused {throttled.writes:,} records in the last hour",
+            "Its producers retry, or lose them. Split the hot shards, or add shards (UpdateShardCount).",
+        )
+    if throttled.reads:
+        yield warning(
+            f"the stream refused {throttled.reads:,} polls in the last hour",
+            "A shard's readers share 5 polls and 2 MB a second: it has too many applications, or a shard is hot.",
+        )
+    if not throttled.writes and not throttled.reads:
+        yield well("no write and no poll was refused in the last hour")
+
+
+def consumers(registered: int) -> Iterator[Judged]:
+    text = f"{registered} of {CONSUMERS} (fan-out consumers and queues)"
+    if registered >= CONSUMERS:
+        yield warning(
+            f"{text}: no more can be registered", "Deregister unused ones; On-demand Advantage allows 50."
+        )
+    elif registered >= NEAR * CONSUMERS:
+        yield warning(text, "Deregister unused ones (DeregisterStreamConsumer).")
+    else:
+        yield well(text)
+
+
+def shard_quota(limits: AccountInfo) -> Iterator[Judged]:
+    text = f"{limits.open_shards:,} of {limits.shard_limit:,} open shards in this account and region"
+    if limits.open_shards >= NEAR * limits.shard_limit:
+        yield warning(
+            text, "A split or a new stream may fail: ask for a higher quota (Service Quotas, Kinesis)."
+        )
+    else:
+        yield well(text)
+
+
+def executions(found: Executions | None, at: datetime) -> Iterator[Judged]:
+    if found is None:
+        yield well("the application has no state machine, so it is not on Lambda")
+        return
+    if found.failed_at is not None and at - found.failed_at <= FAILED_LATELY:
+        yield warning(
+            f"an execution of the lease workers failed at {found.failed_at:%Y-%m-%dT%H:%M:%SZ}",
+            "Its leases wait for the next tick. Look at the execution's history, and the lease worker's log.",
+        )
+    if found.running >= NEAR * OPEN_EXECUTIONS:
+        yield bad(
+            f"{found.running:,} are running, of {OPEN_EXECUTIONS:,} that an account may have", "Stop some."
+        )
+    else:
+        yield well(f"{found.running:,} are running")
+
+
+def concurrency(usage: Usage, found: Executions | None) -> Iterator[Judged]:
+    text = f"{usage.used:,.0f} of the account's {usage.limit:,.0f} concurrent Lambda executions were used in the last hour"
+    if found is None or usage.share < NEAR:
+        yield well(text)
+    else:
+        yield warning(
+            text, "Lease workers may be throttled: ask for a higher quota, or reserve concurrency for them."
+        )
+
+
+def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> Iterator[Judged]:
+    ours = [alarm for alarm in ringing if _concerns(alarm, application, stream)]
+    for alarm in ours:
+        since = "" if alarm.since is None else f" since {alarm.since:%Y-%m-%dT%H:%M:%SZ}"
+        yield bad(f"in ALARM{since}: {alarm.reason}", "Its description says what to do.", alarm.name)
+    if not ours:
+        yield well("none of the application or the stream is in ALARM")
+
+
+def _concerns(alarm: RingingAlarm, application: str, stream: str) -> bool:
+    """Its metrics are the application's or the stream's, or those of a function, queue or state machine with their name."""
+    names = {application, stream}
+    return bool(names & alarm.mentions) or any(
+        text.startswith((f"{application}-", f"sublet-{application}-"))
+        for text in (alarm.name, *alarm.mentions)
+    )
+
+
+def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[Judged]:
+    if waiting is None:
+        yield well("no failure destination was given; --on-failure asks one")
+        return
+    if not waiting.batches:
+        yield well("nothing waits")
+        return
+    text = f"about {waiting.batches:,} batches wait"
+    if waiting.oldest is not None:
+        text += f"; the oldest since {waiting.oldest:%Y-%m-%dT%H:%M:%SZ}"
+    left = None if waiting.forgotten_at is None else waiting.forgotten_at - at
+    then = "`sublet redrive` passes them to the handler again."
+    if left is not None and left <= FORGOTTEN_SOON:
+        text += f", which its destination deletes in {max(left, timedelta(0)) / timedelta(hours=1):.0f} h"
+        yield (bad if left <= FORGOTTEN_NEXT else warning)(text, then)
+    else:
+        yield warning(text, then)
+
+
+RULES = (
+    *LEASE_RULES,
+    Rule(Check.MODE, lambda seen: (seen.info, seen.description), mode),
+    Rule(Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.scan, seen.shards, seen.stream), hot_shards),
+    Rule(Check.THROTTLED, lambda seen: (seen.throttled,), throttling),
+    Rule(Check.CONSUMERS, lambda seen: (seen.consumers,), consumers),
+    Rule(Check.SHARD_QUOTA, lambda seen: (seen.limits,), shard_quota),
+    Rule(Check.EXECUTIONS, lambda seen: (seen.executions, seen.at), executions),
+    Rule(Check.CONCURRENCY, lambda seen: (seen.concurrency, seen.executions), concurrency),
+    Rule(Check.ALARMS, lambda seen: (seen.alarms, seen.application, seen.stream), alarms),
+    Rule(Check.SET_ASIDE, lambda seen: (seen.set_aside, seen.at), set_aside),
+)
+"""All that `doctor` checks."""

@@ -1,0 +1,205 @@
+"""What `doctor` checks in the lease table and beside the stream: permissions, the clock, rows, missing leases, lag."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from sublet.decisions.doctor import Check, Judged, Rule, bad, shown, warning, well
+from sublet.decisions.examination import Known, NotKnown, ShardLag
+from sublet.decisions.shard_sync import CreateReason, plan_shard_sync
+from sublet.protocol.lease import LeaseScan, shard_id_of
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.settings import StartKind, StartPosition
+
+SKEW_TOLERATED = timedelta(seconds=5)
+"""The service's time comes in whole seconds, and with the time of a call."""
+SIGNATURE_LIFE = timedelta(minutes=5)
+"""AWS refuses requests that are signed this much earlier or later ("Signature Version 4", RequestTimeTooSkewed)."""
+
+RETENTION_WARNING, RETENTION_BAD = 0.5, 0.75
+"""Shares of the retention that a shard may be behind."""
+
+BAD_WORDS = ("STOPPED", "STALLED", "REWOUND", "BEHIND")
+
+
+def settings(refused: str | None) -> Iterator[Judged]:
+    if refused is None:
+        yield well("the settings in the environment are accepted")
+    else:
+        yield bad(refused, "Correct it; what follows was checked with the defaults of all settings.")
+
+
+def stream(shards: Known[Sequence[Shard]]) -> Iterator[Judged]:
+    if isinstance(shards, NotKnown):
+        yield bad(shards.why, "Nothing can be consumed until this is possible.")
+    else:
+        open_ones = sum(shard.is_open for shard in shards)
+        yield well(f"{open_ones:,} open shards, {len(shards) - open_ones:,} closed ones with records")
+
+
+def lease_table(scan: Known[LeaseScan]) -> Iterator[Judged]:
+    if isinstance(scan, NotKnown):
+        yield bad(scan.why, "Without its leases, no worker of the application can go on.")
+    elif not scan.leases and not scan.malformed:
+        yield warning("the table has no leases", "The first worker creates them: start one.")
+    else:
+        yield well(f"{len(scan.leases):,} leases")
+
+
+def agreement(other_stream: str | None) -> Iterator[Judged]:
+    if other_stream is None:
+        yield well("the leases are this stream's")
+    else:
+        yield bad(other_stream, "")
+
+
+def read_permission(denied: Sequence[str]) -> Iterator[Judged]:
+    if denied:
+        yield bad(f"these credentials lack {', '.join(denied)}", "Grant it on the stream.")
+    else:
+        yield well("these credentials may read the stream")
+
+
+def write_permission(denied: Sequence[str] | None) -> Iterator[Judged]:
+    if denied is None:
+        yield well("not asked for; --as-consumer asks")
+    elif denied:
+        yield bad(f"these credentials lack {', '.join(denied)}", "Grant it to the consumer's role.")
+    else:
+        yield well("these credentials may write leases")
+
+
+def clock(skew: timedelta, failover_time: timedelta) -> Iterator[Judged]:
+    """A lease is judged by how long its counter stands still, which each machine measures by its own clock, so only
+    a large skew does harm: to sightings, which machines share.
+    """
+    seconds, off = round(skew.total_seconds()), abs(skew)
+    ahead = (
+        f"this machine's clock is {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} Kinesis' clock"
+    )
+    if off >= min(failover_time / 2, SIGNATURE_LIFE):
+        yield bad(
+            ahead,
+            f"Set it by NTP: with failover_time {failover_time.total_seconds():g} s, machines with such clocks take "
+            "leases from living owners, and from five minutes on AWS refuses their requests.",
+        )
+    elif off > SKEW_TOLERATED:
+        yield warning(ahead, "Set it by NTP.")
+    else:
+        yield well("as Kinesis' clock")
+
+
+def rows(scan: LeaseScan) -> Iterator[Judged]:
+    for row in scan.malformed:
+        yield bad(
+            f"the row cannot be read: {row.problem}",
+            "Its shard is not consumed. Correct the row, or delete it, and the shard is read from its beginning.",
+            row.lease_key,
+        )
+    if not scan.malformed:
+        yield well("every row can be read")
+
+
+def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
+    """A tick creates what is missing. Only the start position of an application that has leases is irrelevant here."""
+    if not scan.leases:
+        yield well("none is expected before the application has begun")
+        return
+    malformed = [shard_id_of(row.lease_key) for row in scan.malformed]
+    plan = plan_shard_sync(scan.leases, malformed, shards, StartPosition(StartKind.TRIM_HORIZON))
+    missing = [new.lease.shard_id for new in plan.create]
+    repaired = [new.lease.shard_id for new in plan.create if new.why is CreateReason.REPAIR]
+    if repaired:
+        yield bad(
+            f"{len(repaired):,} shards have no lease though their parents have ended: {shown(repaired)}",
+            "KCL never creates these leases. A lease manager of sublet creates them within a tick: is one running?",
+            repaired[0],
+        )
+    elif missing:
+        yield warning(
+            f"{len(missing):,} shards have no lease yet: {shown(missing)}",
+            "The next tick, or KCL's next shard sync within two minutes, creates it. If it does not, no lease manager runs.",
+            missing[0],
+        )
+    elif plan.holes:
+        yield bad(
+            f"{len(plan.holes):,} ranges of hash keys have no unfinished lease",
+            "Records with these keys are not consumed. An unreadable row, or a listing during a reshard, may be why: look "
+            "again in a minute.",
+        )
+    else:
+        yield well("every shard has a lease, or waits for its parents")
+
+
+def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
+    listed = {shard.shard_id for shard in shards}
+    gone = [lease for lease in scan.leases if not lease.is_ended and lease.shard_id not in listed]
+    for lease in gone:
+        yield bad(
+            "the stream does not list the shard of this unfinished lease",
+            "If it is past retention, what was not handled is lost, and its next owner ends the lease. If the stream was "
+            "created again, start a new application.",
+            lease.lease_key,
+        )
+    if not gone:
+        yield well("every unfinished lease has a shard")
+
+
+def progress(lags: Sequence[ShardLag]) -> Iterator[Judged]:
+    words = Counter(each.word for each in lags if each.word in BAD_WORDS)
+    for word in BAD_WORDS:
+        if words[word]:
+            where = shown(each.shard_id for each in lags if each.word == word)
+            verb = "is" if words[word] == 1 else "are"
+            yield bad(f"{words[word]:,} {verb} {word}: {where}", "`sublet status` says why.")
+    if not words:
+        yield well(f"{len(lags):,} unfinished shards, none of them in trouble")
+
+
+def retention(lags: Sequence[ShardLag], description: StreamDescription) -> Iterator[Judged]:
+    kept, found = description.retention, False
+    for each in lags:
+        if each.lost is not None:
+            found = True
+            yield bad(
+                f"records of {_hours(each.lost)} were trimmed before they were handled",
+                "They are lost. Raise the retention (IncreaseStreamRetentionPeriod) while the consumer is repaired.",
+                each.shard_id,
+            )
+        elif each.lag is not None and each.lag >= RETENTION_WARNING * kept:
+            found = True
+            left = f"{_hours(each.lag)} behind, with a retention of {_hours(kept)}: {_hours(kept - each.lag)} are left"
+            judge = bad if each.lag >= RETENTION_BAD * kept else warning
+            yield judge(
+                left,
+                "Raise the retention (IncreaseStreamRetentionPeriod) first, then repair the consumer.",
+                each.shard_id,
+            )
+    if not found:
+        lags_known = [each.lag for each in lags if each.lag is not None]
+        worst = f"; the worst shard is {_hours(max(lags_known))} behind" if lags_known else ""
+        yield well(f"{_hours(kept)}{worst}")
+
+
+def _hours(duration: timedelta) -> str:
+    hours = duration / timedelta(hours=1)
+    return f"{hours:,.0f} h" if hours >= 10 else f"{hours:.1f} h"
+
+
+RULES = (
+    Rule(Check.SETTINGS, lambda seen: (seen.refused,), settings),
+    Rule(Check.STREAM, lambda seen: (seen.shards,), stream, takes_unknown=True),
+    Rule(Check.LEASE_TABLE, lambda seen: (seen.scan,), lease_table, takes_unknown=True),
+    Rule(Check.AGREEMENT, lambda seen: (seen.other_stream,), agreement),
+    Rule(Check.READ_PERMISSION, lambda seen: (seen.denied_reads,), read_permission),
+    Rule(Check.WRITE_PERMISSION, lambda seen: (seen.denied_writes,), write_permission),
+    Rule(Check.CLOCK, lambda seen: (seen.skew, seen.failover_time), clock),
+    Rule(Check.ROWS, lambda seen: (seen.scan,), rows),
+    Rule(Check.UNLEASED, lambda seen: (seen.scan, seen.shards), unleased),
+    Rule(Check.ORPHANED, lambda seen: (seen.scan, seen.shards), orphaned),
+    Rule(Check.PROGRESS, lambda seen: (seen.lags,), progress),
+    Rule(Check.RETENTION, lambda seen: (seen.lags, seen.description), retention),
+)

@@ -1,0 +1,131 @@
+"""What `doctor` looks at: the state of an application, of its stream and of its account at one moment, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from sublet.protocol.lease import LeaseScan
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import AccountInfo, StreamDescription, StreamInfo
+
+T = TypeVar("T")
+
+
+class NotKnown(Struct, frozen=True):
+    """A question that was not answered. `why`: one sentence, with the permission that is missing if one is."""
+
+    why: str
+
+
+Known: TypeAlias = T | NotKnown
+
+
+class Volume(Struct, frozen=True):
+    """Data written to a stream or a shard, on average."""
+
+    bytes_per_second: float
+    records_per_second: float
+
+
+class Throttled(Struct, frozen=True):
+    """Records that a stream has refused to take, and polls that it has refused, because a shard's limit was used up."""
+
+    writes: int
+    reads: int
+
+
+class RingingAlarm(Struct, frozen=True):
+    """A CloudWatch alarm in the state ALARM.
+
+    reason    CloudWatch's StateReason
+    mentions  the values of its metrics' dimensions
+    """
+
+    name: str
+    since: datetime | None
+    reason: str
+    mentions: frozenset[str] = frozenset()
+
+
+class Executions(Struct, frozen=True):
+    """Of the lease workers' state machine. `failed_at`: when one last failed, timed out or was aborted; None if none is known."""
+
+    running: int
+    failed_at: datetime | None = None
+
+
+class Usage(Struct, frozen=True):
+    used: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 1.0
+
+
+class SetAsideWaiting(Struct, frozen=True):
+    """What a failure destination keeps.
+
+    batches       about how many, hidden ones included; a queue counts those of all applications
+    oldest        since when the oldest one is kept; None if that is not known, or nothing is kept
+    forgotten_at  when the destination deletes it; None if it never does, or that is not known
+    """
+
+    batches: int
+    oldest: datetime | None = None
+    forgotten_at: datetime | None = None
+
+
+class ShardLag(Struct, frozen=True):
+    """`lost`: the time of which records have been trimmed before they were handled."""
+
+    shard_id: str
+    word: str
+    lag: timedelta | None
+    lost: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One look.
+
+    at             by this machine's clock
+    refused        what is wrong with the settings; None if they are accepted
+    skew           by how much this machine's clock is ahead of the service's
+    other_stream   why the leases are not this stream's; None if they are
+    lags           of shards that have not ended
+    by_shard       data written to each shard; empty if the stream has no shard-level metrics
+    denied_reads   Kinesis actions that this role lacks
+    denied_writes  DynamoDB actions that this role lacks, with their table; None: not asked
+    executions     None: the application has no state machine, so it is not on Lambda
+    set_aside      None: no failure destination was given
+    """
+
+    at: datetime
+    application: str
+    stream: str
+    failover_time: timedelta
+    refused: str | None
+    scan: Known[LeaseScan]
+    shards: Known[Sequence[Shard]]
+    info: Known[StreamInfo]
+    description: Known[StreamDescription]
+    skew: Known[timedelta]
+    other_stream: Known[str | None]
+    lags: Known[Sequence[ShardLag]]
+    incoming: Known[Volume]
+    by_shard: Known[Mapping[str, Volume]]
+    throttled: Known[Throttled]
+    denied_reads: Known[Sequence[str]]
+    denied_writes: Known[Sequence[str] | None]
+    alarms: Known[Sequence[RingingAlarm]]
+    consumers: Known[int]
+    limits: Known[AccountInfo]
+    executions: Known[Executions | None]
+    concurrency: Known[Usage]
+    set_aside: Known[SetAsideWaiting | None]

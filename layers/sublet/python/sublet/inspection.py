@@ -1,0 +1,59 @@
+"""The Inspection port: what AWS says about a stream's surroundings, for commands that an operator runs. Implemented in aws/
+and memory/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from sublet.decisions.examination import (
+    Executions,
+    RingingAlarm,
+    SetAsideWaiting,
+    Throttled,
+    Usage,
+    Volume,
+)
+
+
+class Inspection(Protocol):
+    """Read-only questions about one stream, its application and their account. Each raises CheckRefused if this role may
+    not ask it, or the service does not answer; AwsNotConfigured if no call can be made.
+    """
+
+    def incoming(self, over: timedelta) -> Volume:
+        """What producers have written to the stream during the last `over`, by CloudWatch, which is some minutes late.
+        Nothing if CloudWatch has no figures.
+        """
+
+    def incoming_by_shard(self, shard_ids: Sequence[str], over: timedelta) -> Mapping[str, Volume]:
+        """The same by shard; empty if the stream has no shard-level metrics."""
+
+    def throttled(self, over: timedelta) -> Throttled: ...
+
+    def denied_reads(self, shard_id: str) -> Sequence[str]:
+        """The Kinesis actions that reading this shard needs and this role lacks. Reads nothing if botocore knows
+        Kinesis' DryRun; otherwise it reads one record, and drops it.
+        """
+
+    def denied_writes(self) -> Sequence[str]:
+        """The DynamoDB actions that a consumer needs and this role lacks, each with its table. Tries writes whose
+        condition cannot hold, so nothing is written.
+        """
+
+    def alarms(self) -> Sequence[RingingAlarm]:
+        """All of the account and region that are in ALARM."""
+
+    def consumers(self) -> int:
+        """Registered consumers of the stream."""
+
+    def executions(self) -> Executions | None:
+        """Of the application's state machine; None if it has none. Counts a thousand at most."""
+
+    def concurrency(self) -> Usage:
+        """The account's concurrent Lambda executions: the most in the last hour, and the quota."""
+
+    def set_aside(self, destination: str) -> SetAsideWaiting:
+        """What a queue or folder keeps, by its ARN. A topic keeps nothing."""

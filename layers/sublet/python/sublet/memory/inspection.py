@@ -1,0 +1,84 @@
+"""The Inspection port without a network: it answers what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sublet.decisions.examination import (
+    Executions,
+    RingingAlarm,
+    SetAsideWaiting,
+    Throttled,
+    Usage,
+    Volume,
+)
+from sublet.errors import CheckRefused
+
+NOTHING, NONE_REFUSED, UNUSED = Volume(0, 0), Throttled(0, 0), Usage(0, 1000)
+
+
+@dataclass(slots=True)
+class MemoryInspection:
+    """`refuses`: names of methods that raise CheckRefused."""
+
+    volume: Volume = NOTHING
+    by_shard: Mapping[str, Volume] = field(default_factory=dict)
+    refused: Throttled = NONE_REFUSED
+    lacks_reads: Sequence[str] = ()
+    lacks_writes: Sequence[str] = ()
+    ringing: Sequence[RingingAlarm] = ()
+    registered: int = 0
+    started: Executions | None = None
+    used: Usage = UNUSED
+    kept: Mapping[str, SetAsideWaiting] = field(default_factory=dict)
+    refuses: frozenset[str] = frozenset()
+
+    def incoming(self, over: timedelta) -> Volume:  # noqa: ARG002 - the same at all times
+        self._check("incoming")
+        return self.volume
+
+    def incoming_by_shard(
+        self,
+        shard_ids: Sequence[str],
+        over: timedelta,  # noqa: ARG002 - the same at all times
+    ) -> Mapping[str, Volume]:
+        self._check("incoming_by_shard")
+        return {shard_id: self.by_shard[shard_id] for shard_id in shard_ids if shard_id in self.by_shard}
+
+    def throttled(self, over: timedelta) -> Throttled:  # noqa: ARG002 - the same at all times
+        self._check("throttled")
+        return self.refused
+
+    def denied_reads(self, shard_id: str) -> Sequence[str]:  # noqa: ARG002 - equal for all shards
+        self._check("denied_reads")
+        return self.lacks_reads
+
+    def denied_writes(self) -> Sequence[str]:
+        self._check("denied_writes")
+        return self.lacks_writes
+
+    def alarms(self) -> Sequence[RingingAlarm]:
+        self._check("alarms")
+        return self.ringing
+
+    def consumers(self) -> int:
+        self._check("consumers")
+        return self.registered
+
+    def executions(self) -> Executions | None:
+        self._check("executions")
+        return self.started
+
+    def concurrency(self) -> Usage:
+        self._check("concurrency")
+        return self.used
+
+    def set_aside(self, destination: str) -> SetAsideWaiting:
+        self._check("set_aside")
+        return self.kept.get(destination, SetAsideWaiting(0))
+
+    def _check(self, method: str) -> None:
+        if method in self.refuses:
+            raise CheckRefused(f"these credentials lack the permission for {method}")

@@ -1,0 +1,150 @@
+"""Looking at everything that `doctor` judges. A question that is refused hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TypeVar
+
+from sublet.account import Account
+from sublet.decisions.examination import Examined, Known, NotKnown, SetAsideWaiting, ShardLag, Volume
+from sublet.decisions.shard_verdict import Word
+from sublet.errors import AwsNotConfigured, StreamNotAdopted, SubletError
+from sublet.inspection import Inspection
+from sublet.memory import MemorySightingStore
+from sublet.operate.seek import check_stream
+from sublet.operate.standing import Watch
+from sublet.ports import Ports
+from sublet.protocol.lease import LeaseScan
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.settings import Settings
+
+T = TypeVar("T")
+
+LATELY = timedelta(minutes=15)
+"""Shards are hot by what was written to them in this time."""
+HOUR = timedelta(hours=1)
+SHARDS_MAX = 1_000
+"""Shards whose figures are asked for: CloudWatch charges for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """`refused`: what is wrong with the settings, if these are not the ones that were given.
+
+    probes       ask each shard for its next record, so that its lag is known
+    asks_writes  try the writes of a consumer
+    """
+
+    ports: Ports
+    settings: Settings
+    account: Account
+    inspection: Inspection
+    refused: str | None = None
+    probes: bool = True
+    asks_writes: bool = False
+
+    def examine(self) -> Examined:
+        """Raises AwsNotConfigured."""
+        ports, inspection, settings = self.ports, self.inspection, self.settings
+        before = ports.clock.now()
+        description = known(ports.stream.describe)
+        at = ports.clock.now()
+        scan, shards = known(ports.table.scan), known(ports.stream.list_shards)
+        return Examined(
+            at=at,
+            application=settings.application,
+            stream=settings.stream,
+            failover_time=settings.failover_time,
+            refused=self.refused,
+            scan=scan,
+            shards=shards,
+            info=known(lambda: self.account.info(settings.stream_arn or settings.stream)),
+            description=description,
+            skew=description
+            if isinstance(description, NotKnown)
+            else before + (at - before) / 2 - description.at,
+            other_stream=self._other_stream(scan, shards),
+            lags=self._lags(scan, description),
+            incoming=known(lambda: inspection.incoming(LATELY)),
+            by_shard=self._by_shard(shards),
+            throttled=known(lambda: inspection.throttled(HOUR)),
+            denied_reads=self._denied_reads(shards),
+            denied_writes=known(inspection.denied_writes) if self.asks_writes else None,
+            alarms=known(inspection.alarms),
+            consumers=known(inspection.consumers),
+            limits=known(self.account.limits),
+            executions=known(inspection.executions),
+            concurrency=known(inspection.concurrency),
+            set_aside=None if settings.on_failure is None else self._set_aside(settings.on_failure),
+        )
+
+    def _other_stream(self, scan: Known[LeaseScan], shards: Known[Sequence[Shard]]) -> Known[str | None]:
+        if isinstance(scan, NotKnown):
+            return scan
+        if isinstance(shards, NotKnown):
+            return shards
+        try:
+            remembered = known(self.ports.sightings.load)
+            stream = None if isinstance(remembered, NotKnown) else remembered.stream
+            check_stream(self.settings.application, stream, scan.leases, shards, self.ports)
+        except StreamNotAdopted as problem:
+            return str(problem)
+        except SubletError as problem:
+            return NotKnown(str(problem))
+        return None
+
+    def _lags(
+        self, scan: Known[LeaseScan], description: Known[StreamDescription]
+    ) -> Known[Sequence[ShardLag]]:
+        if isinstance(scan, NotKnown):
+            return scan
+        retention = None if isinstance(description, NotKnown) else description.retention
+        if isinstance(known(self.ports.sightings.load), NotKnown):
+            ports = replace(
+                self.ports, sightings=MemorySightingStore()
+            )  # KCL's own tables have none beside them
+        else:
+            ports = self.ports
+        found = known(lambda: Watch(ports, self.settings, self.probes).look(retention))
+        if isinstance(found, NotKnown):
+            return found
+        return tuple(
+            ShardLag(
+                each.lease.shard_id,
+                each.standing.verdict.word.value,
+                each.standing.behind,
+                each.standing.lost,
+            )
+            for each in found.shards
+            if each.standing.verdict.word is not Word.ENDED
+        )
+
+    def _by_shard(self, shards: Known[Sequence[Shard]]) -> Known[Mapping[str, Volume]]:
+        if isinstance(shards, NotKnown):
+            return shards
+        asked = [shard.shard_id for shard in shards if shard.is_open][:SHARDS_MAX]
+        return known(lambda: self.inspection.incoming_by_shard(asked, LATELY))
+
+    def _denied_reads(self, shards: Known[Sequence[Shard]]) -> Known[Sequence[str]]:
+        if isinstance(shards, NotKnown):
+            return shards
+        if not shards:
+            return NotKnown("the stream has no shard to ask about")
+        shard_id = next((shard.shard_id for shard in shards if shard.is_open), shards[0].shard_id)
+        return known(lambda: self.inspection.denied_reads(shard_id))
+
+    def _set_aside(self, destination: str) -> Known[SetAsideWaiting | None]:
+        return known(lambda: self.inspection.set_aside(destination))
+
+
+def known(ask: Callable[[], T]) -> Known[T]:
+    """The answer, or why there is none."""
+    try:
+        return ask()
+    except AwsNotConfigured:
+        raise
+    except SubletError as problem:
+        return NotKnown(str(problem))

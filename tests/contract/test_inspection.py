@@ -1,0 +1,248 @@
+"""The Inspection port's promises, over memory, moto and recorded replies of AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from sublet.aws.inspection import AwsInspection
+from sublet.decisions.examination import Executions, SetAsideWaiting, Throttled, Usage, Volume
+from sublet.errors import AwsNotConfigured, CheckRefused
+from sublet.inspection import Inspection
+from sublet.memory.inspection import MemoryInspection
+from sublet.protocol.failure_document import OBJECT_SUFFIX
+from sublet.settings import Settings
+
+from tests.contract.dynamodb_tables import create_table
+
+MINUTE = timedelta(minutes=1)
+SHARD = "shardId-000000000000"
+ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/events"
+SETTINGS = Settings(application="orders", stream="events", stream_arn=ARN)
+
+
+@pytest.fixture
+def inspection(moto_aws: None) -> AwsInspection:
+    boto3.client("kinesis").create_stream(StreamName="events", ShardCount=2)
+    return AwsInspection(SETTINGS, ARN)
+
+
+@pytest.fixture(params=["memory", pytest.param("moto", marks=pytest.mark.emulator)])
+def any_inspection(request: pytest.FixtureRequest) -> Inspection:
+    if request.param == "memory":
+        return MemoryInspection()
+    found: Inspection = request.getfixturevalue("inspection")
+    return found
+
+
+def put_figures(namespace: str, name: str, values: list[float], **dimensions: str) -> None:
+    """One value each minute, from ten minutes ago on."""
+    begin = datetime.now(UTC) - 10 * MINUTE
+    boto3.client("cloudwatch").put_metric_data(
+        Namespace=namespace,
+        MetricData=[
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+                "Timestamp": begin + minute * MINUTE,
+                "Value": value,
+            }
+            for minute, value in enumerate(values)
+        ],
+    )
+
+
+def test_a_quiet_account_has_nothing_to_say(any_inspection: Inspection) -> None:
+    assert any_inspection.incoming(15 * MINUTE) == Volume(0, 0)
+    assert any_inspection.incoming_by_shard([SHARD], 15 * MINUTE) == {}
+    assert any_inspection.throttled(60 * MINUTE) == Throttled(0, 0)
+    assert list(any_inspection.alarms()) == []
+    assert any_inspection.consumers() == 0
+    assert any_inspection.executions() is None
+
+
+def test_a_streams_figures_are_averages_by_the_second(inspection: AwsInspection) -> None:
+    put_figures("AWS/Kinesis", "IncomingBytes", [9_000] * 5, StreamName="events")
+    put_figures("AWS/Kinesis", "IncomingRecords", [18] * 5, StreamName="events")
+    put_figures("AWS/Kinesis", "WriteProvisionedThroughputExceeded", [0, 3, 4], StreamName="events")
+    put_figures("AWS/Kinesis", "IncomingBytes", [10**9], StreamName="other")
+    assert inspection.incoming(15 * MINUTE) == Volume(50, 0.1)
+    assert inspection.throttled(15 * MINUTE) == Throttled(7, 0)
+
+
+def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInspection) -> None:
+    put_figures("AWS/Kinesis", "IncomingBytes", [900], StreamName="events", ShardId=SHARD)
+    asked = [f"shardId-{number:012}" for number in range(300)]
+    assert inspection.incoming_by_shard(asked, 15 * MINUTE) == {SHARD: Volume(1, 0)}
+
+
+def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) -> None:
+    cloudwatch = boto3.client("cloudwatch")
+    common: dict[str, Any] = {
+        "EvaluationPeriods": 1,
+        "Threshold": 1,
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
+    dimensions = [{"Name": "application", "Value": "orders"}]
+    metric = {"Namespace": "sublet", "MetricName": "unread_age", "Dimensions": dimensions}
+    cloudwatch.put_metric_alarm(AlarmName="plain", Statistic="Maximum", Period=60, **metric, **common)
+    cloudwatch.put_metric_alarm(
+        AlarmName="math", **common,
+        Metrics=[{"Id": "m", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Maximum"}, "ReturnData": True}],
+    )  # fmt: skip
+    cloudwatch.put_metric_alarm(AlarmName="fine", Statistic="Maximum", Period=60, **metric, **common)
+    for name in ("plain", "math"):
+        cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="one point")
+    found = {alarm.name: alarm for alarm in inspection.alarms()}
+    assert set(found) == {"plain", "math"}
+    assert found["plain"].reason == "one point"
+    assert all("orders" in alarm.mentions for alarm in found.values())
+
+
+def test_registered_consumers_are_counted(inspection: AwsInspection) -> None:
+    kinesis = boto3.client("kinesis")
+    arn = kinesis.describe_stream_summary(StreamName="events")["StreamDescriptionSummary"]["StreamARN"]
+    for name in ("one", "two"):
+        kinesis.register_stream_consumer(StreamARN=arn, ConsumerName=name)
+    assert AwsInspection(SETTINGS, arn).consumers() == 2
+
+
+def test_what_these_credentials_may_read_is_found_without_reading(inspection: AwsInspection) -> None:
+    """Moto knows no dry run and reads; its iterators know no ARN."""
+    assert AwsInspection(SETTINGS, None).denied_reads(SHARD) == ()
+    assert MemoryInspection().denied_reads(SHARD) == ()
+
+
+def test_without_the_streams_arn_what_needs_it_is_refused(moto_aws: None) -> None:
+    for question in (AwsInspection(SETTINGS, None).consumers, AwsInspection(SETTINGS, None).executions):
+        with pytest.raises(CheckRefused, match="ARN is not known"):
+            question()
+
+
+def test_a_consumers_writes_are_tried_and_none_is_done(inspection: AwsInspection) -> None:
+    dynamodb = boto3.client("dynamodb")
+    with pytest.raises(CheckRefused, match="dynamodb:PutItem failed: ResourceNotFoundException"):
+        inspection.denied_writes()
+    create_table(dynamodb, "orders", "leaseKey")
+    create_table(dynamodb, "orders-sightings", "chunk")
+    assert list(inspection.denied_writes()) == []
+    for table in ("orders", "orders-sightings"):
+        assert dynamodb.scan(TableName=table)["Items"] == []
+
+
+@pytest.fixture
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AwsInspection, Stubber]]:
+    """Replies of Kinesis and DynamoDB that no emulator gives, checked against botocore's model."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    inspection = AwsInspection(SETTINGS, ARN)
+    with Stubber(inspection._kinesis) as stubber:
+        yield inspection, stubber
+
+
+def test_a_dry_run_is_allowed_where_kinesis_says_that_it_would_have_been(
+    stubbed: tuple[AwsInspection, Stubber],
+) -> None:
+    inspection, stubber = stubbed
+    stubber.add_response("get_shard_iterator", {"ShardIterator": "it"})
+    stubber.add_client_error(
+        "get_records",
+        "DryRunOperationException",
+        expected_params={"ShardIterator": "it", "Limit": 1, "DryRun": True, "StreamARN": ARN},
+    )
+    assert inspection.denied_reads(SHARD) == ()
+
+
+@pytest.mark.parametrize("denied", ["kinesis:GetShardIterator", "kinesis:GetRecords"])
+def test_a_read_that_is_denied_is_named(stubbed: tuple[AwsInspection, Stubber], denied: str) -> None:
+    inspection, stubber = stubbed
+    if denied == "kinesis:GetRecords":
+        stubber.add_response("get_shard_iterator", {"ShardIterator": "it"})
+        stubber.add_client_error("get_records", "AccessDeniedException")
+    else:
+        stubber.add_client_error("get_shard_iterator", "AccessDeniedException")
+    assert inspection.denied_reads(SHARD) == (denied,)
+
+
+def test_a_question_that_is_denied_names_its_action(stubbed: tuple[AwsInspection, Stubber]) -> None:
+    inspection, stubber = stubbed
+    stubber.add_client_error("list_stream_consumers", "AccessDeniedException")
+    with pytest.raises(CheckRefused, match="these credentials lack kinesis:ListStreamConsumers"):
+        inspection.consumers()
+    stubber.add_client_error("list_stream_consumers", "ExpiredTokenException", "expired")
+    with pytest.raises(AwsNotConfigured, match="log in again"):
+        inspection.consumers()
+
+
+def test_executions_that_run_and_the_last_that_failed(moto_aws: None) -> None:
+    stepfunctions = boto3.client("stepfunctions")
+    role = "arn:aws:iam::123456789012:role/any"
+    definition = '{"StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}}'
+    machine = stepfunctions.create_state_machine(
+        name="orders-lease-workers", definition=definition, roleArn=role
+    )["stateMachineArn"]
+    for name in ("one", "two"):
+        stepfunctions.start_execution(stateMachineArn=machine, name=name)
+    inspection = AwsInspection(SETTINGS, ARN)
+    assert inspection.executions() == Executions(2, None)
+    stepfunctions.stop_execution(executionArn=machine.replace("stateMachine", "execution") + ":one")
+    found = inspection.executions()
+    assert found is not None
+    assert found.running == 1
+    assert found.failed_at is not None
+
+
+def test_concurrency_is_the_most_that_was_used_beside_the_quota(
+    moto_aws: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_figures("AWS/Lambda", "ConcurrentExecutions", [3, 41, 7])
+    client: Any = boto3.client("lambda")
+    monkeypatch.setattr("sublet.aws.clients.lambda_client", lambda *_: client)
+    with Stubber(client) as stubber:
+        stubber.add_response("get_account_settings", {"AccountLimit": {"ConcurrentExecutions": 1000}})
+        assert AwsInspection(SETTINGS, ARN).concurrency() == Usage(41, 1000)
+
+
+def test_what_waits_in_a_queue_and_until_when(inspection: AwsInspection) -> None:
+    sqs = boto3.client("sqs")
+    url = sqs.create_queue(QueueName="given-up", Attributes={"MessageRetentionPeriod": "1209600"})["QueueUrl"]
+    arn = "arn:aws:sqs:us-east-1:123456789012:given-up"
+    assert inspection.set_aside(arn) == SetAsideWaiting(0)
+    for text in ("one", "two"):
+        sqs.send_message(QueueUrl=url, MessageBody=text)
+    assert inspection.set_aside(arn) == SetAsideWaiting(2), "CloudWatch has no age yet"
+    put_figures("AWS/SQS", "ApproximateAgeOfOldestMessage", [60, 120], QueueName="given-up")
+    found = inspection.set_aside(arn)
+    assert found.oldest is not None
+    assert found.forgotten_at == found.oldest + timedelta(days=14)
+    assert abs(datetime.now(UTC) - timedelta(seconds=120) - found.oldest) < MINUTE
+
+
+def test_what_waits_in_a_folder_and_until_when(inspection: AwsInspection) -> None:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="given-up")
+    destination = "arn:aws:s3:::given-up/aside"
+    assert inspection.set_aside(destination) == SetAsideWaiting(0)
+    for key in ("aside/orders/notes.txt", f"beside/orders/shardId-0/1{OBJECT_SUFFIX}"):
+        s3.put_object(Bucket="given-up", Key=key, Body=b"{}")
+    s3.put_object(Bucket="given-up", Key=f"aside/orders/shardId-0/2{OBJECT_SUFFIX}", Body=b"{}")
+    found = inspection.set_aside(destination)
+    assert found.batches == 1
+    assert found.forgotten_at is None
+    rules = [
+        {"ID": "mine", "Status": "Enabled", "Filter": {"Prefix": "aside/"}, "Expiration": {"Days": 30}},
+        {"ID": "off", "Status": "Disabled", "Filter": {"Prefix": "aside/"}, "Expiration": {"Days": 2}},
+        {"ID": "other", "Status": "Enabled", "Filter": {"Prefix": "beside/"}, "Expiration": {"Days": 3}},
+    ]
+    s3.put_bucket_lifecycle_configuration(Bucket="given-up", LifecycleConfiguration={"Rules": rules})  # type: ignore[typeddict-item]
+    found = inspection.set_aside(destination)
+    assert found.oldest is not None
+    assert found.forgotten_at == found.oldest + timedelta(days=30)
+
+
+def test_a_memory_inspection_refuses_what_it_is_told_to() -> None:
+    with pytest.raises(CheckRefused, match="alarms"):
+        MemoryInspection(refuses=frozenset({"alarms"})).alarms()

@@ -1,0 +1,234 @@
+"""`doctor`'s look and its findings, over memory: each fault is found and said, and a refused question hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as replaced
+from sublet.decisions.doctor import Check, Finding, Severity, findings
+from sublet.decisions.doctor_account import RULES
+from sublet.decisions.examination import (
+    Examined,
+    Executions,
+    NotKnown,
+    RingingAlarm,
+    SetAsideWaiting,
+    ShardLag,
+    Throttled,
+    Usage,
+    Volume,
+)
+from sublet.memory import MemoryAccount
+from sublet.memory.inspection import MemoryInspection
+from sublet.operate.doctor import Doctor
+from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.lease import MalformedRow
+from sublet.protocol.stream_info import RecordDistribution
+
+from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
+
+
+def examined_world(world: EngineWorld | None = None, **given: Any) -> Examined:
+    world = world or EngineWorld(NO_WAITING)
+    account = MemoryAccount(clock=world.clock, tasks=world.ports.tasks)
+    account.create("events", 1)
+    settings = replace(NO_WAITING, on_failure=given.pop("on_failure", None))
+    return Doctor(
+        world.ports, settings, account, given.pop("inspection", MemoryInspection()), **given
+    ).examine()
+
+
+def found(examined: Examined) -> dict[Check, list[Finding]]:
+    by_check: dict[Check, list[Finding]] = {check: [] for check in Check}
+    for each in findings(examined, RULES):
+        by_check[each.check].append(each)
+    return by_check
+
+
+def severities(examined: Examined) -> dict[Check, Severity]:
+    """The findings that are not well; every other check has exactly one finding that is."""
+    for check, some in found(examined).items():
+        assert some, f"{check} says nothing"
+    return {
+        each.check: each.severity for each in findings(examined, RULES) if each.severity is not Severity.WELL
+    }
+
+
+def test_a_healthy_application_has_a_good_word_from_every_check() -> None:
+    assert severities(examined_world()) == {}
+
+
+def test_every_finding_that_is_not_well_says_what_to_do() -> None:
+    examined = everything_wrong()
+    for each in findings(examined, RULES):
+        if each.severity in (Severity.BAD, Severity.WARNING) and each.check is not Check.AGREEMENT:
+            assert each.then.endswith((".", "?")), each
+
+
+def everything_wrong() -> Examined:
+    healthy = examined_world()
+    scan, shards, description, info = healthy.scan, healthy.shards, healthy.description, healthy.info
+    assert not isinstance(scan, NotKnown)
+    assert not isinstance(shards, NotKnown)
+    assert not isinstance(description, NotKnown)
+    assert not isinstance(info, NotKnown)
+    return replace(
+        healthy,
+        refused="setting window = 'x'",
+        scan=replaced(scan, malformed=(MalformedRow("shardId-7", "no checkpoint"),)),
+        skew=timedelta(minutes=6),
+        other_stream="the leases belong to another stream",
+        lags=(ShardLag(SHARD, "STOPPED", 20 * HOUR, None), ShardLag("shardId-2", "OK", None, HOUR)),
+        by_shard={SHARD: Volume(1024**2 * 0.95, 10)},
+        throttled=Throttled(7, 8),
+        description=replaced(description, distribution=RecordDistribution.AUTO),
+        denied_reads=("kinesis:GetRecords",),
+        denied_writes=("dynamodb:PutItem on orders",),
+        alarms=(RingingAlarm("orders-ShardUnread", healthy.at, "one point"),),
+        consumers=20,
+        executions=Executions(3, healthy.at - timedelta(minutes=5)),
+        concurrency=Usage(950, 1000),
+        set_aside=SetAsideWaiting(4, healthy.at - 13.5 * DAY, healthy.at + 0.5 * DAY),
+    )
+
+
+def test_what_is_bad_and_what_is_a_warning() -> None:
+    warnings = {
+        Check.THROTTLED, Check.MODE, Check.CONSUMERS, Check.EXECUTIONS, Check.CONCURRENCY,
+    }  # fmt: skip
+    spared = {Check.STREAM, Check.LEASE_TABLE, Check.UNLEASED, Check.ORPHANED, Check.SHARD_QUOTA}
+    expected = {
+        check: Severity.WARNING if check in warnings else Severity.BAD
+        for check in Check
+        if check not in spared
+    }
+    assert severities(everything_wrong()) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "check"),
+    [
+        ("alarms", Check.ALARMS),
+        ("consumers", Check.CONSUMERS),
+        ("throttled", Check.THROTTLED),
+        ("incoming_by_shard", Check.HOT_SHARDS),
+        ("denied_reads", Check.READ_PERMISSION),
+        ("set_aside", Check.SET_ASIDE),
+    ],
+)
+def test_a_refused_question_is_named_and_hides_no_other(method: str, check: Check) -> None:
+    inspection = MemoryInspection(refuses=frozenset({method}), registered=20)
+    examined = examined_world(inspection=inspection, on_failure=QUEUE)
+    not_well = severities(examined)
+    assert not_well[check] is Severity.NOT_CHECKED
+    (finding,) = found(examined)[check]
+    assert finding.what == f"these credentials lack the permission for {method}"
+    assert check is Check.CONSUMERS or not_well[Check.CONSUMERS] is Severity.WARNING
+
+
+def test_executions_that_may_not_be_asked_for_leave_concurrency_unchecked_too() -> None:
+    inspection = MemoryInspection(refuses=frozenset({"executions"}))
+    not_well = severities(examined_world(inspection=inspection))
+    assert not_well == {
+        Check.EXECUTIONS: Severity.NOT_CHECKED,
+        Check.CONCURRENCY: Severity.NOT_CHECKED,
+    }
+
+
+def test_a_stream_that_cannot_be_read_is_bad_and_what_needs_it_is_not_checked() -> None:
+    examined = replace(
+        examined_world(), shards=NotKnown("there is no stream events"), by_shard=NotKnown("no stream")
+    )
+    not_well = severities(examined)
+    assert not_well[Check.STREAM] is Severity.BAD
+    assert not_well[Check.UNLEASED] is Severity.NOT_CHECKED
+    assert not_well[Check.ORPHANED] is Severity.NOT_CHECKED
+    assert Check.ROWS not in not_well
+
+
+def test_a_clock_that_is_ahead_is_said_with_its_distance() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.clock.jump(timedelta(seconds=12))
+    (finding,) = found(examined_world(world))[Check.CLOCK]
+    assert finding.severity is Severity.WARNING
+    assert finding.what == "this machine's clock is 12 s ahead of Kinesis' clock"
+
+
+def test_a_lease_without_a_shard_and_a_shard_without_a_lease() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.split(SHARD)
+    world.change_lease(checkpoint=SHARD_END)
+    assert texts(examined_world(world), Check.UNLEASED) == [
+        "2 shards have no lease though their parents have ended: shardId-000000000001, shardId-000000000002"
+    ]
+    healthy = examined_world()
+    assert not isinstance(healthy.scan, NotKnown)
+    (lease,) = healthy.scan.leases
+    gone = replace(lease, lease_key="shardId-9", checkpoint=Checkpoint("7"))
+    scan = replaced(healthy.scan, leases=(lease, gone))
+    (finding,) = found(replace(healthy, scan=scan))[Check.ORPHANED]
+    assert (finding.severity, finding.where) == (Severity.BAD, "shardId-9")
+
+
+def test_a_hot_shard_comes_with_the_command_that_splits_it() -> None:
+    inspection = MemoryInspection(by_shard={SHARD: Volume(1000, 700)})
+    (finding,) = found(examined_world(inspection=inspection))[Check.HOT_SHARDS]
+    assert (finding.severity, finding.where) == (Severity.WARNING, SHARD)
+    assert finding.what == "it takes 70% of what a shard can"
+    assert f"--shard-to-split {SHARD} --new-starting-hash-key {2**127}" in finding.then
+
+
+def test_without_shard_metrics_the_rows_of_kcl_3_tell_which_shard_is_hot() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.change_lease(throughput_kbps=1_000.0)
+    (finding,) = found(examined_world(world))[Check.HOT_SHARDS]
+    assert (finding.severity, finding.where) == (Severity.BAD, SHARD)
+
+
+@pytest.mark.parametrize(
+    ("alarm", "concerns"),
+    [
+        (RingingAlarm("any", None, "", frozenset({"orders"})), True),
+        (RingingAlarm("any", None, "", frozenset({"events"})), True),
+        (RingingAlarm("orders-ShardUnread", None, ""), True),
+        (RingingAlarm("any", None, "", frozenset({"orders-lease-workers"})), True),
+        (RingingAlarm("sublet-orders-Alarms7", None, ""), True),
+        (RingingAlarm("orders2-ShardUnread", None, "", frozenset({"orders2"})), False),
+        (RingingAlarm("billing", None, ""), False),
+    ],
+)
+def test_only_alarms_of_the_application_and_its_stream_count(alarm: RingingAlarm, concerns: bool) -> None:
+    examined = examined_world(inspection=MemoryInspection(ringing=[alarm]))
+    assert (Check.ALARMS in severities(examined)) is concerns
+
+
+@pytest.mark.parametrize(
+    ("lag", "severity"),
+    [(11, None), (12, Severity.WARNING), (17, Severity.WARNING), (18, Severity.BAD), (24, Severity.BAD)],
+)
+def test_how_much_of_the_retention_is_left(lag: int, severity: Severity | None) -> None:
+    examined = replace(examined_world(), lags=(ShardLag(SHARD, "OK", lag * HOUR, None),))
+    assert severities(examined).get(Check.RETENTION) is severity
+
+
+@pytest.mark.parametrize(
+    ("left", "severity"),
+    [(5, Severity.WARNING), (3, Severity.WARNING), (0.9, Severity.BAD), (-1, Severity.BAD)],
+)
+def test_what_was_set_aside_is_bad_a_day_before_it_is_deleted(left: float, severity: Severity) -> None:
+    healthy = examined_world()
+    waiting = SetAsideWaiting(4, healthy.at - 10 * DAY, healthy.at + left * DAY)
+    (finding,) = found(replace(healthy, set_aside=waiting))[Check.SET_ASIDE]
+    assert finding.severity is severity
+    assert ("deletes" in finding.what) is (left < 4)
+
+
+def texts(examined: Examined, check: Check) -> Iterable[str]:
+    return [each.what for each in found(examined)[check]]
