@@ -17,11 +17,12 @@ from sublet.decisions.examination import (
     NotKnown,
     RingingAlarm,
     SetAsideWaiting,
-    ShardLag,
     Throttled,
     Usage,
     Volume,
 )
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.shard_verdict import Word
 from sublet.memory import MemoryAccount
 from sublet.memory.inspection import MemoryInspection
 from sublet.operate.doctor import Doctor
@@ -72,6 +73,19 @@ def test_every_finding_that_is_not_well_says_what_to_do() -> None:
             assert each.then.endswith((".", "?")), each
 
 
+def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
+    """The only shard changed."""
+    assert isinstance(examined.fleet, FleetStatus)
+    (shard,) = examined.fleet.shards
+    return replace(examined.fleet, shards=(replace(shard, **changes),))
+
+
+def test_records_that_were_trimmed_unhandled_are_bad() -> None:
+    examined = examined_world()
+    examined = replace(examined, fleet=fleet_with(examined, lost=HOUR))
+    assert texts(examined, Check.RETENTION) == ["records of 1.0 h were trimmed before they were handled"]
+
+
 def everything_wrong() -> Examined:
     healthy = examined_world()
     scan, shards, description, info = healthy.scan, healthy.shards, healthy.description, healthy.info
@@ -85,7 +99,7 @@ def everything_wrong() -> Examined:
         scan=replaced(scan, malformed=(MalformedRow("shardId-7", "no checkpoint"),)),
         skew=timedelta(minutes=6),
         other_stream="the leases belong to another stream",
-        lags=(ShardLag(SHARD, "STOPPED", 20 * HOUR, None), ShardLag("shardId-2", "OK", None, HOUR)),
+        fleet=fleet_with(healthy, word=Word.STOPPED, lag=20 * HOUR),
         by_shard={SHARD: Volume(1024**2 * 0.95, 10)},
         throttled=Throttled(7, 8),
         description=replaced(description, distribution=RecordDistribution.AUTO),
@@ -214,7 +228,8 @@ def test_only_alarms_of_the_application_and_its_stream_count(alarm: RingingAlarm
     [(11, None), (12, Severity.WARNING), (17, Severity.WARNING), (18, Severity.BAD), (24, Severity.BAD)],
 )
 def test_how_much_of_the_retention_is_left(lag: int, severity: Severity | None) -> None:
-    examined = replace(examined_world(), lags=(ShardLag(SHARD, "OK", lag * HOUR, None),))
+    examined = examined_world()
+    examined = replace(examined, fleet=fleet_with(examined, lag=lag * HOUR))
     assert severities(examined).get(Check.RETENTION) is severity
 
 

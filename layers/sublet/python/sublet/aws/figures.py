@@ -15,7 +15,7 @@ LATE = timedelta(minutes=3)
 """Kinesis' figures are complete after this."""
 
 
-class Metric(NamedTuple):
+class Series(NamedTuple):
     namespace: str
     name: str
     dimensions: tuple[tuple[str, str], ...]
@@ -60,23 +60,23 @@ class Figures:
         return Throttled(round(sum(writes)), round(sum(reads)))
 
     def most_concurrent(self, over: timedelta) -> float:
-        (most,) = self.values([Metric("AWS/Lambda", "ConcurrentExecutions", (), "Maximum")], over)
+        (most,) = self.values([Series("AWS/Lambda", "ConcurrentExecutions", (), "Maximum")], over)
         return max(most, default=0)
 
     def oldest_message(self, queue: str, over: timedelta) -> timedelta | None:
         """Its age; None without a figure, as for a queue that has been idle for hours."""
-        metric = Metric("AWS/SQS", "ApproximateAgeOfOldestMessage", (("QueueName", queue),), "Maximum")
+        metric = Series("AWS/SQS", "ApproximateAgeOfOldestMessage", (("QueueName", queue),), "Maximum")
         ((*ages,),) = self.values([metric], over)
         return timedelta(seconds=ages[0]) if ages else None
 
-    def values(self, metrics: Sequence[Metric], over: timedelta) -> list[list[float]]:
+    def values(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
         """Each metric's value in each minute that has one, the newest first. `over` ends where figures are complete."""
         found: list[list[float]] = []
         for start in range(0, len(metrics), QUERIES_MAX):
             found += self._some(metrics[start : start + QUERIES_MAX], over)
         return found
 
-    def _some(self, metrics: Sequence[Metric], over: timedelta) -> list[list[float]]:
+    def _some(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
         until = self._now - LATE
         values: dict[str, list[float]] = {f"m{index}": [] for index in range(len(metrics))}
         pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
@@ -91,16 +91,16 @@ class Figures:
         return list(values.values())
 
 
-def _of_stream(stream: str, name: str) -> Metric:
-    return Metric("AWS/Kinesis", name, (("StreamName", stream),))
+def _of_stream(stream: str, name: str) -> Series:
+    return Series("AWS/Kinesis", name, (("StreamName", stream),))
 
 
-def _of_shard(stream: str, shard_id: str, name: str) -> Metric:
-    return Metric("AWS/Kinesis", name, (("StreamName", stream), ("ShardId", shard_id)))
+def _of_shard(stream: str, shard_id: str, name: str) -> Series:
+    return Series("AWS/Kinesis", name, (("StreamName", stream), ("ShardId", shard_id)))
 
 
-def _query(name: str, metric: Metric) -> Mapping[str, Any]:
+def _query(name: str, metric: Series) -> Mapping[str, Any]:
     dimensions = [{"Name": key, "Value": value} for key, value in metric.dimensions]
     of = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
-    stat = {"Metric": of, "Period": round(PERIOD.total_seconds()), "Stat": metric.statistic}
+    stat = {"Series": of, "Period": round(PERIOD.total_seconds()), "Stat": metric.statistic}
     return {"Id": name, "MetricStat": stat}

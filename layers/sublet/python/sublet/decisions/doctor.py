@@ -66,7 +66,7 @@ class Judged(Struct, frozen=True):
     then: str = ""
 
 
-class Rule(Struct, frozen=True):
+class DoctorRule(Struct, frozen=True):
     """`judge` is called with what `needs` returns, if all of it is known, or `takes_unknown`."""
 
     check: Check
@@ -75,12 +75,12 @@ class Rule(Struct, frozen=True):
     takes_unknown: bool = False
 
 
-def findings(examined: Examined, rules: Sequence[Rule]) -> tuple[Finding, ...]:
+def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
     """Every rule's, in order: a question without an answer is a finding of its own, and hides no other."""
     return tuple(finding for rule in rules for finding in _of(rule, examined))
 
 
-def _of(rule: Rule, examined: Examined) -> Iterator[Finding]:
+def _of(rule: DoctorRule, examined: Examined) -> Iterator[Finding]:
     values = rule.needs(examined)
     unknown = dict.fromkeys(value.why for value in values if isinstance(value, NotKnown))
     if unknown and not rule.takes_unknown:

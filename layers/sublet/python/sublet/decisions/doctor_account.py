@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sublet.decisions.doctor import Check, Judged, Rule, bad, warning, well
+from sublet.decisions.doctor import Check, DoctorRule, Judged, bad, warning, well
 from sublet.decisions.doctor_leases import RULES as LEASE_RULES
 from sublet.decisions.examination import Executions, RingingAlarm, SetAsideWaiting, Throttled, Usage, Volume
 from sublet.protocol.lease import LeaseScan
@@ -193,14 +193,16 @@ def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[Judged]
 
 RULES = (
     *LEASE_RULES,
-    Rule(Check.MODE, lambda seen: (seen.info, seen.description), mode),
-    Rule(Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.scan, seen.shards, seen.stream), hot_shards),
-    Rule(Check.THROTTLED, lambda seen: (seen.throttled,), throttling),
-    Rule(Check.CONSUMERS, lambda seen: (seen.consumers,), consumers),
-    Rule(Check.SHARD_QUOTA, lambda seen: (seen.limits,), shard_quota),
-    Rule(Check.EXECUTIONS, lambda seen: (seen.executions, seen.at), executions),
-    Rule(Check.CONCURRENCY, lambda seen: (seen.concurrency, seen.executions), concurrency),
-    Rule(Check.ALARMS, lambda seen: (seen.alarms, seen.application, seen.stream), alarms),
-    Rule(Check.SET_ASIDE, lambda seen: (seen.set_aside, seen.at), set_aside),
+    DoctorRule(Check.MODE, lambda seen: (seen.info, seen.description), mode),
+    DoctorRule(
+        Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.scan, seen.shards, seen.stream), hot_shards
+    ),
+    DoctorRule(Check.THROTTLED, lambda seen: (seen.throttled,), throttling),
+    DoctorRule(Check.CONSUMERS, lambda seen: (seen.consumers,), consumers),
+    DoctorRule(Check.SHARD_QUOTA, lambda seen: (seen.limits,), shard_quota),
+    DoctorRule(Check.EXECUTIONS, lambda seen: (seen.executions, seen.at), executions),
+    DoctorRule(Check.CONCURRENCY, lambda seen: (seen.concurrency, seen.executions), concurrency),
+    DoctorRule(Check.ALARMS, lambda seen: (seen.alarms, seen.application, seen.stream), alarms),
+    DoctorRule(Check.SET_ASIDE, lambda seen: (seen.set_aside, seen.at), set_aside),
 )
 """All that `doctor` checks."""

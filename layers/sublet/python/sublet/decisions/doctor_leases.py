@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from sublet.decisions.doctor import Check, Judged, Rule, bad, shown, warning, well
-from sublet.decisions.examination import Known, NotKnown, ShardLag
+from sublet.decisions.doctor import Check, DoctorRule, Judged, bad, shown, warning, well
+from sublet.decisions.examination import Known, NotKnown
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.shard_status import BAD_WORDS
 from sublet.decisions.shard_sync import CreateReason, plan_shard_sync
+from sublet.decisions.shard_verdict import Word
 from sublet.protocol.lease import LeaseScan, shard_id_of
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -21,8 +23,6 @@ SIGNATURE_LIFE = timedelta(minutes=5)
 
 RETENTION_WARNING, RETENTION_BAD = 0.5, 0.75
 """Shares of the retention that a shard may be behind."""
-
-BAD_WORDS = ("STOPPED", "STALLED", "REWOUND", "BEHIND")
 
 
 def settings(refused: str | None) -> Iterator[Judged]:
@@ -148,39 +148,35 @@ def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
         yield well("every unfinished lease has a shard")
 
 
-def progress(lags: Sequence[ShardLag]) -> Iterator[Judged]:
-    words = Counter(each.word for each in lags if each.word in BAD_WORDS)
-    for word in BAD_WORDS:
-        if words[word]:
-            where = shown(each.shard_id for each in lags if each.word == word)
-            verb = "is" if words[word] == 1 else "are"
-            yield bad(f"{words[word]:,} {verb} {word}: {where}", "`sublet status` says why.")
-    if not words:
-        yield well(f"{len(lags):,} unfinished shards, none of them in trouble")
+def progress(fleet: FleetStatus) -> Iterator[Judged]:
+    words = fleet.words
+    for word in (word for word in BAD_WORDS if word in words):
+        where = shown(shard.shard_id for shard in fleet.shards if shard.word is word)
+        verb = "is" if words[word] == 1 else "are"
+        yield bad(f"{words[word]:,} {verb} {word}: {where}", "`sublet status` says why.")
+    if not any(word in words for word in BAD_WORDS):
+        unfinished = len(fleet.shards) - words.get(Word.ENDED, 0)
+        yield well(f"{unfinished:,} unfinished shards, none of them in trouble")
 
 
-def retention(lags: Sequence[ShardLag], description: StreamDescription) -> Iterator[Judged]:
+def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Judged]:
     kept, found = description.retention, False
-    for each in lags:
-        if each.lost is not None:
+    for shard in fleet.shards:
+        if shard.lost is not None:
             found = True
             yield bad(
-                f"records of {_hours(each.lost)} were trimmed before they were handled",
+                f"records of {_hours(shard.lost)} were trimmed before they were handled",
                 "They are lost. Raise the retention (IncreaseStreamRetentionPeriod) while the consumer is repaired.",
-                each.shard_id,
+                shard.shard_id,
             )
-        elif each.lag is not None and each.lag >= RETENTION_WARNING * kept:
+        elif shard.lag is not None and shard.lag >= RETENTION_WARNING * kept:
             found = True
-            left = f"{_hours(each.lag)} behind, with a retention of {_hours(kept)}: {_hours(kept - each.lag)} are left"
-            judge = bad if each.lag >= RETENTION_BAD * kept else warning
-            yield judge(
-                left,
-                "Raise the retention (IncreaseStreamRetentionPeriod) first, then repair the consumer.",
-                each.shard_id,
-            )
+            left = f"{_hours(shard.lag)} behind, with a retention of {_hours(kept)}: {_hours(kept - shard.lag)} are left"
+            judge = bad if shard.lag >= RETENTION_BAD * kept else warning
+            then = "Raise the retention (IncreaseStreamRetentionPeriod) first, then repair the consumer."
+            yield judge(left, then, shard.shard_id)
     if not found:
-        lags_known = [each.lag for each in lags if each.lag is not None]
-        worst = f"; the worst shard is {_hours(max(lags_known))} behind" if lags_known else ""
+        worst = "" if fleet.lag is None else f"; the worst shard is {_hours(fleet.lag)} behind"
         yield well(f"{_hours(kept)}{worst}")
 
 
@@ -190,16 +186,16 @@ def _hours(duration: timedelta) -> str:
 
 
 RULES = (
-    Rule(Check.SETTINGS, lambda seen: (seen.refused,), settings),
-    Rule(Check.STREAM, lambda seen: (seen.shards,), stream, takes_unknown=True),
-    Rule(Check.LEASE_TABLE, lambda seen: (seen.scan,), lease_table, takes_unknown=True),
-    Rule(Check.AGREEMENT, lambda seen: (seen.other_stream,), agreement),
-    Rule(Check.READ_PERMISSION, lambda seen: (seen.denied_reads,), read_permission),
-    Rule(Check.WRITE_PERMISSION, lambda seen: (seen.denied_writes,), write_permission),
-    Rule(Check.CLOCK, lambda seen: (seen.skew, seen.failover_time), clock),
-    Rule(Check.ROWS, lambda seen: (seen.scan,), rows),
-    Rule(Check.UNLEASED, lambda seen: (seen.scan, seen.shards), unleased),
-    Rule(Check.ORPHANED, lambda seen: (seen.scan, seen.shards), orphaned),
-    Rule(Check.PROGRESS, lambda seen: (seen.lags,), progress),
-    Rule(Check.RETENTION, lambda seen: (seen.lags, seen.description), retention),
+    DoctorRule(Check.SETTINGS, lambda seen: (seen.refused,), settings),
+    DoctorRule(Check.STREAM, lambda seen: (seen.shards,), stream, takes_unknown=True),
+    DoctorRule(Check.LEASE_TABLE, lambda seen: (seen.scan,), lease_table, takes_unknown=True),
+    DoctorRule(Check.AGREEMENT, lambda seen: (seen.other_stream,), agreement),
+    DoctorRule(Check.READ_PERMISSION, lambda seen: (seen.denied_reads,), read_permission),
+    DoctorRule(Check.WRITE_PERMISSION, lambda seen: (seen.denied_writes,), write_permission),
+    DoctorRule(Check.CLOCK, lambda seen: (seen.skew, seen.failover_time), clock),
+    DoctorRule(Check.ROWS, lambda seen: (seen.scan,), rows),
+    DoctorRule(Check.UNLEASED, lambda seen: (seen.scan, seen.shards), unleased),
+    DoctorRule(Check.ORPHANED, lambda seen: (seen.scan, seen.shards), orphaned),
+    DoctorRule(Check.PROGRESS, lambda seen: (seen.fleet,), progress),
+    DoctorRule(Check.RETENTION, lambda seen: (seen.fleet, seen.description), retention),
 )

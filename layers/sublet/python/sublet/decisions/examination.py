@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from sublet.decisions.fleet_status import FleetStatus
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import AccountInfo, StreamDescription, StreamInfo
@@ -81,15 +82,6 @@ class SetAsideWaiting(Struct, frozen=True):
     forgotten_at: datetime | None = None
 
 
-class ShardLag(Struct, frozen=True):
-    """`lost`: the time of which records have been trimmed before they were handled."""
-
-    shard_id: str
-    word: str
-    lag: timedelta | None
-    lost: timedelta | None
-
-
 @dataclass(frozen=True, slots=True)
 class Examined:
     """One look.
@@ -98,7 +90,7 @@ class Examined:
     refused        what is wrong with the settings; None if they are accepted
     skew           by how much this machine's clock is ahead of the service's
     other_stream   why the leases are not this stream's; None if they are
-    lags           of shards that have not ended
+    fleet          how the shards stand
     by_shard       data written to each shard; empty if the stream has no shard-level metrics
     denied_reads   Kinesis actions that this role lacks
     denied_writes  DynamoDB actions that this role lacks, with their table; None: not asked
@@ -117,7 +109,7 @@ class Examined:
     description: Known[StreamDescription]
     skew: Known[timedelta]
     other_stream: Known[str | None]
-    lags: Known[Sequence[ShardLag]]
+    fleet: Known[FleetStatus]
     incoming: Known[Volume]
     by_shard: Known[Mapping[str, Volume]]
     throttled: Known[Throttled]

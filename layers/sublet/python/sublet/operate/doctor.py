@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TypeVar
 
 from sublet.account import Account
-from sublet.decisions.examination import Examined, Known, NotKnown, SetAsideWaiting, ShardLag, Volume
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.examination import Examined, Known, NotKnown, SetAsideWaiting, Volume
+from sublet.decisions.fleet_status import FleetStatus
 from sublet.errors import AwsNotConfigured, StreamNotAdopted, SubletError
 from sublet.inspection import Inspection
 from sublet.memory import MemorySightingStore
@@ -67,7 +67,7 @@ class Doctor:
             if isinstance(description, NotKnown)
             else before + (at - before) / 2 - description.at,
             other_stream=self._other_stream(scan, shards),
-            lags=self._lags(scan, description),
+            fleet=self._fleet(scan, description),
             incoming=known(lambda: inspection.incoming(LATELY)),
             by_shard=self._by_shard(shards),
             throttled=known(lambda: inspection.throttled(HOUR)),
@@ -96,9 +96,7 @@ class Doctor:
             return NotKnown(str(problem))
         return None
 
-    def _lags(
-        self, scan: Known[LeaseScan], description: Known[StreamDescription]
-    ) -> Known[Sequence[ShardLag]]:
+    def _fleet(self, scan: Known[LeaseScan], description: Known[StreamDescription]) -> Known[FleetStatus]:
         if isinstance(scan, NotKnown):
             return scan
         retention = None if isinstance(description, NotKnown) else description.retention
@@ -108,19 +106,7 @@ class Doctor:
             )  # KCL's own tables have none beside them
         else:
             ports = self.ports
-        found = known(lambda: Watch(ports, self.settings, self.probes).look(retention))
-        if isinstance(found, NotKnown):
-            return found
-        return tuple(
-            ShardLag(
-                each.lease.shard_id,
-                each.standing.verdict.word.value,
-                each.standing.behind,
-                each.standing.lost,
-            )
-            for each in found.shards
-            if each.standing.verdict.word is not Word.ENDED
-        )
+        return known(lambda: Watch(ports, self.settings, self.probes).look(retention))
 
     def _by_shard(self, shards: Known[Sequence[Shard]]) -> Known[Mapping[str, Volume]]:
         if isinstance(shards, NotKnown):
