@@ -81,7 +81,7 @@ def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInsp
 
 
 def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) -> None:
-    cloudwatch = boto3.client("cloudwatch")
+    cloudwatch: Any = boto3.client("cloudwatch")
     common: dict[str, Any] = {
         "EvaluationPeriods": 1,
         "Threshold": 1,

@@ -102,5 +102,5 @@ def _of_shard(stream: str, shard_id: str, name: str) -> Series:
 def _query(name: str, metric: Series) -> Mapping[str, Any]:
     dimensions = [{"Name": key, "Value": value} for key, value in metric.dimensions]
     of = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
-    stat = {"Series": of, "Period": round(PERIOD.total_seconds()), "Stat": metric.statistic}
+    stat = {"Metric": of, "Period": round(PERIOD.total_seconds()), "Stat": metric.statistic}
     return {"Id": name, "MetricStat": stat}
