@@ -8,9 +8,11 @@ prints how to repeat a failure.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import boto3
 import pytest
+from botocore.loaders import JSONFileLoader
 from hypothesis import HealthCheck, settings
 
 from infra.local import EmbeddedAws
@@ -32,6 +34,16 @@ settings.load_profile("repeatable")
 def no_remembered_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """boto3 keeps the first credentials that it finds; each test's environment says which ones are its own."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service_models_are_parsed_once() -> Iterator[None]:
+    """Each new boto3 session parses the models of its services: 80 ms of CPU a client, most of a contract test."""
+    files = JSONFileLoader()
+    parsed = cache(files.load_file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _, path: parsed(path))
+        yield
 
 
 @pytest.fixture(scope="session")
