@@ -22,6 +22,7 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.prices import CATCH_UP_WINDOWS, CONTINUOUS, CONTINUOUS_WINDOWS, LEASES, month
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import MemoryDispatcher, memory_ports
@@ -30,16 +31,7 @@ from sublet.system.clock import SystemClock
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
 from benchmarks.idle_writes import Idle
-from benchmarks.prices import (
-    CATCH_UP_WINDOWS,
-    CONTINUOUS,
-    CONTINUOUS_WINDOWS,
-    LEASES,
-    SHARDS,
-    designs,
-    month,
-    others,
-)
+from docs.cost_rows import SHARDS, designs, others
 from infra.local.embedded import REGION, EmbeddedAws, embedded_aws
 
 SHORT, LONG = timedelta(seconds=25), timedelta(seconds=85)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from sublet.decisions import prices
 from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
@@ -18,8 +19,7 @@ from sublet_cdk import alarm_definitions, roles
 from sublet_cdk.alarm_kinds import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
-from benchmarks import prices
-from docs import keywords
+from docs import cost_rows, keywords
 from docs.reference import reference
 from tests.alarms.stories import WAYS
 from tests.alarms.stories import rows as story_rows
@@ -98,13 +98,13 @@ def other_connectors() -> str:
 def cost() -> str:
     """US$ per month, from measured calls and list prices."""
     rows = []
-    for design in prices.designs(prices.COUNTED_WRITES):
-        months = [prices.month(design, shards) for shards in prices.SHARDS]
+    for design in cost_rows.designs(prices.COUNTED_WRITES):
+        months = [prices.month(design, shards) for shards in cost_rows.SHARDS]
         parts = ", ".join(_dollars(part) for part in months[-1])
         rows.append((design.name, *(_dollars(month.total) for month in months), parts))
-    for name, of in prices.others(prices.COUNTED_WRITES[prices.CONTINUOUS]).items():
-        rows.append((name, *(_dollars(of(shards)) for shards in prices.SHARDS), ""))
-    columns = (f"{shards:,}" for shards in prices.SHARDS)
+    for name, of in cost_rows.others(prices.COUNTED_WRITES[prices.CONTINUOUS]).items():
+        rows.append((name, *(_dollars(of(shards)) for shards in cost_rows.SHARDS), ""))
+    columns = (f"{shards:,}" for shards in cost_rows.SHARDS)
     return _table(
         ("design", "1 shard", *list(columns)[1:], "of the last: Lambda, Step Functions, DynamoDB"), rows
     )
@@ -114,7 +114,7 @@ def whole_cost() -> str:
     """Whole bills for ten shards."""
     rows = [
         (name, *map(_dollars, parts), _dollars(sum(parts)))
-        for name, parts in prices.whole(TEN_SHARDS).items()
+        for name, parts in cost_rows.whole(TEN_SHARDS).items()
     ]
     columns = (
         "runs",

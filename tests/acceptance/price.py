@@ -1,12 +1,12 @@
-"""What a run on a real account costs, computed before it begins, from the prices in benchmarks/prices.py and those
-named here."""
+"""What a run on a real account costs, computed before it begins, from the library's prices and those named
+here."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import NamedTuple
 
-from benchmarks.prices import (
+from sublet.decisions.prices import (
     ALARM,
     ALARMED_METRICS,
     DASHBOARD,

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import sublet
+from sublet.decisions.prices import metrics_and_alarms
 from sublet.memory import MemoryStream, memory_ports
 
-from benchmarks.prices import metrics_and_alarms, whole
+from docs.cost_rows import whole
 from tests.docs.documents import ROOT, blocks
 
 README = ROOT / "README.md"

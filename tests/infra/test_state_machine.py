@@ -74,7 +74,7 @@ def test_each_item_of_a_manager_s_execution_reaches_a_worker_as_it_is() -> None:
 
 
 def test_a_window_that_is_done_costs_three_states() -> None:
-    """AWS bills each state entered; the prices in benchmarks/ depend on it."""
+    """AWS bills each state entered; the prices in decisions/prices depend on it."""
     assert Fleet().run(one_item()).visited == ["EachItem", "RunWindow", "AfterWindow", "Done"]
 
 
