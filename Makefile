@@ -18,6 +18,8 @@ say = printf '\033[36m==> %s\033[0m\n'
 NODE_ENV := $(if $(shell node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null && echo found),,.local/node/.installed)
 export PATH := $(CURDIR)/.venv/bin:$(if $(NODE_ENV),$(CURDIR)/.local/node/bin:)$(PATH)
 export PYTHONUNBUFFERED := 1
+# Containers often set it. Without bytecode each process of tests compiles all that it imports: ten seconds of CPU each.
+unexport PYTHONDONTWRITEBYTECODE
 # Node 20 has reached its end of life; the pinned CDK runs on it, and warns at every start.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 

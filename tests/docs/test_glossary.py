@@ -6,16 +6,21 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from tests.docs.documents import PACKAGE, ROOT
 
 TABLE = (ROOT / "CONTRIBUTING.md").read_text().partition("| term |")[2].partition("\n\n")[0]
 
-MODULES = {
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+
+@cache
+def modules_by_name() -> Mapping[str, ast.Module]:
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
 
 MIRRORS = ("aio.",)
 """sublet.aio has the names of the plain API on purpose."""
@@ -64,7 +69,7 @@ def test_each_term_has_one_row_and_a_meaning() -> None:
 
 def test_no_two_modules_have_a_public_class_of_one_name() -> None:
     modules = defaultdict(list)
-    for name, tree in MODULES.items():
+    for name, tree in modules_by_name().items():
         for node in tree.body:
             if (
                 isinstance(node, ast.ClassDef)
@@ -76,7 +81,9 @@ def test_no_two_modules_have_a_public_class_of_one_name() -> None:
 
 
 def test_no_module_has_an_avoided_word_in_its_name_or_header() -> None:
-    found = {(name, word) for name, tree in MODULES.items() for word in AVOIDED if _has(name, tree, word)}
+    found = {
+        (name, word) for name, tree in modules_by_name().items() for word in AVOIDED if _has(name, tree, word)
+    }
     assert found == KNOWN.keys()
 
 

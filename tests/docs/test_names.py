@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import ArgumentParser
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ CODE = (
 )
 
 
-def _words_of_the_code() -> set[str]:
+@cache
+def words_of_the_code() -> set[str]:
     """Every word in the repository's own programs and data files."""
     found = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "package.json"]
     for folder in CODE:
@@ -47,7 +49,6 @@ def _words_of_the_code() -> set[str]:
     return {word for path in found for word in re.findall(r"\w+", path.read_text())}
 
 
-WORDS = _words_of_the_code()
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 every_current_document = pytest.mark.parametrize("document", CURRENT, ids=name_of)
 
@@ -66,14 +67,18 @@ def test_links_lead_somewhere(document: Path) -> None:
 @every_current_document
 def test_identifiers_occur_in_the_code(document: Path) -> None:
     named = {span for span in code_spans(document) if re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", span)}
-    assert named - WORDS == set()
+    assert named - words_of_the_code() == set()
 
 
 @every_current_document
 def test_names_with_dots_occur_in_the_code(document: Path) -> None:
     """Each part of names such as `Tenure.RELEASED`. `Runtime.` is Lambda's."""
     named = {span for span in code_spans(document) if re.fullmatch(r"(?!Runtime)[A-Z]\w*(\.\w+)+", span)}
-    lost = {name for name in named if not set(name.split(".")) <= WORDS and not (ROOT / name).exists()}
+    lost = {
+        name
+        for name in named
+        if not set(name.split(".")) <= words_of_the_code() and not (ROOT / name).exists()
+    }
     assert not lost
 
 

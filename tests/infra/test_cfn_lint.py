@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cfnlint import lint
-from cfnlint.config import ManualArgs
 from sublet_cdk.app import stack_of
 
 from infra.app import EXAMPLE
@@ -77,6 +75,9 @@ def test_what_is_wrong_with_one_of_several_is_found() -> None:
 
 def problems(template: Template) -> Iterator[tuple[str, str, str]]:
     """Rule, message and place."""
+    from cfnlint import lint
+    from cfnlint.config import ManualArgs
+
     for match in lint(json.dumps(template), config=ManualArgs(regions=["eu-central-1"])):
         yield match.rule.id, match.message, "/".join(map(str, match.path or ()))
 
