@@ -20,7 +20,7 @@ from tests.mixed_fleet.workers import KCL_SIDES
 
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
-    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletHolder",
+    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletLag", "subletHolder",
     "subletCounter", "subletCrashes", "subletCrashedAt", "subletAttempts", "subletAhead",
 }  # fmt: skip
 """Attributes that a rule of the protocol removes again."""

@@ -12,6 +12,7 @@ from sublet.protocol import lease_row as columns
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
@@ -37,6 +38,14 @@ positions = st.one_of(
     checkpoints.map(Position),
     st.tuples(st.sampled_from([AT_TIMESTAMP, LATEST]), moments).map(lambda start: Position(*start)),
 )
+lag_reports = st.builds(
+    LagReport,
+    moments,
+    st.none() | st.integers(0, 10**9).map(lambda millis: timedelta(milliseconds=millis)),
+    st.none() | moments,
+    st.none() | st.integers(0, 10**7),
+    st.none() | st.integers(0, 10**6).map(lambda tenths: tenths / 10),
+)
 quiets = st.builds(Quiet, moments, positions)
 attribute_values: st.SearchStrategy[AttributeValue] = st.one_of(
     st.builds(lambda s: {"S": s}, st.text("aZ0-é中", max_size=5)),
@@ -56,6 +65,7 @@ ATTRIBUTES = (
     columns.ENDING_HASH_KEY,
     columns.START_AT,
     columns.QUIET,
+    columns.LAG,
     columns.CHECKPOINT_OWNER,
     columns.ENTITY_TYPE,
 )
@@ -100,6 +110,7 @@ def leases(draw: st.DrawFn) -> Lease:
         start_at=position.start_at or draw(st.none() | moments),
         caught_up_at=draw(st.none() | moments),
         quiet=draw(st.none() | quiets | st.builds(Quiet, moments, st.just(position))),
+        lag_report=draw(st.none() | lag_reports),
         holder=draw(st.none() | st.sampled_from(["item-1/a", "item-1/b"])),
         attempts=draw(st.integers(0, 3)),
         tried=tried,
@@ -152,5 +163,8 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
                 writes.release(lease),
             )
         ),
+        writes.with_lag(writes.heartbeat(lease), lease, draw(lag_reports)),
+        writes.with_lag(writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports)),
+        writes.with_lag(writes.release(lease), lease, draw(lag_reports)),
     ]
     return draw(st.sampled_from(made))

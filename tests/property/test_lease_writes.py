@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import QUIET, decode_row, encode_row, quiet_until
+from sublet.protocol.lease_row import LAG, QUIET, ROW_BYTES_MAX, bytes_of, decode_row, encode_row, quiet_until
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
 from tests.property.lease_rows import lease_writes, leases
@@ -70,6 +70,28 @@ def test_a_moment_up_to_which_a_shard_is_quiet_counts_for_the_position_that_it_w
             assert after.quiet == before.quiet if noted is None else noted == quiet_until(after.quiet)
         if write.moves_to is not None or write.kind is WriteKind.LATE_CHECKPOINT:
             assert after.quiet is None
+
+
+@given(leases(), some_writes)
+def test_a_lag_counts_for_the_checkpoint_that_it_was_reported_with(
+    first: Lease, writes: list[LeaseWrite]
+) -> None:
+    """Whoever moves the position, an operator too, leaves none of the old one."""
+    for before, write, after in _states(first, writes):
+        if LAG not in write.sets and after.lag_report is not None:
+            assert (after.lag_report, after.position) == (before.lag_report, before.position)
+        if write.kind in (WriteKind.SEEK, WriteKind.END, WriteKind.LATE_CHECKPOINT, WriteKind.PIN):
+            assert after.lag_report is None
+
+
+@given(leases(), some_writes)
+def test_a_lag_is_reported_only_where_the_row_stays_in_one_write_unit(
+    first: Lease, writes: list[LeaseWrite]
+) -> None:
+    for _, write, after in _states(first, writes):
+        if LAG in write.sets and write.kind is not WriteKind.CREATE:
+            said = {**write.sets, **encode_row(after)}
+            assert bytes_of(said) <= ROW_BYTES_MAX or after.other
 
 
 @given(leases(), lease_writes())

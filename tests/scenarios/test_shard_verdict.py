@@ -6,6 +6,7 @@ waiting    what the shard's pages tell now, in seconds; left out if it was not a
 waits      for how many seconds a record is known to have waited, by earlier ticks
 retention  in hours
 waits_for  parents that are not finished
+reported   what its row says: [seconds ago, seconds that the next record had waited (null: not known)]
 paused     true if an operator has paused it
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from sublet.decisions.lease_history import Observation
 from sublet.decisions.shard_verdict import standing_of
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, Position
 
 from tests.scenarios.story import NOW, Story, leases
@@ -52,7 +54,9 @@ def lease_of(given: Any) -> Lease:
     described = given["lease"]
     caught_up = described.pop("caught_up", None) if isinstance(described, dict) else None
     (lease,) = leases({"leases": {"1": described}})
-    return replace(lease, caught_up_at=ago(caught_up))
+    reported = given.get("reported")
+    report = None if reported is None else LagReport(ago(reported[0]), seconds(reported[1]))
+    return replace(lease, caught_up_at=ago(caught_up), lag_report=report)
 
 
 def observation(before: float, checkpoint: str, behind: float | None) -> Observation:

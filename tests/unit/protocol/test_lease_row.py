@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import (
     AttributeValue,
     Lease,
@@ -15,7 +17,8 @@ from sublet.protocol.lease import (
     Quiet,
     Tried,
 )
-from sublet.protocol.lease_row import bytes_of, decode_row, encode_row
+from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, decode_row, encode_row
+from sublet.protocol.lease_writes import SHORT_NAMES, SHORT_NUMBER, heartbeat, with_lag
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of
 
@@ -183,18 +186,64 @@ def test_what_nobody_of_us_wrote_says_nothing_of_quiet(value: AttributeValue) ->
     assert lease_of(row).quiet is None
 
 
+REPORT = LagReport(AT_9, timedelta(milliseconds=2**32 - 1), AT_8, 999_999_999, 9_999_999.9)
+
+
 def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
-    """A kilobyte, names and values; numbers count half. Two parents and two children, and a KCL 3.x handoff under way."""
+    """A kilobyte, names and values; numbers count half. Two parents and two children, and a KCL 3.x handoff under way. With
+    attempts that name the last record that was tried, there is no room for the lag.
+    """
     long = Checkpoint("4" * 56, 10_000)
     shards = frozenset(f"shardId-{n:012}" for n in range(2))
     row = encode_row(
         Lease(
             "shardId-000000000000", long, 10**9, "orders-lambda-12", 3, shards, shards, FULL_RANGE, AT_8, AT_8,
-            Quiet(AT_9, Position(long)), f"{'0' * 36}/{'0' * 36}", 10**9, 9, 99, Tried(long, 10),
+            Quiet(AT_9, Position(long)), REPORT, f"{'0' * 36}/{'0' * 36}", 10**9, 9,
             checkpoint_owner="orders-lambda-13", pending_checkpoint=long, pending_checkpoint_state=b"",
         )
     )  # fmt: skip
-    assert bytes_of(row) < 1024
+    lease = decode_row(row)
+    assert isinstance(lease, Lease)
+    assert lease.lag_report == REPORT
+    assert bytes_of(row) <= ROW_BYTES_MAX
+    tried = replace(lease, attempts=99, tried=Tried(long, 10))
+    assert "subletLag" in with_lag(heartbeat(lease), lease, REPORT).sets
+    assert with_lag(heartbeat(tried), tried, REPORT) == heartbeat(tried)
+    assert bytes_of(encode_row(replace(tried, lag_report=None))) <= ROW_BYTES_MAX
+
+
+def test_a_row_that_is_not_measured_before_a_lag_is_added_has_room_for_it() -> None:
+    """The longest of those: without attempts, a pending checkpoint, attributes of others, and with names of so many bytes."""
+    long, ids = Checkpoint("4" * SHORT_NUMBER, 10**17), frozenset(f"shardId-{n:012}" for n in range(2))
+    lease = Lease(
+        "shardId-000000000000", long, 10**9, "o" * (SHORT_NAMES - 60), 3, ids, ids, FULL_RANGE, AT_8, AT_8,
+        Quiet(AT_9, Position(long)), None, "h" * 60, 10**9, 9, throughput_kbps=9999.123456,
+    )  # fmt: skip
+    said = with_lag(heartbeat(lease), lease, REPORT).sets
+    assert "subletLag" in said
+    assert bytes_of({**encode_row(lease), **said}) <= 1024
+
+
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        (REPORT, "4294967295@1769850000000/1769846400000/999999999/9999999.9/44444444444444410000"),
+        (LagReport(AT_9), "@1769850000000////44444444444444410000"),
+        (LagReport(AT_9, timedelta(0)), "0@1769850000000////44444444444444410000"),
+    ],
+)
+def test_how_far_a_shard_is_behind_its_checkpoint(report: LagReport, text: str) -> None:
+    at = Checkpoint("4" * 56, 10_000)
+    text = text.replace("44444444444444410000", str(at)[-20:])
+    row = encode_row(Lease("k", at, lag_report=report))
+    assert row["subletLag"] == {"S": text}
+    assert decode_row(row) == Lease("k", at, lag_report=report)
+
+
+@pytest.mark.parametrize("text", ["", "5", "-5@1////50", "5@1///50", "5@1////51", "5@1////50/", "5@x////50"])
+def test_a_lag_of_another_checkpoint_or_of_nobody_s_writing_is_none(text: str) -> None:
+    row = {**encode_row(Lease("k", Checkpoint("50"))), "subletLag": {"S": text}}
+    assert lease_of(row).lag_report is None
 
 
 def test_our_own_attributes() -> None:

@@ -127,12 +127,12 @@ def _shard_status(
         idle=None if idle == timedelta.max else idle,
         crashes=lease.crashes,
         attempts=lease.attempts,
-        kbps=lease.throughput_kbps,
-        records_per_second=None,
+        kbps=_kbps(lease),
+        records_per_second=None if lease.lag_report is None else lease.lag_report.records_per_second,
         moved_at=None if sighting is None else sighting.moved_at,
         checkpoint=lease.checkpoint,
         start_at=lease.position.start_at,
-        handled_to=None if position is None else position.handled_to,
+        handled_to=_handled_to(lease, position),
         caught_up_at=lease.caught_up_at,
         hash_key_range=lease.hash_key_range,
         parents=lease.parent_shard_ids,
@@ -155,6 +155,18 @@ def _standing(lease: Lease, waits_for: frozenset[str], now: datetime, known: Fin
         retention=known.retention,
         is_paused=key in known.paused,
     )
+
+
+def _kbps(lease: Lease) -> float | None:
+    """By sublet's own report, or else by the column of KCL 3.x."""
+    reported = None if lease.lag_report is None else lease.lag_report.bytes_per_second
+    return lease.throughput_kbps if reported is None else reported / 1024
+
+
+def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
+    if asked is not None and asked.handled_to is not None:
+        return asked.handled_to
+    return None if lease.lag_report is None else lease.lag_report.arrived_at
 
 
 def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:

@@ -6,7 +6,7 @@ stores its position. An observation is made when a lease manager finds that an o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -48,7 +48,23 @@ def waiting_times(probes: Iterable[Probe]) -> Mapping[str, timedelta | None]:
 
 def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP_LATELY) -> bool:
     """Whether its row says that the shard was read to its tip within this time."""
-    return any(at is not None and abs(now - at) < within for at in (lease.caught_up_at, lease.quiet_until))
+    return any(abs(now - at) < within for at in nothing_waited_at(lease))
+
+
+def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
+    """Moments at which the shard held nothing after the checkpoint, as far as its row says."""
+    reported = None if lease.lag_report is None else lease.lag_report.nothing_waited_at
+    return [at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None]
+
+
+def _behind(lease: Lease, waiting: timedelta | None, now: datetime) -> timedelta | None:
+    """Of a shard that was not asked, or did not tell, what its owner reports."""
+    if waiting is not None:
+        return waiting
+    if is_caught_up(lease, now):
+        return timedelta(0)
+    since = None if lease.lag_report is None else lease.lag_report.waits_since
+    return None if since is None else max(now - since, timedelta(0))
 
 
 def histories_after(
@@ -83,7 +99,7 @@ def is_watched(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
 def _with(history: History, lease: Lease, waiting: timedelta | None, now: datetime) -> History:
     if history and abs(now - history[-1].at) < PACE:
         return history
-    behind = timedelta(0) if waiting is None and is_caught_up(lease, now) else waiting
+    behind = _behind(lease, waiting, now)
     new = Observation(now, lease.position, behind)
     if history and behind == timedelta(0) == history[-1].behind and history[-1].position == new.position:
         return history  # an idle fleet writes nothing

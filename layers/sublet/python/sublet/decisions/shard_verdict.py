@@ -13,7 +13,14 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from sublet.decisions.lease_history import LENGTH, PACE, History, Observation, is_caught_up
+from sublet.decisions.lease_history import (
+    LENGTH,
+    PACE,
+    History,
+    Observation,
+    is_caught_up,
+    nothing_waited_at,
+)
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease, Position
 
@@ -132,31 +139,36 @@ def _lag(
     waiting: timedelta | None,
     waits_since: datetime | None,
 ) -> timedelta | None:
-    last = history[-1] if history else None
-    stands = last is not None and last.position == lease.position
-    since = [] if waits_since is None else [waits_since]
-    if last is not None and stands and last.behind:
-        since.append(last.at - last.behind)
-    unhandled = [now - at for at in since if not _was_caught_up_since(lease, at)]
+    since = _waits_since(lease, history)
+    if waits_since is not None and not _was_caught_up_since(lease, waits_since):
+        since.append(waits_since)
+    unhandled = [now - at for at in since]
     if waiting is not None:
         return max([waiting, *unhandled]) if waiting else waiting
     if is_caught_up(lease, now):
         return NOTHING
     if unhandled:
         return max(unhandled)
-    return last.behind if last is not None and not stands else None
+    last = history[-1] if history else None
+    return last.behind if last is not None and last.position != lease.position else None
+
+
+def _waits_since(lease: Lease, history: History) -> list[datetime]:
+    """Moments since when a record is known to wait after the checkpoint: by the last observation, and by the row."""
+    last, report = history[-1] if history else None, lease.lag_report
+    seen = last.at - last.behind if last and last.behind and last.position == lease.position else None
+    reported = None if report is None else report.waits_since
+    return [at for at in (seen, reported) if at is not None and not _was_caught_up_since(lease, at)]
 
 
 def _lost(lease: Lease, history: History, now: datetime, retention: timedelta | None) -> timedelta | None:
     """The time of which records have been trimmed before they were handled; None if no loss is known. Trimmed records
     are no lag: no reader can ever catch up with them.
     """
-    last = history[-1] if history else None
-    if retention is None or last is None or last.position != lease.position or not last.behind:
+    since = min(_waits_since(lease, history), default=None)
+    if retention is None or since is None or now - since <= retention:
         return None
-    since = last.at - last.behind
-    is_lost = now - since > retention and not _was_caught_up_since(lease, since)
-    return now - since - retention if is_lost else None
+    return now - since - retention
 
 
 def _verdict(lease: Lease, history: History, now: datetime, lag: timedelta | None) -> ShardVerdict:
@@ -291,4 +303,4 @@ def _is_before(one: Position, other: Position) -> bool:
 
 def _was_caught_up_since(lease: Lease, at: datetime) -> bool:
     """The shard may have held nothing to checkpoint (KCL)."""
-    return any(seen is not None and seen > at for seen in (lease.caught_up_at, lease.quiet_until))
+    return any(seen > at for seen in nothing_waited_at(lease))

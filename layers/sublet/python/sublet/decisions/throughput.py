@@ -27,6 +27,10 @@ class Throughput(Struct, frozen=True):
         since = now - self.at
         if since < interval:
             return self
-        latest = (total - self.total) / _KIB / since.total_seconds()
-        before = latest if self.kib_per_second is None else self.kib_per_second
-        return Throughput(ALPHA * latest + (1 - ALPHA) * before, total, now)
+        return Throughput(averaged(self.kib_per_second, (total - self.total) / _KIB, since), total, now)
+
+
+def averaged(before: float | None, amount: float, since: timedelta) -> float:
+    """The moving average a second, after so much more in the last interval. `before`: None for the first."""
+    latest = amount / since.total_seconds()
+    return latest if before is None else ALPHA * latest + (1 - ALPHA) * before

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead, ahead_text, read_ahead_text
+from sublet.protocol.lag_report import LagReport, lag_text, read_lag_text
 from sublet.protocol.lease import (
     AttributeValue,
     Lease,
@@ -82,6 +83,9 @@ need be with 0 attempts. An earlier version removes ATTEMPTS with each checkpoin
 the counter as it is.
 """
 
+LAG = "subletLag"
+"""A LagReport. Java, an operator or version 0.2 move the checkpoint and leave it, which voids it: it names another."""
+
 CRASHED_AT_LENGTH = 20
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD)
@@ -113,6 +117,7 @@ _KNOWN = frozenset(
         START_AT,
         CAUGHT_UP_AT,
         QUIET,
+        LAG,
         HOLDER,
         HOLDER_COUNTER,
         *TROUBLES,
@@ -176,6 +181,10 @@ def quiet_until(quiet: Quiet) -> AttributeValue:
     checkpoint, start_at = quiet.after
     began = "" if start_at is None else f"/{_millis(start_at)}"
     return text(f"{_millis(quiet.until)}@{checkpoint}{began}")
+
+
+def lag_reported(report: LagReport, checkpoint: Checkpoint) -> AttributeValue:
+    return text(lag_text(report, checkpoint))
 
 
 def moment(value: datetime) -> AttributeValue:
@@ -253,6 +262,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         start_at=start_at,
         caught_up_at=moment_in(item, CAUGHT_UP_AT),
         quiet=_quiet(item),
+        lag_report=read_lag_text(item.get(LAG, {}).get("S", ""), checkpoint),
         holder=text_in(item, HOLDER) or None,
         holder_counter=number_in(item, HOLDER_COUNTER),
         crashes=_crashes(item, checkpoint),
@@ -296,6 +306,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
         QUIET: lease.quiet and quiet_until(lease.quiet),
+        LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
         HOLDER: lease.holder and text(lease.holder),
         HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         **crashes_at(lease.checkpoint, lease.crashes),

@@ -17,6 +17,7 @@ from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.conditions import AllOf, Row, all_of, holds
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Quiet, Tried
 from sublet.protocol.lease_row import (
     attempts_after,
@@ -42,6 +43,8 @@ from sublet.protocol.write_clauses import (
 )
 
 ONE = 1
+SHORT_NAMES, SHORT_NUMBER, FAMILY = 150, 60, 4
+"""Characters of a row's owners and holder, digits of its checkpoint, and two parents and two children. See `_is_short`."""
 _ZERO = number(0)
 
 
@@ -152,7 +155,7 @@ def pin(lease: Lease, at: datetime) -> LeaseWrite:
         all_of(*still_held(lease).conditions, position_stands(lease)),
         sets={**columns.starting_at(lease.checkpoint, at), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(columns.QUIET,),
+        removes=(columns.QUIET, columns.LAG),
         moves_to=Position(lease.checkpoint, whole_milliseconds(at)),
     )
 
@@ -196,6 +199,29 @@ def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
     """The same write, which also reports the lease's throughput to a KCL 3.x leader."""
     measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
     return replace(write, sets={**write.sets, **measured})
+
+
+def with_lag(write: LeaseWrite, lease: Lease, report: LagReport | None) -> LeaseWrite:
+    """The same write by an owner, which also says how far its shard is behind, if the row has room for that."""
+    if report is None:
+        return write
+    position = write.moves_to or lease.position
+    said = {columns.LAG: columns.lag_reported(report, position.checkpoint)}
+    stays = tuple(name for name in write.removes if name != columns.LAG)
+    reported = replace(write, sets={**write.sets, **said}, removes=stays)
+    has_room = _is_short(lease) or columns.bytes_of(_row_after(reported, lease)) <= columns.ROW_BYTES_MAX
+    return reported if has_room else write
+
+
+def _is_short(lease: Lease) -> bool:
+    """Whether its row has room in any case. A heartbeat of a thousand idle shards is not to encode each row to find out."""
+    may_be_long = (
+        lease.other or lease.pending_checkpoint or lease.tried or lease.attempts or lease.noted_ahead
+    )
+    may_be_long = may_be_long or len(lease.checkpoint.sequence_number) > SHORT_NUMBER
+    names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
+    shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
+    return not may_be_long and names <= SHORT_NAMES and shards <= FAMILY
 
 
 def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> LeaseWrite:
@@ -342,7 +368,7 @@ def _of_the_tip(
 
 _CRASHES = (columns.CRASHES, columns.CRASHED_AT)
 _HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
-_OVER = (*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES)
+_OVER = (*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES)
 """What progress removes."""
 
 _OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, *_HOLDING)

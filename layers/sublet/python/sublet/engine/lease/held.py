@@ -24,6 +24,7 @@ from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import (
     LeaseWrite,
@@ -32,6 +33,7 @@ from sublet.protocol.lease_writes import (
     heartbeat,
     late_checkpoint,
     with_ahead,
+    with_lag,
     with_throughput,
 )
 from sublet.protocol.records import UserRecord
@@ -40,6 +42,8 @@ MakeWrite = Callable[[Lease], LeaseWrite | None]
 """None: the lease as it stands says it already."""
 
 _DATA: Callable[[UserRecord], bytes] = attrgetter("data")
+
+REPORTS_LAG = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
 """Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
@@ -75,6 +79,7 @@ class HeldLease:
         self._bytes_handled = 0
         """Since we have it."""
         self._ahead = Ahead(0, lambda: None)
+        self._lag_at: Callable[[Checkpoint], LagReport | None] = lambda _: None
         self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
@@ -113,6 +118,10 @@ class HeldLease:
     def know_ahead(self, ahead: Ahead) -> None:
         """From now on each write notes this in the row."""
         self._ahead = ahead
+
+    def know_lag(self, lag_at: Callable[[Checkpoint], LagReport | None]) -> None:
+        """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock held."""
+        self._lag_at = lag_at
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
@@ -165,7 +174,7 @@ class HeldLease:
         sent_at = self._now()
         self._is_leaving = self._is_leaving or write.kind is WriteKind.RELEASE
         ahead = None if write.kind is WriteKind.HAND_OVER else self.finished_ahead
-        write = with_ahead(self._measured(write, sent_at), self.lease, ahead)
+        write = with_ahead(self._reporting(self._measured(write, sent_at)), self.lease, ahead)
         try:
             result = self._ports.table.apply(write)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
@@ -191,6 +200,12 @@ class HeldLease:
         self._throughput = self._throughput.after(self._bytes_handled, now.steady, self._interval)
         brings = self._throughput.kib_per_second
         return write if brings is None else with_throughput(write, brings)
+
+    def _reporting(self, write: LeaseWrite) -> LeaseWrite:
+        if write.kind not in REPORTS_LAG:
+            return write
+        position = write.moves_to or self.lease.position
+        return with_lag(write, self.lease, self._lag_at(position.checkpoint))
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
         """Only a permanent error of the table is final. An unexpected one may pass; if not, the lease is lost when another

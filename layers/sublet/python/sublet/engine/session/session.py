@@ -24,6 +24,7 @@ from sublet.engine.lease.progress import Progress
 from sublet.engine.lease.steps import begin, end_shard, plan_end
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import ProcessShared
+from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.pages import GapWatch, PageFeed
 from sublet.engine.session.phase import PhaseEvent, Phases
@@ -58,6 +59,7 @@ class LeaseSession:
     caller: Caller = field(init=False)
     runner: BatchRunner = field(init=False)
     metrics: LeaseMetrics = field(init=False)
+    lag: SessionLag = field(init=False)
     feed: PageFeed | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,10 @@ class LeaseSession:
         self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
         self.runner = BatchRunner(self.caller)
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
+        self.lag = SessionLag(
+            self.held.lease, shared.ports.clock, shared.settings.heartbeat_interval, shared.ports.tasks.lock()
+        )
+        self.held.know_lag(self.lag.report)
 
     def run(self) -> LeaseReport:
         """Consume, then release. Whatever happens in between, what is finished gets written and the lease released."""
@@ -157,6 +163,7 @@ class LeaseSession:
             if not self._handle(page):
                 return self._not_handled()
             self.progress.has_read(page, feed.polled_at)
+            self.lag.has_read(page, feed.polled_at, self.caller.tally.handled)
             if self.held.lease.crashes and self.progress.caught_up_at is not None:
                 self.held.write(self.progress.heartbeat)  # nothing is left that its owners could have died of
             if page.is_shard_end:
@@ -215,12 +222,15 @@ class LeaseSession:
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
         """The same for a part of the page."""
         at_once = records_at_once(self.shared.settings)
+        self.lag.takes(stream_records, self.progress.reached)
         for batch in batches(self.user_records.parts(stream_records), at_once):
             if not handle_batch(self.runner, self.progress, batch, millis_behind_latest):
                 return False
             self.held.has_handled(batch)
             self.progress.write_if_due()
-        self.progress.pass_over(max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last))
+        up_to = max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last)
+        self.lag.has_handled(stream_records, up_to)
+        self.progress.pass_over(up_to)
         return True
 
     def _end(self, page: Page) -> Outcome:

@@ -22,9 +22,9 @@ NOT_ENDED = frozenset({"is_ended"})
 COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
 OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
-TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET})
+TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG})
 CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
-OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES})
+OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES})
 """What progress removes."""
 
 
@@ -50,7 +50,7 @@ RULES = {
     WriteKind.PIN: Rule(
         HELD | POSITION,
         frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER}),
-        frozenset({columns.QUIET}),
+        frozenset({columns.QUIET, columns.LAG}),
     ),
     WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT}, OVER),
     WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
@@ -76,8 +76,13 @@ NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
 
 
 def rule_of(write: LeaseWrite) -> Rule:
-    """A write with such a note is fenced by the position too; any other write by an owner removes the note."""
+    """A write with such a note is fenced by the position too; any other write by an owner removes the note. A checkpoint that
+    says how far its shard is behind replaces what was said of the old position.
+    """
     rule = RULES[write.kind]
+    if write.kind is WriteKind.CHECKPOINT and columns.LAG in write.sets:
+        says = frozenset({columns.LAG})
+        rule = replace(rule, changes=rule.changes | says, removes=rule.removes - says)
     if columns.AHEAD in write.sets:
         return replace(
             rule,

@@ -1,0 +1,86 @@
+"""What a session says of its shard in the writes that it makes anyway: lag, arrival time, and rates."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from sublet.decisions.lag import LastPage, Rates, Stretch, lag_of
+from sublet.decisions.read_position import shows_what_follows
+from sublet.ports import Clock
+from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
+from sublet.protocol.lag_report import LagReport
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import whole_milliseconds
+from sublet.protocol.records import Page, StreamRecord
+
+STRETCHES_MAX = 1000
+"""Handled and not checkpointed: a handler that checkpoints by itself may never do it. The oldest are forgotten."""
+
+
+class SessionLag:
+    """The session's thread notes what it does; whichever thread writes to the row asks for the report."""
+
+    def __init__(
+        self, lease: Lease, clock: Clock, interval: timedelta, lock: AbstractContextManager[object]
+    ) -> None:
+        """`interval`: over which rates are measured, at least."""
+        self._clock = clock
+        self._interval = interval
+        self._lock = lock
+        """Guards every field below. No other lock is taken while it is held."""
+        self._handled: deque[Stretch] = deque(maxlen=STRETCHES_MAX)
+        self._in_hand_since: datetime | None = None
+        self._last: LastPage | None = None
+        before = lease.lag_report
+        self._arrived_at = None if before is None else before.arrived_at
+        self._reported: Checkpoint = AT_TIMESTAMP
+        """The last one. AT_TIMESTAMP is before every other."""
+        self._bytes = self._records = 0
+        self._rates = Rates(clock.now()) if before is None else Rates(before.at, *before[3:])
+
+    def takes(self, records: Sequence[StreamRecord], after: Checkpoint) -> None:
+        """The session begins to handle them. The first may be the one that `after` is at."""
+        is_known = records[0].sequence_number == after.sequence_number
+        with self._lock:
+            new = records[1:2] if is_known else records[:1]
+            self._in_hand_since = new[0].approximate_arrival_timestamp if new else None
+
+    def has_handled(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
+        """They are handled, or handed over."""
+        first, last = (records[at].approximate_arrival_timestamp for at in (0, -1))
+        with self._lock:
+            self._in_hand_since = None
+            self._handled.append(Stretch(up_to, first, last))
+
+    def has_read(self, page: Page, polled_at: datetime, handled_records: int) -> None:
+        """The page is handled. `handled_records`: user records, in all of the session."""
+        behind = timedelta(milliseconds=page.millis_behind_latest) if shows_what_follows(page) else None
+        with self._lock:
+            self._last = LastPage(behind, polled_at)
+            self._bytes += page.data_bytes
+            self._records = handled_records
+
+    def report(self, checkpoint: Checkpoint) -> LagReport | None:
+        """For a row with this checkpoint. None if it was moved back behind one that was reported: this session knows nothing
+        of what follows it.
+        """
+        now = self._clock.now()
+        with self._lock:
+            if checkpoint < self._reported:
+                return None
+            self._reported = checkpoint
+            while self._handled and self._handled[0].up_to <= checkpoint:
+                self._arrived_at = self._handled.popleft().last_arrived_at
+            at, lag = lag_of(checkpoint, self._handled, self._in_hand_since, self._last, now)
+            rates = self._rates = self._rates.after(self._bytes, self._records, now, self._interval)
+            size, records = rates.bytes_per_second, rates.records_per_second
+            return LagReport(
+                whole_milliseconds(at),
+                lag,
+                self._arrived_at,
+                None if size is None else round(size),
+                None if records is None else round(records, 1),
+            )

@@ -1,0 +1,101 @@
+"""What a session says of its shard in the writes that it makes anyway."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sublet.handler import Batch
+from sublet.protocol.lag_report import LagReport
+from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, encode_row
+from sublet.protocol.lease_writes import WriteKind
+from sublet.settings import Checkpointing
+
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, EngineWorld
+
+HOUR = timedelta(hours=1)
+
+
+def report(world: EngineWorld) -> LagReport:
+    row = world.table.lease()
+    assert row.lag_report is not None
+    assert bytes_of(encode_row(row)) <= ROW_BYTES_MAX
+    return row.lag_report
+
+
+def test_a_shard_that_is_read_to_its_tip_has_no_lag_and_says_when_its_last_record_arrived() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.put("a")
+    world.clock.advance(MINUTE)
+    arrived_at = world.clock.now()
+    world.put("b")
+    world.clock.advance(MINUTE)
+    world.window()
+    said = report(world)
+    assert (said.lag, said.arrived_at) == (timedelta(0), arrived_at)
+    assert timedelta(0) <= world.clock.now() - said.at < SECOND
+
+
+def test_while_the_handler_is_busy_the_lag_is_the_age_of_the_first_record_that_is_not_checkpointed() -> None:
+    """Heartbeats say it. Its own poll had found nothing behind the page."""
+    world = EngineWorld(replace(CONTINUOUS, batch_size=1, checkpoint_interval=HOUR))
+    world.put("a", "b")
+    arrived_at, seen = world.clock.now(), list[tuple[datetime, LagReport]]()
+
+    def busy(_: Batch) -> None:
+        world.tasks.sleep(5 * MINUTE)
+        seen.append((world.clock.now(), report(world)))
+
+    world.handler.script = busy
+    world.window(lasts=8 * MINUTE)
+    for now, said in seen:
+        assert said.lag is not None
+        assert said.lag == said.at - arrived_at
+        assert now - said.at <= CONTINUOUS.heartbeat_interval * 1.2
+    assert len(seen) == 2
+
+
+def test_what_a_handler_keeps_and_does_not_checkpoint_lags() -> None:
+    world = EngineWorld(replace(CONTINUOUS, checkpointing=Checkpointing.MANUAL))
+    world.put("a")
+    world.clock.advance(MINUTE)
+    world.at(MINUTE, lambda: world.put("b"))
+    batches: list[Batch] = []
+    world.handler.script = batches.append
+    at_half: list[LagReport] = []
+    world.at(5 * MINUTE, lambda: at_half.append(report(world)))
+    arrived_at = world.clock.now() - MINUTE
+    world.window(lasts=8 * MINUTE)
+    (half,) = at_half
+    assert half.lag == half.at - arrived_at
+    assert half.arrived_at is None
+
+
+def test_rates_are_those_of_the_time_between_two_reports_even_if_nobody_read_in_between() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.window()
+    first = report(world)
+    assert (first.bytes_per_second, first.records_per_second) == (None, None)
+    world.clock.advance(50 * SECOND)
+    world.put(*["x" * 100] * 20)
+    world.window()
+    said = report(world)
+    seconds = (said.at - first.at).total_seconds()
+    assert said.records_per_second is not None
+    assert abs(said.records_per_second - 20 / seconds) <= 0.1
+    assert said.bytes_per_second is not None
+    assert abs(said.bytes_per_second - 2000 / seconds) <= 1
+
+
+def test_no_write_is_made_for_it() -> None:
+    """A checkpoint each checkpoint_interval in which something was handled, and heartbeats between them: as before there were reports."""
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=30 * SECOND, heartbeat_interval=10 * SECOND))
+    world.put("a", "b", "c")
+    world.at(MINUTE, lambda: world.put("d"))
+    world.window(lasts=2 * MINUTE)
+    assert Counter(world.table.kinds()) == {
+        WriteKind.ACQUIRE: 1,
+        WriteKind.CHECKPOINT: 2,
+        WriteKind.HEARTBEAT: 10,
+    }
