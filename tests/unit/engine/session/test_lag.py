@@ -89,7 +89,7 @@ def test_rates_are_those_of_the_time_between_two_reports_even_if_nobody_read_in_
 
 
 def test_no_write_is_made_for_it() -> None:
-    """A checkpoint each checkpoint_interval in which something was handled, and heartbeats between them: as before there were reports."""
+    """A checkpoint each checkpoint_interval in which something was handled, and heartbeats between them, as without reports."""
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=30 * SECOND, heartbeat_interval=10 * SECOND))
     world.put("a", "b", "c")
     world.at(MINUTE, lambda: world.put("d"))
