@@ -215,13 +215,11 @@ def with_lag(write: LeaseWrite, lease: Lease, report: LagReport | None) -> Lease
 
 def _is_short(lease: Lease) -> bool:
     """Whether its row has room in any case. A heartbeat of a thousand idle shards is not to encode each row to find out."""
-    may_be_long = (
-        lease.other or lease.pending_checkpoint or lease.tried or lease.attempts or lease.noted_ahead
-    )
-    may_be_long = may_be_long or len(lease.checkpoint.sequence_number) > SHORT_NUMBER
+    long = (lease.other, lease.pending_checkpoint, lease.tried, lease.attempts, lease.noted_ahead)
+    digits = len(lease.checkpoint.sequence_number)
     names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
     shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
-    return not may_be_long and names <= SHORT_NAMES and shards <= FAMILY
+    return not any(long) and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
 
 
 def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> LeaseWrite:
