@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from sublet import __version__
-from sublet.cli import deploy, doctor, leases, peek, pipeline, redrive, run, seek, snapshots, status
+from sublet.cli import cost, deploy, doctor, leases, peek, pipeline, redrive, run, seek, snapshots, status
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
@@ -16,6 +16,7 @@ COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
     status.COMMAND,
     doctor.COMMAND,
+    cost.COMMAND,
     leases.COMMAND,
     peek.COMMAND,
     redrive.COMMAND,

@@ -1,0 +1,179 @@
+"""`sublet cost`: what consuming a stream costs a month, in each way to do it."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from sublet.cli.command import Command, explain
+from sublet.decisions.cost import Load, Offer, cheapest, offers
+from sublet.decisions.prices import AS_OF, REGION
+from sublet.errors import SettingsError
+from sublet.settings.text import parse_duration
+
+DESCRIPTION = f"""\
+Show what consuming a stream costs a month: each mode, schedule and packing of sublet, beside Lambda's event source mapping and
+Java's KCL on Fargate, and the cheapest for a latency. Prices are the list prices of {REGION} in {AS_OF}, without free tiers, and
+without Kinesis itself, whose price is the same for all of them.
+
+With --stream it asks Kinesis for the open shards and CloudWatch for what producers wrote during --over. With --shards and
+--records-per-second it asks nobody. Metrics, alarms and logs are counted for sublet; the other two have their own."""
+
+EXAMPLES = """\
+examples:
+  sublet cost --stream orders
+  sublet cost --stream orders --latency 10s --handler-time 20ms
+  sublet cost --shards 100 --records-per-second 50 --latency 5m
+  sublet cost --shards 4 --records-per-second 2000 --bytes-per-second 1000000 --json"""
+
+BYTES_PER_RECORD = 1_000
+"""If only the records are given."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("--stream", metavar="TEXT", help="a stream's name, or its ARN")
+    parser.add_argument(
+        "--over", metavar="DURATION", type=_duration, default=timedelta(days=1),
+        help="the time whose average counts (default: 1d)",
+    )  # fmt: skip
+    parser.add_argument("--shards", metavar="NUMBER", type=_at_least(1), help="instead of the stream's")
+    parser.add_argument(
+        "--records-per-second", metavar="NUMBER", type=_at_least(0), help="of the whole stream"
+    )
+    parser.add_argument(
+        "--bytes-per-second", metavar="NUMBER", type=_at_least(0),
+        help=f"of the whole stream (default: {BYTES_PER_RECORD:,} for each record)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--latency", metavar="DURATION", type=_duration, default=timedelta(minutes=1, seconds=30),
+        help="how long a record may wait (default: 90s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--handler-time", metavar="DURATION", type=_duration, default=timedelta(milliseconds=1),
+        help="of your handler, for one record (default: 1ms)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-metrics-by-shard", dest="by_shard", action="store_false", help="with metrics_by_shard=false"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration("duration", text)
+    except SettingsError as refused:
+        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
+
+
+class _at_least:  # noqa: N801 - argparse shows a type's name
+    """A number, whole if the least is 1."""
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def __call__(self, text: str) -> float:
+        try:
+            number = int(text) if self.least else float(text)
+        except ValueError:
+            number = -1
+        if number < self.least:
+            raise ArgumentTypeError(f"{text!r} is not a number, {self.least} or more")
+        return number
+
+
+def cost(options: Namespace) -> int:
+    load = load_of(options)
+    found = offers(load, metrics_by_shard=options.by_shard)
+    if options.json:
+        print(json.dumps(as_json(load, found, options.latency), indent=2))
+    else:
+        print("\n".join(lines_of(load, found, options.latency)))
+    return 0
+
+
+def load_of(options: Namespace) -> Load:
+    """From the options, and the stream for what they leave out."""
+    shards, records, size = options.shards, options.records_per_second, options.bytes_per_second
+    if shards is None or records is None:
+        if options.stream is None:
+            raise SettingsError(
+                "stream", None, "required; give --stream, or --shards and --records-per-second"
+            )
+        from sublet.aws.account import AwsAccount
+        from sublet.aws.inspection import AwsInspection
+        from sublet.protocol.stream_identity import stream_settings
+        from sublet.settings import Settings
+
+        settings = Settings(application="sublet", **stream_settings(options.stream))  # type: ignore[arg-type]
+        if shards is None:
+            shards = AwsAccount().info(options.stream).open_shards
+        if records is None:
+            volume = AwsInspection(settings, settings.stream_arn).incoming(options.over)
+            records = volume.records_per_second
+            size = volume.bytes_per_second if size is None else size
+    size = BYTES_PER_RECORD * records if size is None else size
+    return Load(int(shards), records, size, options.handler_time)
+
+
+def lines_of(load: Load, found: Sequence[Offer], latency: timedelta) -> Iterable[str]:
+    yield (
+        f"{load.shards:,} shards, {load.records_per_second:,.1f} records and {load.bytes_per_second / 1000:,.1f} kB a second; "
+        f"US$ a month, {REGION}, {AS_OF}"
+    )
+    yield f"{'':<58} {'late by':>8} {'runs':>9} {'beside':>9} {'in all':>9}"
+    for offer in found:
+        late = f"{offer.latency.total_seconds():,.0f} s"
+        yield (
+            f"{offer.name:<58} {late:>8} {_dollars(offer.runs):>9} {_dollars(offer.beside):>9} {_dollars(offer.total):>9}"
+        )
+    yield ""
+    yield from _advice(found, latency)
+
+
+def _advice(found: Sequence[Offer], latency: timedelta) -> Iterable[str]:
+    seconds = f"{latency.total_seconds():,g} s"
+    ours, any_ = cheapest(found, latency, ours=True), cheapest(found, latency, ours=False)
+    if any_ is None:
+        yield f"there is no way to handle every record within {seconds}"
+        return
+    if ours is None or not any_.is_ours:
+        yield f"cheapest within {seconds}: {any_.name} ({any_.needs})"
+    if ours is not None:
+        yield f"cheapest of sublet within {seconds}: {ours.name}; {ours.needs}"
+    if ours is not None and ours.beside > ours.runs:
+        yield "most of it is metrics and alarms: --no-metrics-by-shard shows it without those of single shards"
+
+
+def as_json(load: Load, found: Sequence[Offer], latency: timedelta) -> dict[str, object]:
+    """Durations are seconds, prices dollars a month."""
+    chosen = {"any": cheapest(found, latency, ours=False), "sublet": cheapest(found, latency, ours=True)}
+    return {
+        "prices": {"region": REGION, "as_of": AS_OF},
+        "shards": load.shards,
+        "records_per_second": load.records_per_second,
+        "bytes_per_second": load.bytes_per_second,
+        "offers": [
+            {
+                "name": offer.name,
+                "latency": offer.latency.total_seconds(),
+                "runs": round(offer.runs, 2),
+                "beside": round(offer.beside, 2),
+                "total": round(offer.total, 2),
+                "needs": offer.needs,
+                "is_sublet": offer.is_ours,
+            }
+            for offer in found
+        ],
+        "latency": latency.total_seconds(),
+        "cheapest": {who: None if offer is None else offer.name for who, offer in chosen.items()},
+    }
+
+
+def _dollars(amount: float) -> str:
+    return f"{amount:,.2f}" if amount < 10 else f"{amount:,.0f}"
+
+
+COMMAND = Command("cost", "what consuming a stream costs a month, in each way to do it", add_arguments, cost)
