@@ -54,15 +54,6 @@ def wire() -> Iterator[Wire]:
         yield Wire(between, came)
 
 
-def test_a_good_network_changes_nothing(wire: Wire) -> None:
-    assert "Item" not in wire.client.get_item(TableName="leases", Key={"leaseKey": {"S": "a"}})
-    with pytest.raises(ClientError, match="ConditionalCheckFailed"):
-        wire.client.update_item(TableName="leases", Key={"leaseKey": {"S": "a"}})
-    assert wire.came == ["GetItem", "UpdateItem"]
-    assert wire.between.refused == {"UpdateItem": 1}
-    assert not wire.between.hit
-
-
 @pytest.mark.parametrize(
     ("trouble", "reached"),
     [(Trouble.LOSE_REQUEST, 0), (Trouble.LOSE_REPLY, 1), (Trouble.TRUNCATE, 1), (Trouble.THROTTLE, 0)],
@@ -82,10 +73,3 @@ def test_what_a_bad_one_does_and_how_the_consumer_takes_it(
     assert wire.between.hit == {trouble: 2}
     wire.between.calm()
     assert DynamoDbLeaseTable(wire.client, "leases").get("a") is None
-
-
-def test_a_delayed_request_gets_there(wire: Wire) -> None:
-    wire.between.delays = (0.01, 0.02)
-    wire.between.burst(Trouble.DELAY, SOON)
-    assert DynamoDbLeaseTable(wire.client, "leases").get("a") is None
-    assert wire.between.hit == {Trouble.DELAY: 1}

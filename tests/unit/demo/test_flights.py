@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from demo.flights import Figures, airlines, events_per_key, figures, read_flights
+from demo.flights import Figures, events_per_key, figures, read_flights
 
 
 def test_the_first_flight_of_the_year() -> None:
@@ -20,11 +20,6 @@ def test_the_first_flight_of_the_year() -> None:
         "departure_delay": 2,
         "arrival_delay": 11,
     }
-
-
-def test_a_flight_without_a_tail_number_has_its_flight_number_for_a_key_and_no_delays() -> None:
-    flight = next(f for f in read_flights(2_000) if f.partition_key == "133")
-    assert (flight.carrier, flight.departure_delay, flight.arrival_delay) == ("AA", None, None)
 
 
 def test_running_numbers_count_each_keys_events() -> None:
@@ -45,7 +40,3 @@ def test_the_figures_of_a_day() -> None:
     assert figures(day)["HA"] == Figures(
         flights=1, departed=1, departure_delay=-3, arrived=1, arrival_delay=-14
     )
-
-
-def test_every_carrier_has_a_name() -> None:
-    assert figures(read_flights(20_000)).keys() <= airlines().keys()

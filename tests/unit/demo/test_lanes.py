@@ -10,12 +10,12 @@ import pytest
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.memory.stream import MemoryStream
 from sublet.ports import PollRefusal
-from sublet.protocol.aggregation import KPL_MAX_BYTES, deaggregate
-from sublet.protocol.hash_keys import KeysInside, hash_key
+from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import creation_order
 
-from demo.lanes import RECORDS_PER_REQUEST, Entry, Event, Lanes, ShardMap
+from demo.lanes import Entry, Event, Lanes, ShardMap
 
 KEYS = 40
 
@@ -86,7 +86,7 @@ def delivered(stream: MemoryStream) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(3))
 def test_every_event_once_and_each_key_in_order_through_reshards_and_refusals(seed: int) -> None:
     print(f"seed {seed}")
     stream, source = MemoryStream(4), events(6_000)
@@ -123,19 +123,6 @@ def test_an_aggregate_that_a_merge_has_met_is_kept() -> None:
     assert len(delivered(stream)) == sum(lanes.put.values()) == sum(len(entry.events) for entry in entries)
 
 
-def test_a_tenth_is_plain_and_aggregates_are_full_but_no_fuller_than_the_kpls() -> None:
-    lanes, source = Lanes(ShardMap(MemoryStream(4).list_shards())), iter(events(30_000))
-    sizes = []
-    for _ in range(60):
-        lanes.fill(source)
-        entries = lanes.next_request()
-        assert len(entries) <= RECORDS_PER_REQUEST
-        sizes += [len(entry.data()) for entry in entries if entry.is_aggregate]
-        lanes.settle(entries, [entry.predicted for entry in entries], lanes.shard_map)
-    assert 8 < lanes.aggregated / lanes.plain < 11
-    assert KPL_MAX_BYTES * 0.9 < min(sizes) <= max(sizes) <= KPL_MAX_BYTES
-
-
 def test_a_request_holds_plain_records_of_different_keys_only() -> None:
     lanes = Lanes(ShardMap(MemoryStream(2).list_shards()), aggregated=1_000)
     lanes.fill(iter(events(2_000)))
@@ -143,19 +130,3 @@ def test_a_request_holds_plain_records_of_different_keys_only() -> None:
     keys = [entry.partition_key for entry in entries]
     assert not any(entry.is_aggregate for entry in entries)
     assert len(set(keys)) == len(keys) > 1
-
-
-def test_the_shard_map_predicts_the_open_shard() -> None:
-    stream = MemoryStream(4)
-    stream.split("shardId-000000000001")
-    shard_map = ShardMap(stream.list_shards())
-    for shard in stream.list_shards():
-        if shard.is_open:
-            assert shard_map.predict(shard.hash_key_range.starting) == shard.shard_id
-            assert shard_map.predict(shard.hash_key_range.ending) == shard.shard_id
-
-
-def test_an_aggregate_has_the_kpls_partition_key_and_its_first_events_place() -> None:
-    entry = Entry("shardId-000000000000", events(3), is_aggregate=True)
-    assert entry.partition_key == "a"
-    assert entry.explicit_hash_key == str(hash_key("N0", None))

@@ -156,8 +156,3 @@ def test_the_handlers_row_comes_back_as_it_was(rows: Rows) -> None:
         "arrival_delay": 22,
     }
     json.dumps({name: value for name, value in row.items() if name != "keys"})
-
-
-def test_a_row_of_nothing_comes_back_too() -> None:
-    empty = ShardTotals(PARENT.shard_id)
-    assert ShardTotals.from_row(empty.row()) == empty

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from demo.flights import Figures
-from demo.spark.java import version_in
 from demo.spark.proof import Proof, prove, runs_since
 from demo.spark.reader import SparkStored
 from examples.flights.flights import ShardTotals
@@ -101,16 +100,3 @@ def test_it_is_no_hand_over_when_one_of_them_did_nothing() -> None:
     everything = prove([], LAST, stored(SPARK), EXPECTED, {"UA": Figures(16, 16, 16, 16, 16)})
     assert (everything.missing, everything.overlap) == (0, 0)
     assert not everything.holds
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('openjdk version "25" 2025-09-16', 25),
-        ('java version "1.8.0_402"', 8),
-        ("no version at all", None),
-    ],
-)
-def test_java_says_its_version_in_two_ways(said: str, version: int | None) -> None:
-    assert version_in(said) == version

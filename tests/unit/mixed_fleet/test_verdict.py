@@ -183,11 +183,3 @@ def test_an_operator_moves_a_position_back_only_as_it_takes_the_lease_from_its_o
         watching.look([before])
         watching.look([after])
         assert (watching.wrong == []) is is_right
-
-
-def test_moves_between_the_sides_are_counted_through_a_release() -> None:
-    free = {name: value for name, value in row(7).items() if name != "leaseOwner"}
-    assert watch(row(5), free, row(8, owner="kcl2-2"), row(9, owner="sublet-1")).moves == [
-        ("sublet-1", "kcl2-2"),
-        ("kcl2-2", "sublet-1"),
-    ]
