@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -28,7 +28,7 @@ from sublet.protocol.lease_writes import (
     set_children,
 )
 
-from tests.doubles.engine_world import SECOND, SHARD, EngineWorld, Result, raising
+from tests.doubles.engine_world import SECOND, EngineWorld, Result, raising
 
 FAILOVER = timedelta(seconds=30)
 INTERVAL = timedelta(seconds=10)
@@ -121,61 +121,47 @@ def test_a_heartbeat_after_one_that_timed_out_keeps_the_lease(applied: bool) -> 
     assert world.table.lease() == held.lease
 
 
-def test_another_owner_means_lost_and_nothing_is_written_any_more() -> None:
-    world = EngineWorld()
-    held, stop = hold(world)
-    world.steal()
-    assert not held.write(TO_100)
-    assert held.is_lost
-    assert stop.is_set()
-    assert not held.write(heartbeat)
-    assert not world.table.lease().checkpoint.is_sequence_number
-
-
-def test_another_attempt_under_the_same_worker_id_means_lost() -> None:
-    """A worker id is shared by many invocations: only the holder tells them apart."""
-    world = EngineWorld()
-    held, _ = hold(world)
-    world.steal(worker_id="orders-lambda-0", holder="item/2")
-    assert not held.write(heartbeat)
-    assert held.is_lost
-
-
-def test_a_java_worker_that_took_the_lease_leaves_our_holder_behind_and_we_have_lost_it() -> None:
-    """KCL's takeLease does not know our columns: `subletHolder` still names us."""
-    world = EngineWorld()
-    held, _ = hold(world)
-    world.change_lease(lease_owner="java-1", lease_counter=held.lease.lease_counter + 1)
-    assert not held.write(heartbeat)
-    assert held.is_lost
-
-
-def test_a_deleted_row_is_lost_and_never_made_anew() -> None:
-    """An update without the row would create half of one, which stops every Java lease taker."""
-    world = EngineWorld()
-    held, stop = hold(world)
-    world.table.real._rows.clear()
-    assert not held.write(TO_100)
-    assert held.is_lost
-    assert stop.is_set()
-    assert world.table.real.rows() == {}
+def broken_row(world: EngineWorld, broken: Mapping[str, AttributeValue | None]) -> None:
+    columns = {**encode_row(world.table.lease()), **broken}
+    world.table.real.put_row({name: value for name, value in columns.items() if value is not None})
 
 
 @pytest.mark.parametrize(
-    "broken", [{CHECKPOINT: {"S": "a hand-made mistake"}, LEASE_COUNTER: {"N": "77"}}, {LEASE_COUNTER: None}]
+    "another",
+    [
+        pytest.param(EngineWorld.steal, id="another owner"),
+        pytest.param(
+            partial(EngineWorld.steal, worker_id="orders-lambda-0", holder="item/2"),
+            id="another attempt under our worker id: only the holder tells them apart",
+        ),
+        pytest.param(
+            partial(EngineWorld.change_lease, lease_owner="java-1", lease_counter=2),
+            id="KCL, whose takeLease leaves subletHolder at us",
+        ),
+        pytest.param(
+            lambda world: world.table.real._rows.clear(),
+            id="no row: an update would create half of one, which stops every Java lease taker",
+        ),
+        pytest.param(
+            partial(broken_row, broken={CHECKPOINT: {"S": "a mistake"}, LEASE_COUNTER: {"N": "77"}}),
+            id="malformed",
+        ),
+        pytest.param(partial(broken_row, broken={LEASE_COUNTER: None}), id="no counter"),
+    ],
 )
-def test_a_row_that_turned_malformed_is_lost_and_left_untouched(
-    broken: dict[str, AttributeValue | None],
+@pytest.mark.parametrize("make", [heartbeat, TO_100])
+def test_a_row_that_is_not_ours_any_more_is_lost_and_left_as_it_is(
+    another: Callable[[EngineWorld], object], make: Callable[[Lease], LeaseWrite]
 ) -> None:
     world = EngineWorld()
     held, stop = hold(world)
-    columns = {**encode_row(held.lease), **broken}
-    row = {name: value for name, value in columns.items() if value is not None}
-    world.table.real.put_row(row)
-    assert not held.write(TO_100)
+    another(world)
+    rows = world.table.real.rows()
+    assert not held.write(make)
     assert held.is_lost
     assert stop.is_set()
-    assert world.table.real.rows()[SHARD] == row
+    assert not held.write(heartbeat)
+    assert world.table.real.rows() == rows
 
 
 def test_a_late_checkpoint_of_the_owner_before_is_no_loss() -> None:
@@ -284,31 +270,6 @@ def test_a_heartbeat_is_due_after_its_interval_and_any_write_counts_as_one() -> 
     world.clock.advance(SECOND)
     held.heartbeat_if_due(INTERVAL)
     assert world.table.kinds()[-1] is WriteKind.HEARTBEAT
-
-
-def test_a_table_that_is_unreachable_for_a_while_costs_no_lease() -> None:
-    world = EngineWorld()
-    held, stop = hold(world)
-    works = world.table.disturb
-    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
-    for _ in range(2):
-        world.clock.advance(INTERVAL)
-        held.heartbeat_if_due(INTERVAL)
-    world.table.disturb = works
-    held.heartbeat_if_due(INTERVAL)
-    assert world.table.kinds()[-1] is WriteKind.HEARTBEAT
-    assert not stop.is_set()
-
-
-def test_without_a_write_for_longer_than_failover_time_the_lease_counts_as_lost() -> None:
-    """Somebody else sees an expired lease by now, and may have begun."""
-    world = EngineWorld()
-    held, stop = hold(world)
-    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
-    world.clock.advance(FAILOVER + SECOND)
-    held.heartbeat_if_due(INTERVAL)
-    assert held.is_lost
-    assert stop.is_set()
 
 
 def test_confirming_asks_the_table_only_after_a_pause_longer_than_failover_time() -> None:

@@ -176,13 +176,6 @@ def test_a_lease_table_out_of_reach_for_a_while_at_the_start_costs_no_tick() -> 
     assert world.handler.data() == [b"a"]
 
 
-def test_a_lease_table_out_of_reach_for_longer_is_left_to_the_next_tick() -> None:
-    world = EngineWorld()
-    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
-    assert only(world.window()).outcome is Outcome.COULD_NOT_ACQUIRE
-    assert world.seconds() < 40
-
-
 def test_who_is_told_to_stop_waits_for_no_lease_table() -> None:
     world = EngineWorld()
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
