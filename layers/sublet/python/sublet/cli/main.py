@@ -7,7 +7,20 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from sublet import __version__
-from sublet.cli import cost, deploy, doctor, leases, peek, pipeline, redrive, run, seek, snapshots, status
+from sublet.cli import (
+    cost,
+    deploy,
+    doctor,
+    leases,
+    pausing,
+    peek,
+    pipeline,
+    redrive,
+    run,
+    seek,
+    snapshots,
+    status,
+)
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
@@ -24,6 +37,10 @@ COMMANDS: tuple[Command, ...] = (
     seek.UNDO,
     snapshots.SNAPSHOT,
     snapshots.SNAPSHOTS,
+    pausing.PAUSE,
+    pausing.RESUME,
+    pausing.DRAIN,
+    pausing.RELEASE,
     pipeline.COMMAND,
     deploy.DEPLOY,
     deploy.SYNTH,

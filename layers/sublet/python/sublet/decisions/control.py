@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from sublet.decisions.dispatching import Dispatched, under_way
 from sublet.decisions.liveness import Sighting, is_expired
 from sublet.errors import ControlRefused
 from sublet.protocol.control import Control, Order, Pause
@@ -14,6 +15,9 @@ from sublet.protocol.lease import Lease
 
 READ_EVERY = timedelta(seconds=10)
 """How often each process reads the control."""
+
+SETTLES_WITHIN = timedelta(seconds=10)
+"""What a tick takes from its look to its dispatch, at most, unless its machine stands still."""
 
 NAMED_MAX = 5
 """Leases that a refusal names."""
@@ -93,6 +97,25 @@ def held(
         and lease.actual_owner is not None
         and not is_expired(lease, sightings, now, failover_time)
     )
+
+
+def unreleased(
+    leases: Iterable[Lease],
+    sightings: Mapping[str, Sighting],
+    dispatched: Mapping[str, Dispatched],
+    now: datetime,
+    failover_time: timedelta,
+) -> tuple[Lease, ...]:
+    """The leases that a worker holds, or may still acquire because an earlier tick has sent one."""
+    known = tuple(leases)
+    owned = {lease.lease_key for lease in held(known, sightings, now, failover_time)}
+    on_their_way = under_way(dispatched, [lease for lease in known if not lease.is_ended], now)
+    return tuple(lease for lease in known if lease.lease_key in owned or lease.lease_key in on_their_way)
+
+
+def is_settled(since: datetime, now: datetime) -> bool:
+    """Whether every tick that read the control before it was changed, at `since`, has dispatched what it would."""
+    return now - since >= SETTLES_WITHIN
 
 
 def is_of_another_client(lease: Lease) -> bool:

@@ -1,0 +1,57 @@
+"""A pause, a drain or a release for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from sublet.cli.shown import printable, time_text
+
+if TYPE_CHECKING:
+    from sublet.operate.pausing import Ordered
+    from sublet.protocol.lease import Lease
+
+NAMED_MAX = 3
+"""Leases that a line of progress names."""
+
+
+def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
+    """What was ordered of how many leases; then those that are still held."""
+    pause = ordered.pause
+    ends = "" if pause.until is None else f" until {time_text(pause.until)}"
+    yield f"{application}: {pause.order} of {_leases(len(ordered.leases))}{ends}, {_still_held(ordered.held)}"
+    for lease in ordered.held:
+        yield f"  {lease.lease_key} by {_owner(lease)}"
+
+
+def ordered_json(application: str, ordered: Ordered) -> dict[str, object]:
+    pause = ordered.pause
+    return {
+        "application": application,
+        "order": pause.order.value,
+        "since": pause.since.isoformat(),
+        "until": None if pause.until is None else pause.until.isoformat(),
+        "by": pause.by,
+        "leases": [lease.lease_key for lease in ordered.leases],
+        "held": {lease.lease_key: lease.actual_owner for lease in ordered.held},
+    }
+
+
+def progress_text(left: Sequence[Lease]) -> str:
+    """For a line on standard error while an operator waits."""
+    if not left:
+        return "every lease is released; waiting for workers that earlier ticks may have sent"
+    named = ", ".join(f"{lease.lease_key} by {_owner(lease)}" for lease in left[:NAMED_MAX])
+    return f"{_still_held(left)}: {named}{' and others' if len(left) > NAMED_MAX else ''}"
+
+
+def _leases(count: int) -> str:
+    return "1 lease" if count == 1 else f"{count} leases"
+
+
+def _still_held(left: Sequence[Lease]) -> str:
+    return f"{len(left)} still held" if left else "none held"
+
+
+def _owner(lease: Lease) -> str:
+    return printable(lease.actual_owner or "a worker on its way")

@@ -1,0 +1,262 @@
+"""`sublet pause`, `resume`, `drain` and `release`: whether the fleet of an application holds its leases."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.ordered_text import ordered_json, ordered_lines, progress_text
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import printable, time_text
+from sublet.errors import ControlRefused, LeaseTableNotFound, SettingsError
+from sublet.settings import DEFINITIONS
+from sublet.settings.text import parse_duration
+
+if TYPE_CHECKING:
+    from sublet.operate.pausing import Ordered, Pausing
+    from sublet.protocol.lease import Lease
+
+PAUSE_DESCRIPTION = """\
+Pause an application, or single shards of it: within a tick or ten seconds each worker finishes its batch, checkpoints, releases
+the lease, and takes it no more, wherever it runs (Lambda, a process, a container, the pull API, Spark). No position moves.
+Records wait in the stream, and are lost when its retention ends: the alarm on that goes on.
+
+Refused while workers of Java's KCL hold leases of the application: they would take what is released."""
+
+PAUSE_EXAMPLES = """\
+examples:
+  sublet pause --application orders-audit
+  sublet pause --application orders-audit --until 2h
+  sublet pause --application orders-audit --shard shardId-000000000003 --until 2026-11-23T18:00:00Z"""
+
+RESUME_DESCRIPTION = """\
+End a pause or a drain: of single shards, or of everything that is paused. The next tick sends workers again."""
+
+RESUME_EXAMPLES = """\
+examples:
+  sublet resume --application orders-audit
+  sublet resume --application orders-audit --shard shardId-000000000003"""
+
+DRAIN_DESCRIPTION = """\
+Before a deployment: have every batch finished and checkpointed and every lease released, and wait for it. The fleet takes no
+lease again before `sublet resume`.
+
+The exit code is 0 when every lease is released, 1 if some are not by --timeout (the drain then stands, and goes on), and 2 for an
+error."""
+
+DRAIN_EXAMPLES = """\
+examples:
+  sublet drain --application orders-audit --timeout 10m && sublet deploy && sublet resume --application orders-audit"""
+
+RELEASE_DESCRIPTION = """\
+Ask the owner of one shard's lease to give it up: it finishes its batch, checkpoints and releases. The next tick has it taken
+again, by another worker or the same.
+
+The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then taken back), and 2 for an
+error."""
+
+RELEASE_EXAMPLES = """\
+examples:
+  sublet release shardId-000000000003 --application orders-audit"""
+
+
+def add_pause_arguments(parser: ArgumentParser) -> None:
+    explain(parser, PAUSE_DESCRIPTION, PAUSE_EXAMPLES)
+    parser.add_argument(
+        "--until",
+        metavar="TIME",
+        type=until,
+        help="when it ends by itself: a time with its zone, or in how long, such as 2h",
+    )
+    _add_shards(parser)
+    _add_shared(parser)
+
+
+def add_resume_arguments(parser: ArgumentParser) -> None:
+    explain(parser, RESUME_DESCRIPTION, RESUME_EXAMPLES)
+    parser.add_argument("--force", action="store_true", help="also if what was ordered cannot be read")
+    _add_shards(parser)
+    _add_shared(parser)
+
+
+def add_drain_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DRAIN_DESCRIPTION, DRAIN_EXAMPLES)
+    _add_timeout(parser, "15m")
+    _add_shared(parser)
+
+
+def add_release_arguments(parser: ArgumentParser) -> None:
+    explain(parser, RELEASE_DESCRIPTION, RELEASE_EXAMPLES)
+    parser.add_argument("shard", metavar="SHARD")
+    _add_timeout(parser, "5m")
+    _add_shared(parser)
+
+
+def _add_shards(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--shard",
+        dest="shards",
+        metavar="SHARD",
+        action="append",
+        default=[],
+        help="only this shard; may be repeated",
+    )
+
+
+def _add_timeout(parser: ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--timeout",
+        metavar="DURATION",
+        type=duration,
+        default=duration(default),
+        help=f"how long to wait [{default}]",
+    )
+
+
+def _add_shared(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    for name in ("application", "failover_time"):
+        add_setting(parser, DEFINITIONS[name])
+
+
+def duration(text: str) -> timedelta:
+    try:
+        return parse_duration("duration", text)
+    except SettingsError as refused:
+        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
+
+
+def until(text: str) -> Callable[[datetime], datetime]:
+    """From now, the moment that is meant."""
+    try:
+        lasts = parse_duration("until", text)
+    except SettingsError:
+        pass
+    else:
+        return lambda now: now + lasts
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ArgumentTypeError(
+            f"{text!r} is neither a time with its zone, such as 2026-11-23T18:00:00Z, nor a duration, such as 2h"
+        )
+    at = moment.astimezone(UTC)
+    return lambda _: at
+
+
+def pause(options: Namespace) -> int:
+    from sublet.protocol.control import Order
+
+    pausing = _pausing(options)
+    _show(
+        options, pausing, pausing.order(pausing.pause(Order.PAUSE, operator(), options.until), options.shards)
+    )
+    return 0
+
+
+def resume(options: Namespace) -> int:
+    pausing = _pausing(options)
+    if options.force and pausing.ports.control is not None:
+        pausing.ports.control.replace_unreadable()
+    ended = pausing.resume(options.shards)
+    if options.json:
+        print(json.dumps({"application": pausing.application, "resumed": sorted(ended)}, indent=2))
+        return 0
+    for what, was in sorted(ended.items()):
+        print(f"{what}: the {was.order} by {printable(was.by)} since {time_text(was.since)} is over")
+    if not ended:
+        print(f"nothing of {pausing.application} was paused")
+    return 0
+
+
+def drain(options: Namespace) -> int:
+    from sublet.operate.pausing import Releasing
+    from sublet.protocol.control import Order
+
+    pausing = _pausing(options)
+    ordered = pausing.order(pausing.pause(Order.DRAIN, operator()))
+    releasing = Releasing(pausing.ports, pausing.settings, settled_since=ordered.pause.since)
+    left = releasing.wait(options.timeout, _show_progress)
+    _show(options, pausing, replace(ordered, held=left))
+    if left:
+        print("sublet: not all leases are released; the drain stands until `sublet resume`", file=sys.stderr)
+    return 1 if left else 0
+
+
+def release(options: Namespace) -> int:
+    from sublet.operate.pausing import Releasing
+    from sublet.protocol.control import Order
+
+    pausing, shards = _pausing(options), [options.shard]
+    ordered = pausing.order(
+        pausing.pause(Order.RELEASE, operator(), lambda now: now + options.timeout), shards
+    )
+    releasing = Releasing(pausing.ports, pausing.settings, frozenset(shards))
+    try:
+        left = releasing.wait(options.timeout, _show_progress) if ordered.held else ()
+    finally:
+        pausing.take_back(ordered.pause, shards)
+    _show(options, pausing, replace(ordered, held=left))
+    if left:
+        print(
+            "sublet: its owner has not released it, and the request is taken back. If a call of its handler hangs, end its "
+            "process: another worker takes the lease after failover_time",
+            file=sys.stderr,
+        )
+    return 1 if left else 0
+
+
+def _pausing(options: Namespace) -> Pausing:
+    from sublet.aws.ports import aws_ports
+    from sublet.operate.pausing import Pausing
+
+    settings = settings_of(options, os.environ, required=("application",))
+    ports = aws_ports(settings, "sublet", output=None)
+    try:
+        ports.sightings.load()
+    except LeaseTableNotFound:
+        raise ControlRefused(
+            f"there is no table {settings.sightings_table}: no worker of sublet consumes as {settings.application}, and "
+            "workers of others obey no pause. Is the application's name right?"
+        ) from None
+    return Pausing(settings.application, ports, settings)
+
+
+def operator() -> str:
+    """Who gives the order, as the others see it."""
+    from getpass import getuser
+    from socket import gethostname
+
+    try:
+        user = getuser()
+    except (OSError, KeyError):  # a container may have no such user
+        user = "unknown"
+    return f"{user}@{gethostname()}"
+
+
+def _show_progress(left: Sequence[Lease]) -> None:
+    print(f"sublet: {progress_text(left)}", file=sys.stderr, flush=True)
+
+
+def _show(options: Namespace, pausing: Pausing, ordered: Ordered) -> None:
+    if options.json:
+        print(json.dumps(ordered_json(pausing.application, ordered), indent=2))
+    else:
+        print("\n".join(ordered_lines(pausing.application, ordered)))
+
+
+PAUSE = Command("pause", "have no lease held, until it is resumed", add_pause_arguments, pause)
+RESUME = Command("resume", "end a pause or a drain", add_resume_arguments, resume)
+DRAIN = Command(
+    "drain", "have everything checkpointed and released, and wait for it", add_drain_arguments, drain
+)
+RELEASE = Command("release", "have one lease released by its owner", add_release_arguments, release)

@@ -1,0 +1,147 @@
+"""An operator's pauses: ordering them, taking them back, and waiting until the leases are released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from sublet.decisions.control import check_owners, held, is_settled, pausing, resuming, unreleased, without
+from sublet.decisions.liveness import Sighting, observe
+from sublet.errors import ControlRefused
+from sublet.operate.shown import time_text
+from sublet.ports import ControlStore, Ports
+from sublet.protocol.control import Control, Order, Pause
+from sublet.protocol.lease import Lease, lease_key_of
+from sublet.settings import Settings
+
+TRIES = 5
+"""Of one change: other operators' changes come in between."""
+
+LOOK_EVERY = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A pause as it was ordered. `leases`: those that it is for; `held`: those of them that a worker holds and will release."""
+
+    pause: Pause
+    leases: tuple[Lease, ...]
+    held: tuple[Lease, ...]
+
+
+@dataclass(slots=True)
+class Pausing:
+    """One application's control, as commands and pages use it."""
+
+    application: str
+    ports: Ports
+    settings: Settings
+
+    def pause(self, order: Order, by: str, ends: Callable[[datetime], datetime] | None = None) -> Pause:
+        """One that begins now, in whole milliseconds as it is stored. `ends`: from now, the moment at which it ends by itself.
+        Raises ControlRefused for a moment in the past.
+        """
+        now = _in_milliseconds(self.ports.clock.now())
+        until = None if ends is None else _in_milliseconds(ends(now))
+        if until is not None and until <= now:
+            raise ControlRefused(f"{time_text(until)} is over already: nothing was changed")
+        return Pause(order, now, by, until)
+
+    def order(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
+        """Pause these shards, or all. Raises ControlRefused, ControlUnreadable and what LeaseTable raises."""
+        scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
+        meant = self._of(scan.leases, shards)
+        owned = held(scan.leases, remembered.sightings, self.ports.clock.now(), self.settings.failover_time)
+        keys = {lease.lease_key for lease in meant}
+        concerned = tuple(lease for lease in owned if lease.lease_key in keys)
+        check_owners(concerned if pause.order is Order.RELEASE else owned, pause.order)
+        named = sorted(keys) if shards else ()
+        self._change(partial(pausing, pause=pause, lease_keys=named))
+        return Ordered(pause, meant, concerned)
+
+    def resume(self, shards: Collection[str] = ()) -> Mapping[str, Pause]:
+        """Take back the pauses of these shards, or all. By lease key (the application's under its own name), what was taken back.
+        Raises ControlRefused.
+        """
+        before = self._store.control()
+        now = self.ports.clock.now()
+        after = self._change(partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards]))
+        ended = {key: pause for key, pause in before.leases.items() if key not in after.leases}
+        whole = before.application if after.application is None else None
+        return ended if whole is None else {self.application: whole, **ended}
+
+    def take_back(self, pause: Pause, shards: Collection[str]) -> None:
+        """Exactly this pause of these shards, whatever others have ordered since."""
+        self._change(partial(without, pause=pause, lease_keys=[lease_key_of(shard) for shard in shards]))
+
+    @property
+    def _store(self) -> ControlStore:
+        if self.ports.control is None:
+            raise ControlRefused(f"application {self.application} has no control")
+        return self.ports.control
+
+    def _change(self, change: Callable[[Control], Control]) -> Control:
+        for _ in range(TRIES):
+            after = change(self._store.control())
+            if self._store.keep_control(after):
+                return after
+        raise ControlRefused(
+            f"the control of {self.application} was changed {TRIES} times by others meanwhile: try again"
+        )
+
+    def _of(self, leases: Sequence[Lease], shards: Collection[str]) -> tuple[Lease, ...]:
+        known = {lease.shard_id: lease for lease in leases if not lease.is_ended}
+        if unknown := sorted(set(shards) - known.keys()):
+            raise ControlRefused(
+                f"application {self.application} has no unfinished lease of {', '.join(unknown)}; it has "
+                f"{', '.join(sorted(known)[:5]) or 'none at all'}{' and more' if len(known) > 5 else ''}"
+            )
+        return tuple(lease for shard, lease in known.items() if not shards or shard in shards)
+
+
+def _in_milliseconds(moment: datetime) -> datetime:
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+@dataclass(slots=True)
+class Releasing:
+    """Watches leases until their owners have released them."""
+
+    ports: Ports
+    settings: Settings
+    shards: frozenset[str] = frozenset()
+    """Empty: all."""
+    settled_since: datetime | None = None
+    """When the control was changed: ticks that had read it before may send workers for a while. None: do not wait for these."""
+    _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
+
+    def wait(self, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> tuple[Lease, ...]:
+        """Until all are released or the time is over; the leases that are not. `show` is called with each change of what is left.
+        Raises what LeaseTable raises.
+        """
+        pause, until = self.ports.tasks.signal(), self.ports.clock.steady() + timeout
+        shown: tuple[str, ...] | None = None
+        while True:
+            left = self.look()
+            keys = tuple(lease.lease_key for lease in left)
+            if keys != shown:
+                show(left)
+                shown = keys
+            is_over = self.ports.clock.steady() >= until
+            if is_over or (not left and self._is_settled):
+                return left
+            pause.wait(LOOK_EVERY)
+
+    @property
+    def _is_settled(self) -> bool:
+        return self.settled_since is None or is_settled(self.settled_since, self.ports.clock.now())
+
+    def look(self) -> tuple[Lease, ...]:
+        """A silent owner counts as gone after failover_time, by what ticks have seen and by what this has seen itself."""
+        scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
+        now = self.ports.clock.now()
+        leases = [lease for lease in scan.leases if not self.shards or lease.shard_id in self.shards]
+        self._sightings = observe({**remembered.sightings, **self._sightings}, leases, now)
+        return unreleased(leases, self._sightings, remembered.dispatched, now, self.settings.failover_time)

@@ -1,0 +1,160 @@
+"""`sublet pause`, `drain`, `release` and `resume` beside a `sublet run`, as an operator starts them, on an AWS."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
+
+from infra.local import EmbeddedAws
+from tests.contract.dynamodb_tables import create_table
+
+pytestmark = [pytest.mark.emulator, pytest.mark.slow]
+
+HANDLER = """
+def handle(batch):
+    with open("handled", "ab") as handled:
+        for record in batch.records:
+            handled.write(record.data + b" ")
+"""
+
+PATIENCE = 60
+
+
+@dataclass
+class Application:
+    """A `sublet run` on a stream of one shard, and the operator's commands beside it."""
+
+    name: str
+    environment: dict[str, str]
+    folder: Path
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._line(
+                "run", "--stream", self.name, "--handler", "orders:handle", "--failover-time", "6s",
+                "--heartbeat-interval", "2s",
+            ),
+            env=self.environment, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self._line(*arguments),
+            env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done
+
+    def _line(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "sublet", *arguments, "--application", self.name]
+
+    def put(self, data: str) -> None:
+        boto3.client("kinesis").put_record(StreamName=self.name, Data=data.encode(), PartitionKey="a")
+
+    def handled(self) -> str:
+        file = self.folder / "handled"
+        return file.read_text().strip() if file.exists() else ""
+
+    def owner(self) -> str | None:
+        row = boto3.client("dynamodb").get_item(
+            TableName=self.name, Key={"leaseKey": {"S": "shardId-000000000000"}}, ConsistentRead=True
+        )
+        owner = row["Item"].get("leaseOwner", {}).get("S")
+        return None if owner is None else str(owner)
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def application(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Application:
+    for name, value in embedded_aws.environment.items():
+        monkeypatch.setenv(name, value)
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    kinesis = boto3.client("kinesis")
+    kinesis.create_stream(StreamName=name, ShardCount=1)
+    kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+    (tmp_path / "orders.py").write_text(HANDLER)
+    return Application(name, {"PATH": os.environ["PATH"], **embedded_aws.environment}, tmp_path)
+
+
+@pytest.fixture
+def running(application: Application) -> Iterator[Application]:
+    process = application.start()
+    try:
+        application.put("first")
+        wait_until(lambda: application.handled() == "first")
+        yield application
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+
+
+def test_nothing_is_handled_while_paused_and_everything_when_resumed(running: Application) -> None:
+    said = json.loads(running.run("pause", "--json").stdout)
+    assert said["order"] == "pause"
+    assert list(said["held"]) == ["shardId-000000000000"]
+    wait_until(lambda: running.owner() is None)
+    running.put("second")
+    time.sleep(8)
+    assert running.handled() == "first"
+    assert "is over" in running.run("resume").stdout
+    wait_until(lambda: running.handled() == "first second")
+    assert "nothing of" in running.run("resume").stdout
+
+
+def test_a_drain_before_a_deployment_waits_until_everything_is_released(running: Application) -> None:
+    drained = running.run("drain", "--timeout", "60s")
+    assert drained.stdout.strip() == f"{running.name}: drain of 1 lease, none held"
+    assert "1 still held: shardId-000000000000 by" in drained.stderr
+    assert running.owner() is None
+    running.put("second")
+    new = running.start()  # the deployment
+    try:
+        time.sleep(8)
+        assert running.handled() == "first"
+        running.run("resume")
+        wait_until(lambda: running.handled() == "first second")
+    finally:
+        new.send_signal(signal.SIGTERM)
+        new.wait(PATIENCE)
+
+
+def test_a_lease_is_released_and_taken_again(running: Application) -> None:
+    released = running.run("release", "shardId-000000000000", "--failover-time", "6s")
+    assert "release of 1 lease" in released.stdout
+    assert "none held" in released.stdout
+    running.put("second")
+    wait_until(lambda: running.handled() == "first second")
+
+
+def test_what_cannot_be_paused_is_refused_by_name(application: Application) -> None:
+    assert f"there is no table {application.name}-sightings" in application.run("pause", code=2).stderr
+    create_table(boto3.client("dynamodb"), application.name, "leaseKey")
+    create_table(boto3.client("dynamodb"), f"{application.name}-sightings", "chunk")
+    row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1"))
+    boto3.client("dynamodb").put_item(TableName=application.name, Item=row)
+    for command in (("pause",), ("drain",), ("release", "shardId-000000000000")):
+        assert "holds shardId-000000000000 by host:java-1" in application.run(*command, code=2).stderr
+    assert (
+        "no unfinished lease of shardId-9" in application.run("pause", "--shard", "shardId-9", code=2).stderr
+    )
+    assert "is over already" in application.run("pause", "--until", "2020-01-01T00:00:00Z", code=2).stderr
