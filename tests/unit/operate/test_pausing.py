@@ -224,6 +224,12 @@ def test_a_tick_that_had_read_the_control_before_may_still_send_a_worker() -> No
     assert world.seconds() == before
 
 
+def test_a_short_timeout_does_not_make_it_settled() -> None:
+    world = EngineWorld(CONTINUOUS)
+    assert releasing(world).wait(SECOND, lambda _: None) == ()
+    assert timedelta(seconds=world.seconds()) >= SETTLES_WITHIN
+
+
 def test_a_worker_on_its_way_is_waited_for() -> None:
     world = EngineWorld(CONTINUOUS)
     lease: Lease = world.table.lease()

@@ -34,7 +34,7 @@ PAUSE_EXAMPLES = """\
 examples:
   sublet pause --application orders-audit
   sublet pause --application orders-audit --until 2h
-  sublet pause --application orders-audit --shard shardId-000000000003 --until 2026-11-23T18:00:00Z"""
+  sublet pause --application orders-audit --shard shardId-000000000003 --shard shardId-000000000002"""
 
 RESUME_DESCRIPTION = """\
 End a pause or a drain: of single shards, or of everything that is paused. The next tick sends workers again."""
@@ -53,7 +53,7 @@ error."""
 
 DRAIN_EXAMPLES = """\
 examples:
-  sublet drain --application orders-audit --timeout 10m && sublet deploy && sublet resume --application orders-audit"""
+  sublet drain --application orders-audit --timeout 10m"""
 
 RELEASE_DESCRIPTION = """\
 Ask the owner of one shard's lease to give it up: it finishes its batch, checkpoints and releases. The next tick has it taken

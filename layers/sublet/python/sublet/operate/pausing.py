@@ -129,8 +129,7 @@ class Releasing:
             if keys != shown:
                 show(left)
                 shown = keys
-            is_over = self.ports.clock.steady() >= until
-            if is_over or (not left and self._is_settled):
+            if self.ports.clock.steady() >= until if left else self._is_settled:
                 return left
             pause.wait(LOOK_EVERY)
 
