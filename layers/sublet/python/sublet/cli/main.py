@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sublet import __version__
 from sublet.cli import (
+    console,
     cost,
     deploy,
     doctor,
@@ -28,6 +29,7 @@ from sublet.errors import SubletError
 COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
     status.COMMAND,
+    console.COMMAND,
     doctor.COMMAND,
     cost.COMMAND,
     leases.COMMAND,

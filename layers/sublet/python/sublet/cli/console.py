@@ -1,0 +1,191 @@
+"""`sublet console`: what an operator sees and moves, on a page that this machine serves to itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.settings_options import settings_of
+from sublet.errors import SettingsError
+
+if TYPE_CHECKING:
+    from sublet.account import Account
+    from sublet.console.applications import OpenApplication
+
+DESCRIPTION = """\
+Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live; the records that come next; and the
+positions, to move them after you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
+
+Without a name it shows every application of the account and region that has a table beside its lease table
+(<application>-sightings). Name others with their stream: a KCL application's table does not say which stream it is of.
+
+The page is read-only without --allow-changes. It listens on this machine alone, and the printed link lets one browser in, once;
+press Enter for another link. On another address everyone who can reach it may try, so that --address requires --token; put a
+proxy with TLS in front of it, or better, use an SSH tunnel to the console on loopback."""
+
+EXAMPLES = """\
+examples:
+  sublet console
+  sublet console orders-audit=orders billing-kcl=orders
+  sublet console orders-audit=orders --allow-changes
+  sublet console --address 0.0.0.0 --token @token.txt --host-name console.example.com"""
+
+PORT = 8470
+LOOPBACK = "127.0.0.1"
+EXTRA = ("jinja2", "starlette", "uvicorn")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "applications", nargs="*", metavar="APPLICATION[=STREAM]", help="only these, each with its stream"
+    )
+    parser.add_argument("--allow-changes", action="store_true", help="let the page move positions")
+    parser.add_argument(
+        "--port", type=int, default=PORT, metavar="NUMBER", help=f"0: a free one (default: {PORT})"
+    )
+    parser.add_argument("--address", default=LOOPBACK, metavar="ADDRESS", help=f"default: {LOOPBACK}")
+    parser.add_argument("--token", metavar="TOKEN", help="lets a person sign in; @FILE reads it from a file")
+    parser.add_argument(
+        "--host-name", dest="host_names", action="append", default=[], metavar="NAME",
+        help="a name under which browsers reach it; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--no-browser", action="store_true", help="only print the link")
+
+
+def run_console(options: Namespace) -> int:
+    missing = [name for name in EXTRA if find_spec(name) is None]
+    if missing:
+        raise SettingsError("console", ", ".join(missing), 'installed; run: pip install "sublet[console]"')
+    from sublet import __version__
+    from sublet.aws.account import AwsAccount
+    from sublet.console.access import Access
+    from sublet.console.console import Console
+    from sublet.console.hosts import is_loopback
+    from sublet.console.plans import Plans
+    from sublet.console.server import listen, serve
+    from sublet.console.watching import Watching
+
+    token = token_of(options.token)
+    if token is None and not is_loopback(options.address):
+        raise SettingsError(
+            "address", options.address, "on this machine, such as 127.0.0.1, unless --token is given"
+        )
+    _log_to_standard_error()
+    account = AwsAccount()
+    applications = AwsApplications(account, named(options.applications))
+    clock, tasks, log = account.clock, account.tasks, account.log
+    console = Console(
+        applications,
+        Access(clock, partial(secrets.token_urlsafe, 32), token),
+        Watching(applications, clock, tasks, log),
+        Plans(clock, tasks, log, partial(secrets.token_urlsafe, 12)),
+        clock,
+        log,
+        options.allow_changes,
+        __version__,
+    )
+    applications.names()  # what is wrong with the account is said here, and not on the page
+    with_browser = not options.no_browser and sys.stdout.isatty()
+    serve(
+        console,
+        listen(options.address, options.port),
+        frozenset(name.lower() for name in options.host_names),
+        lambda origin: _say(origin, console.access, with_browser=with_browser),
+    )
+    return 0
+
+
+def token_of(text: str | None) -> str | None:
+    """Raises SettingsError, which does not show it."""
+    from sublet.console.access import TOKEN_LENGTH_MIN
+
+    if text is not None and text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text().strip()
+        except OSError as problem:
+            raise SettingsError("token", text, f"a file that can be read: {problem.strerror}") from None
+    if text is not None and len(text) < TOKEN_LENGTH_MIN:
+        raise SettingsError(
+            "token", "…", f"at least {TOKEN_LENGTH_MIN} characters, such as `openssl rand -hex 20` prints"
+        )
+    return text
+
+
+def named(texts: Sequence[str]) -> Mapping[str, str | None]:
+    """Streams by application."""
+    pairs = (text.partition("=") for text in texts)
+    return {application: stream or None for application, _, stream in pairs}
+
+
+def _say(origin: str, access: object, *, with_browser: bool) -> None:
+    from sublet.console.access import Access
+
+    assert isinstance(access, Access)
+    link = f"{origin}/open?link={access.new_link()}"
+    print(f"The console is at {link}\nCtrl-C ends it; Enter prints another link.", flush=True)
+    if with_browser:
+        import webbrowser
+
+        webbrowser.open(link)
+    if sys.stdin.isatty():
+        Thread(target=_print_links, args=(origin, access), daemon=True).start()
+
+
+def _print_links(origin: str, access: object) -> None:
+    from sublet.console.access import Access
+
+    assert isinstance(access, Access)
+    for _ in sys.stdin:
+        print(f"{origin}/open?link={access.new_link()}", flush=True)
+
+
+def _log_to_standard_error() -> None:
+    """A line for each change, with its time: who moved what to where."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("sublet")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+@dataclass(slots=True)
+class AwsApplications:
+    """The Applications port over an account. `named`: streams by application; empty: those that the account has."""
+
+    account: Account
+    named: Mapping[str, str | None]
+    _opened: dict[str, OpenApplication] = field(default_factory=dict, init=False)
+
+    def names(self) -> Sequence[str]:
+        return sorted(self.named or self.account.applications())
+
+    def open(self, name: str) -> OpenApplication | None:
+        from sublet.aws.ports import aws_ports
+        from sublet.cli.snapshots import snapshot_store
+        from sublet.cli.status import with_sightings_if_there
+        from sublet.console.applications import OpenApplication
+        from sublet.protocol.stream_identity import StreamArn
+
+        if name not in self.names():
+            return None
+        known = self.account.stream_of(name)
+        stream = self.named.get(name) or (None if known is None else StreamArn.parse(known.arn).stream)
+        stated = Namespace(application=name, stream=stream)
+        settings = settings_of(stated, os.environ, required=("application",))
+        ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
+        return OpenApplication(name, stream, settings, ports, snapshot_store(settings), known)
+
+
+COMMAND = Command("console", "a page that shows applications, and moves them", add_arguments, run_console)

@@ -1,0 +1,83 @@
+"""Who may open the console: links that work once, a token if the console has one, and the sessions that follow from them."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Lock
+
+from sublet.ports import Clock
+
+LASTS = timedelta(hours=12)
+LINK_LASTS = timedelta(minutes=15)
+SESSIONS_MAX = 100
+TOKEN_LENGTH_MIN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """`key` is the cookie. `form_key` is in every form, so that another site cannot send one (CSRF)."""
+
+    key: str
+    form_key: str
+    begun: datetime
+
+
+class Access:
+    """Safe for threads.
+
+    secret  a new text that cannot be guessed, each time
+    token   what a person may sign in with, as often as they like; None: only by links
+    """
+
+    def __init__(self, clock: Clock, secret: Callable[[], str], token: str | None = None) -> None:
+        self._clock = clock
+        self._secret = secret
+        self._token = token
+        self._lock = Lock()
+        self._links: dict[str, datetime] = {}
+        self._sessions: dict[str, BrowserSession] = {}
+
+    @property
+    def has_token(self) -> bool:
+        return self._token is not None
+
+    def new_link(self) -> str:
+        """What `open_link` accepts once, within LINK_LASTS."""
+        link = self._secret()
+        with self._lock:
+            self._links[link] = self._clock.steady()
+        return link
+
+    def open_link(self, link: str) -> BrowserSession | None:
+        with self._lock:
+            made = self._links.pop(link, None)
+            is_good = made is not None and self._clock.steady() - made < LINK_LASTS
+            return self._begin() if is_good else None
+
+    def sign_in(self, token: str) -> BrowserSession | None:
+        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
+            return None
+        with self._lock:
+            return self._begin()
+
+    def session(self, key: str) -> BrowserSession | None:
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is not None and self._clock.steady() - found.begun >= LASTS:
+                del self._sessions[key]
+                return None
+            return found
+
+    def end(self, session: BrowserSession) -> None:
+        with self._lock:
+            self._sessions.pop(session.key, None)
+
+    def _begin(self) -> BrowserSession:
+        session = BrowserSession(self._secret(), self._secret(), self._clock.steady())
+        while len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[session.key] = session
+        return session

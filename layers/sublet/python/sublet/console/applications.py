@@ -1,0 +1,37 @@
+"""What the console needs of the applications that it shows. The command composes it over AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sublet.ports import Ports, SnapshotStore
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApplication:
+    """One application, for looking at it and moving it.
+
+    stream  the stream's name; None if it is not known: then only what the lease table says can be shown
+    known   the stream of its leases, as lease managers have stored it; None if they have not
+    """
+
+    name: str
+    stream: str | None
+    settings: Settings
+    ports: Ports
+    snapshots: SnapshotStore
+    known: StreamIdentity | None = None
+
+
+class Applications(Protocol):
+    """The applications that an operator can see."""
+
+    def names(self) -> Sequence[str]:
+        """In order of name. Raises what Account raises."""
+
+    def open(self, name: str) -> OpenApplication | None:
+        """None if `names` would not list it. Raises what Account raises; makes at most a few calls."""

@@ -1,0 +1,39 @@
+"""The console's parts, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sublet.console.access import Access
+from sublet.console.applications import Applications, OpenApplication
+from sublet.console.plans import Plans
+from sublet.console.watching import Watching
+from sublet.ports import Clock, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """`allows_changes`: without it every form is refused that changes more than the session."""
+
+    applications: Applications
+    access: Access
+    watching: Watching
+    plans: Plans
+    clock: Clock
+    log: Log
+    allows_changes: bool
+    version: str
+    tabs: ClassVar = ("shards", "records", "positions")
+
+
+class NoSuchApplication(Exception):
+    """The address names an application that this console does not show."""
+
+
+def opened(console: Console, name: str) -> OpenApplication:
+    """Raises NoSuchApplication."""
+    found = console.watching.opened(name)
+    if found is None:
+        raise NoSuchApplication(name)
+    return found

@@ -1,0 +1,87 @@
+"""What every request passes: the Host header, the session, the origin of a change, and the headers of every reply."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sublet.console.access import Access
+from sublet.console.hosts import is_ours, name_of
+
+COOKIE = "sublet_console"
+WITHOUT_SESSION = ("/static/", "/open", "/sign-in")
+READS = ("GET", "HEAD")
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # Not `no-referrer`: with that, browsers send `Origin: null` with our own forms.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Of every reply. Nothing comes from elsewhere, and no script or style is inside a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An ASGI application in front of the console's. `named`, `is_public`: see `is_ours`."""
+
+    app: ASGIApp
+    access: Access
+    named: Collection[str] = ()
+    is_public: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        kept = "no-cache" if scope["path"].startswith("/static/") else "no-store"
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("Cache-Control", kept)
+                headers.update(HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        refused = self._refusal(request)
+        await (self.app if refused is None else refused)(scope, receive, with_headers)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host = request.headers.get("host", "")
+        if not is_ours(host, self.named, is_public=self.is_public):
+            return PlainTextResponse(
+                "This console does not answer to that name. Open it by its address, or start it with --host-name.\n",
+                HTTPStatus.MISDIRECTED_REQUEST,
+            )
+        if request.method not in READS and not _is_same_origin(request, host):
+            return PlainTextResponse("The request comes from another site.\n", HTTPStatus.FORBIDDEN)
+        session = self.access.session(request.cookies.get(COOKIE, ""))
+        request.scope.setdefault("state", {})["session"] = session
+        if session is not None or request.url.path.startswith(WITHOUT_SESSION):
+            return None
+        if request.method in READS and "x-sublet-live" not in request.headers:
+            return RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
+        return PlainTextResponse("Sign in first.\n", HTTPStatus.UNAUTHORIZED)
+
+
+def _is_same_origin(request: Request, host: str) -> bool:
+    """By the Origin header, which every browser sends with a form; the form's key is asked for besides."""
+    origin = urlsplit(request.headers.get("origin", ""))
+    return origin.scheme in ("http", "https") and origin.netloc == host and name_of(host) is not None

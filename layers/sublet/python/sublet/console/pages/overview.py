@@ -1,0 +1,63 @@
+"""All applications, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sublet.console.console import Console
+from sublet.console.graph import Graph, graph_of
+from sublet.console.rendering import page
+from sublet.console.shard_rows import words_of
+from sublet.decisions.shard_status import BAD_WORDS, NOTHING, WORST_FIRST
+from sublet.decisions.shard_verdict import Word
+from sublet.operate.shown import age_text
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRow:
+    """`workers`: that hold a lease. `problem`: why the last look failed; empty if it did not."""
+
+    name: str
+    problem: str
+    worst: Word | None
+    words: Mapping[Word, int]
+    lag: timedelta | None
+    workers: int
+    graph: Graph
+
+
+def show(console: Console, request: Request) -> Response:
+    names = console.applications.names()
+    if len(names) == 1 and "x-sublet-live" not in request.headers:
+        return RedirectResponse(f"/a/{names[0]}")
+    rows = sorted((_row(console, name) for name in names), key=_badness)
+    return page(
+        request,
+        "overview.html",
+        rows=rows,
+        is_looking=any(row.worst is None and not row.problem for row in rows),
+        bad=sum(1 for row in rows if row.worst in BAD_WORDS or row.problem),
+        application=None,
+    )
+
+
+def _row(console: Console, name: str) -> ApplicationRow:
+    seen = console.watching.glance(name)
+    status = seen.status
+    lags = [(each.at, None if each.lag is None else each.lag.total_seconds()) for each in seen.hour]
+    graph = graph_of(lags, console.clock.now(), lambda seconds: age_text(timedelta(seconds=seconds)))
+    if status is None:
+        return ApplicationRow(name, seen.problem, None, {}, None, 0, graph)
+    words = words_of(status)
+    worst = next(iter(words), None)
+    return ApplicationRow(name, seen.problem, worst, words, status.lag, len(status.workers), graph)
+
+
+def _badness(row: ApplicationRow) -> tuple[bool, int, timedelta, str]:
+    word = len(WORST_FIRST) if row.worst is None else WORST_FIRST.index(row.worst)
+    return not row.problem, word, -(row.lag or NOTHING), row.name

@@ -1,0 +1,100 @@
+"""Positions: where to move them, what undoes the last move, and the snapshots."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sublet.console.applications import OpenApplication
+from sublet.console.console import Console, opened
+from sublet.console.forms import Form
+from sublet.console.rendering import page
+from sublet.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
+from sublet.errors import SeekRefused, StreamNotFound
+from sublet.operate.place import EARLIEST, LATEST, place
+from sublet.protocol.snapshot import Snapshot
+
+SHARDS_NAMED = 50
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def show(console: Console, request: Request) -> Response:
+    application = opened(console, request.path_params["application"])
+    snapshots = application.snapshots.snapshots()
+    seen = console.watching.seen(application.name)
+    shards = () if seen is None or seen.status is None else seen.status.shards
+    return page(
+        request,
+        "positions.html",
+        application=application,
+        snapshots=tuple(reversed(snapshots)),
+        last_move=next((each for each in reversed(snapshots) if each.moved), None),
+        shard=request.query_params.get("shard", ""),
+        shard_ids=[shard.shard_id for shard in shards][:1000],
+        others=[name for name in console.applications.names() if name != application.name],
+        tab="positions",
+    )
+
+
+def plan_a_seek(console: Console, request: Request, form: Form) -> Response:
+    application = _with_stream(opened(console, request.path_params["application"]))
+    return _planned(console, application, request_of(form))
+
+
+def plan_an_undo(console: Console, request: Request, form: Form) -> Response:  # noqa: ARG001 - every form has the same shape
+    application = _with_stream(opened(console, request.path_params["application"]))
+    return _planned(console, application, SeekRequest())
+
+
+def keep_a_snapshot(console: Console, request: Request, form: Form) -> Response:
+    application = opened(console, request.path_params["application"])
+    name = form.get("name", "")
+    if not NAME.fullmatch(name):
+        raise SeekRefused(f"{name!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
+    held = {lease.lease_key: lease.position for lease in application.ports.table.scan().leases}
+    application.snapshots.keep_snapshot(Snapshot(name, console.clock.now(), "by hand", held))
+    console.log.info("console change", application=application.name, what=f"keep snapshot {name}")
+    return RedirectResponse(f"/a/{application.name}/positions", HTTPStatus.SEE_OTHER)
+
+
+def request_of(form: Form) -> SeekRequest:
+    """Raises SeekRefused."""
+    shards = tuple(form.get("shards", "").replace(",", " ").split())
+    if len(shards) > SHARDS_NAMED:
+        raise SeekRefused(f"name at most {SHARDS_NAMED} shards, or none for all")
+    match form.get("to"):
+        case "earliest":
+            return SeekRequest(place(EARLIEST), shards=shards)
+        case "latest":
+            return SeekRequest(place(LATEST), shards=shards)
+        case "ago":
+            return SeekRequest(place(form.get("ago", "")), shards=shards)
+        case "time":
+            return SeekRequest(place(form.get("time", "")), shards=shards)
+        case "snapshot":
+            return SeekRequest(snapshot=form.get("snapshot", ""), shards=shards)
+        case "like":
+            return SeekRequest(like=form.get("like", ""), shards=shards)
+    raise SeekRefused("choose where to move the positions")
+
+
+def _with_stream(application: OpenApplication) -> OpenApplication:
+    if application.stream is None:
+        raise StreamNotFound(
+            f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
+        )
+    return application
+
+
+def _planned(console: Console, application: OpenApplication, wanted: SeekRequest) -> Response:
+    wanted = fixed(wanted, application.ports.stream.service_time())
+    plan = console.plans.begin(
+        application.name,
+        words_of(wanted),
+        command_of(wanted, application),
+        lambda: prepare_seek(wanted, application, console.applications),
+    )
+    return RedirectResponse(f"/a/{application.name}/plans/{plan.number}", HTTPStatus.SEE_OTHER)

@@ -1,0 +1,83 @@
+"""Templates to pages. Everything that is put in is escaped: rows, names and payloads may come from anyone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from sublet.console.forms import KEY_FIELD
+from sublet.console.shard_rows import trend_text, why_text
+from sublet.operate.shown import age_text, time_text
+
+FOLDER = Path(__file__).parent
+LIVE_HEADER = "x-sublet-live"
+"""A request with it is from our script, which wants only the part of the page that changes."""
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters["age"] = age_text
+    made.filters["time"] = time_text
+    made.filters["clock"] = clock_text
+    made.filters["bytes"] = bytes_text
+    made.filters["position"] = short_position
+    made.filters["trend"] = trend_text
+    made.filters["why"] = why_text
+    return made
+
+
+def clock_text(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%H:%M:%S}"
+
+
+def bytes_text(count: float) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def short_position(text: str) -> str:
+    """Of a sequence number the end, in which those of one shard differ."""
+    return text if len(text) <= 24 else f"…{text[-14:]}"
+
+
+_ENVIRONMENT = _environment()
+
+
+def page(
+    request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: object
+) -> HTMLResponse:
+    """A page is `<name>.html`; what changes in it by itself is `<name>_live.html`, if it has such a part."""
+    session = getattr(request.state, "session", None)
+    known = {
+        **context,
+        "console": request.app.state.console,
+        "path": request.url.path,
+        "signed_in": session is not None,
+        "form_key": "" if session is None else session.form_key,
+        "form_key_field": KEY_FIELD,
+    }
+    name = template
+    if LIVE_HEADER in request.headers:
+        live = template.replace(".html", "_live.html")
+        name = live if (FOLDER / "templates" / live).exists() else template
+    return HTMLResponse(_ENVIRONMENT.get_template(name).render(known), code)
+
+
+def problem(request: Request, status: HTTPStatus, title: str, said: str) -> HTMLResponse:
+    return page(request, "problem.html", status, title=title, said=said, application=None)

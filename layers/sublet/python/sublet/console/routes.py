@@ -1,0 +1,92 @@
+"""The console as an ASGI application: its addresses, and what happens when something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from sublet.console.console import Console, NoSuchApplication
+from sublet.console.forms import Form, posted
+from sublet.console.guard import Guard
+from sublet.console.pages import application, overview, plan, positions, records, sign_in
+from sublet.console.rendering import FOLDER, problem
+from sublet.errors import SubletError
+
+Shows = Callable[[Console, Request], Response]
+Does = Callable[[Console, Request, Form], Response]
+
+
+def console_app(console: Console, named: Collection[str] = (), *, is_public: bool = False) -> ASGIApp:
+    """`named`, `is_public`: see `is_ours`."""
+
+    def shown(path: str, show: Shows) -> Route:
+        return Route(path, partial(show, console), methods=["GET"])
+
+    def changed(path: str, act: Does) -> Route:
+        return Route(path, posted(partial(_allowed, console, act)), methods=["POST"])
+
+    def sent(path: str, act: Does, *, needs_session: bool = True) -> Route:
+        """A form that changes nothing of an application."""
+        return Route(path, posted(partial(act, console), needs_session=needs_session), methods=["POST"])
+
+    app = Starlette(
+        routes=[
+            shown("/", overview.show),
+            shown("/open", sign_in.open_link),
+            shown("/sign-in", sign_in.show),
+            sent("/sign-in", sign_in.sign_in, needs_session=False),
+            sent("/sign-out", sign_in.sign_out),
+            shown("/a/{application}", application.show),
+            shown("/a/{application}/records", records.show),
+            shown("/a/{application}/positions", positions.show),
+            sent("/a/{application}/positions/seek", positions.plan_a_seek),
+            sent("/a/{application}/positions/undo", positions.plan_an_undo),
+            changed("/a/{application}/positions/snapshot", positions.keep_a_snapshot),
+            shown("/a/{application}/plans/{number}", plan.show),
+            changed("/a/{application}/plans/{number}", plan.execute),
+            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+        ],
+        exception_handlers={
+            HTTPException: _http_problem,
+            NoSuchApplication: _unknown,
+            SubletError: _refused,
+        },
+    )
+    app.state.console = console
+    return Guard(app, console.access, named, is_public)
+
+
+def _allowed(console: Console, act: Does, request: Request, form: Form) -> Response:
+    if not console.allows_changes:
+        return problem(
+            request,
+            HTTPStatus.FORBIDDEN,
+            "This console is read-only",
+            "Start it with --allow-changes, or run the command that the plan shows.",
+        )
+    return act(console, request, form)
+
+
+def _http_problem(request: Request, raised: Exception) -> Response:
+    assert isinstance(raised, HTTPException)
+    status = HTTPStatus(raised.status_code)
+    return problem(request, status, status.phrase, "There is no such page.")
+
+
+def _unknown(request: Request, raised: Exception) -> Response:
+    return problem(
+        request, HTTPStatus.NOT_FOUND, "No such application", f"This console does not show {raised}."
+    )
+
+
+def _refused(request: Request, raised: Exception) -> Response:
+    return problem(request, HTTPStatus.BAD_REQUEST, "That is not possible", str(raised))

@@ -1,0 +1,88 @@
+"""Shards as a page shows them: which of them, in what order, and how many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
+from sublet.decisions.shard_verdict import Word
+from sublet.operate.shown import age_text
+
+ON_A_PAGE = 100
+UNHEALTHY = "unhealthy"
+"""Instead of a word: shards that somebody should look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which shards. `text`: in the shard id or the owner. `word`: empty for every word but ENDED. `page`: from 1 on."""
+
+    text: str = ""
+    word: str = ""
+    sort: str = "worst"
+    page: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPage:
+    """`found`: how many there are on all `pages` together."""
+
+    rows: tuple[ShardStatus, ...]
+    found: int
+    page: int
+    pages: int
+
+
+def words_of(status: FleetStatus) -> Mapping[Word, int]:
+    """How many shards have each word, worst first; only words that occur."""
+    words = status.words
+    return {word: words[word] for word in WORST_FIRST if word in words}
+
+
+def page_of(status: FleetStatus, choice: Choice) -> ShardPage:
+    wanted = _sorted([shard for shard in status.shards if _is_wanted(shard, choice)], choice.sort)
+    pages = max(1, -(-len(wanted) // ON_A_PAGE))
+    page = min(max(choice.page, 1), pages)
+    return ShardPage(tuple(wanted[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]), len(wanted), page, pages)
+
+
+def _is_wanted(shard: ShardStatus, choice: Choice) -> bool:
+    if choice.word == UNHEALTHY:
+        has_word = shard.is_bad
+    else:
+        has_word = shard.word == choice.word if choice.word else shard.word is not Word.ENDED
+    text = choice.text.lower()
+    return has_word and (not text or text in shard.shard_id.lower() or text in (shard.owner or "").lower())
+
+
+def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
+    """Shards come in the order of their ids."""
+    match by:
+        case "shard":
+            return shards
+        case "lag":
+            return sorted(shards, key=lambda shard: -(shard.lag or NOTHING))
+        case "owner":
+            return sorted(shards, key=lambda shard: (shard.owner is None, shard.owner or ""))
+    return worst_first(shards)
+
+
+def why_text(shard: ShardStatus) -> str:
+    """Why it has its word, and what holds it up."""
+    parts = []
+    if shard.lost is not None:
+        parts.append(f"records of {age_text(shard.lost)} are past retention, unread")
+    parts.append(shard.because.value)
+    if shard.attempts:
+        parts.append(f"the handler has failed {shard.attempts} times")
+    if shard.crashes:
+        parts.append(f"{shard.crashes} owners have crashed here")
+    return "; ".join(parts)
+
+
+def trend_text(trend: float | None) -> str:
+    if trend is None or abs(trend) < 0.005:
+        return ""
+    return f"falls back {trend:.2f} s/s" if trend > 0 else f"catches up {-trend:.2f} s/s"

@@ -1,0 +1,178 @@
+"""Looking at applications in the background, so that a page shows a trend and its last hour, and never waits for AWS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sublet.console.applications import Applications, OpenApplication
+from sublet.console.hour import Hour, Sample, moves_between, with_sample
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.errors import SubletError
+from sublet.operate.seek import check_stream
+from sublet.operate.standing import Watch
+from sublet.ports import Clock, Log, Signal, Tasks
+
+PACE = timedelta(seconds=10)
+"""Between two looks at an application whose page is open."""
+
+SLOW_PACE = timedelta(minutes=1)
+"""And at one whose page was not asked for lately: its last hour stays whole."""
+
+OPEN_FOR = timedelta(minutes=1)
+FORGOTTEN_AFTER = timedelta(hours=2)
+FIRST_LOOK_MAX = timedelta(seconds=3)
+AT_ONCE = 8
+"""Looks at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`status`: of the last look that succeeded. `problem`: why the last look did not; empty if it did."""
+
+    status: FleetStatus | None = None
+    problem: str = ""
+    hour: Hour = ()
+
+
+@dataclass(slots=True)
+class _Watched:
+    opened: OpenApplication
+    watch: Watch
+    visited_at: datetime
+    glanced_at: datetime
+    first: Signal
+    wake: Signal
+    seen: Seen = Seen()
+    is_checked: bool = False
+    retention: timedelta | None = None
+
+
+class Watching:
+    """Safe for threads. `stop` ends it."""
+
+    def __init__(self, applications: Applications, clock: Clock, tasks: Tasks, log: Log) -> None:
+        self._applications = applications
+        self._clock = clock
+        self._tasks = tasks
+        self._log = log
+        self._stop = tasks.signal()
+        self._lock = tasks.lock()
+        self._slots = tasks.slots(AT_ONCE)
+        self._watched: dict[str, _Watched] = {}
+
+    def stop(self) -> None:
+        self._stop.set()
+        with self._lock:
+            watched = list(self._watched.values())
+        for each in watched:
+            each.wake.set()
+
+    def opened(self, name: str) -> OpenApplication | None:
+        """None if there is no such application. Raises what Applications raises."""
+        watched = self._visit(name)
+        return None if watched is None else watched.opened
+
+    def seen(self, name: str) -> Seen | None:
+        """What the last look found. The first visit waits for the first look, but not for long."""
+        watched = self._visit(name)
+        if watched is None:
+            return None
+        watched.first.wait(FIRST_LOOK_MAX)
+        return watched.seen
+
+    def glance(self, name: str) -> Seen:
+        """What the last look found, without waiting for one. Raises what Applications raises."""
+        watched = self._watch(name)
+        if watched is None:
+            return Seen(problem="it is gone")
+        watched.glanced_at = self._clock.steady()
+        return watched.seen
+
+    def look_soon(self, name: str) -> None:
+        with self._lock:
+            watched = self._watched.get(name)
+        if watched is not None:
+            watched.wake.set()
+
+    def _visit(self, name: str) -> _Watched | None:
+        watched = self._watch(name)
+        if watched is not None:
+            watched.visited_at = self._clock.steady()
+        return watched
+
+    def _watch(self, name: str) -> _Watched | None:
+        with self._lock:
+            watched = self._watched.get(name)
+        if watched is not None:
+            return watched
+        opened = self._applications.open(name)
+        if opened is None:
+            return None
+        now = self._clock.steady()
+        watched = _Watched(
+            opened,
+            Watch(opened.ports, opened.settings, probes=opened.stream is not None),
+            now - OPEN_FOR,
+            now,
+            self._tasks.signal(),
+            self._tasks.signal(),
+        )
+        with self._lock:
+            already = self._watched.setdefault(name, watched)
+        if already is watched:
+            self._tasks.spawn(lambda: self._run(watched))
+        return already
+
+    def _run(self, watched: _Watched) -> None:
+        while not self._stop.is_set():
+            with self._slots:
+                self._look(watched)
+            watched.first.set()
+            now = self._clock.steady()
+            unvisited = now - watched.visited_at
+            if min(unvisited, now - watched.glanced_at) > FORGOTTEN_AFTER:
+                with self._lock:
+                    self._watched.pop(watched.opened.name, None)
+                return
+            watched.wake.wait(PACE if unvisited < OPEN_FOR else SLOW_PACE)
+            if watched.wake.is_set():
+                watched.wake = self._tasks.signal()
+
+    def _look(self, watched: _Watched) -> None:
+        before = watched.seen
+        try:
+            status = self._status(watched)
+        except SubletError as problem:
+            watched.seen = Seen(before.status, str(problem), before.hour)
+        except Exception as problem:
+            watched.seen = Seen(before.status, f"an error of sublet: {type(problem).__name__}", before.hour)
+            self._log.error(
+                "console look failed", application=watched.opened.name, problem=type(problem).__name__
+            )
+            raise
+        else:
+            sample = sample_of(before.status, status)
+            watched.seen = Seen(status, "", with_sample(before.hour, sample))
+
+    def _status(self, watched: _Watched) -> FleetStatus:
+        opened = watched.opened
+        if opened.stream is not None and not watched.is_checked:
+            ports = opened.ports
+            watched.retention = ports.stream.describe().retention
+            check_stream(
+                opened.name, opened.known, ports.table.scan().leases, ports.stream.list_shards(), ports
+            )
+            watched.is_checked = True
+        return watched.watch.look(watched.retention)
+
+
+def sample_of(before: FleetStatus | None, now: FleetStatus) -> Sample:
+    rates = [shard.kbps for shard in now.shards if shard.kbps is not None]
+    return Sample(
+        now.at, now.lag, 1024 * sum(rates) if rates else None, moves_between(_owners(before), _owners(now))
+    )
+
+
+def _owners(status: FleetStatus | None) -> dict[str, str | None]:
+    return {} if status is None else {shard.shard_id: shard.owner for shard in status.shards}

@@ -1,0 +1,101 @@
+"""A console over applications in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+
+from sublet.console.access import Access
+from sublet.console.applications import OpenApplication
+from sublet.console.console import Console
+from sublet.console.plans import Plans
+from sublet.console.watching import Watching
+from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
+from sublet.memory.ports import memory_ports
+from sublet.ports import Clock
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.settings import Settings
+from sublet.system.threads import ThreadTasks
+
+
+@dataclass
+class MemoryApplication:
+    """`put_lease`, and what the ports do, change it."""
+
+    name: str
+    clock: Clock
+    log: MemoryLog
+    shards: int = 2
+    stream: MemoryStream = field(init=False)
+    table: MemoryLeaseTable = field(init=False)
+    opened: OpenApplication = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = Settings(application=self.name, stream="events", linger=timedelta(0))
+        sightings = MemorySightingStore()
+        self.stream = MemoryStream(
+            self.shards, clock=self.clock, name="events", advance=lambda: timedelta(days=7)
+        )
+        self.table = MemoryLeaseTable(
+            Lease(shard.shard_id, TRIM_HORIZON, parent_shard_ids=shard.parent_shard_ids)
+            for shard in self.stream.list_shards()
+        )
+        ports = memory_ports(
+            self.stream,
+            self.table,
+            sightings=sightings,
+            clock=self.clock,
+            tasks=ThreadTasks(),
+            log=self.log,
+        )
+        self.opened = OpenApplication(self.name, "events", settings, ports, sightings)
+
+
+@dataclass
+class MemoryApplications:
+    """The Applications port."""
+
+    every: dict[str, MemoryApplication]
+
+    def names(self) -> Sequence[str]:
+        return sorted(self.every)
+
+    def open(self, name: str) -> OpenApplication | None:
+        found = self.every.get(name)
+        return None if found is None else found.opened
+
+
+class ConsoleWorld:
+    """`console`, over the named applications. Secrets are numbered, so that a test sees the same each time."""
+
+    def __init__(
+        self,
+        *names: str,
+        shards: int = 2,
+        allows_changes: bool = True,
+        token: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock: Clock = clock or FakeClock()
+        self.log = MemoryLog()
+        self.applications = {
+            name: MemoryApplication(name, self.clock, self.log, shards) for name in names or ("orders",)
+        }
+        secrets, tasks, found = count(1), ThreadTasks(), MemoryApplications(self.applications)
+        self.console = Console(
+            found,
+            Access(self.clock, lambda: f"secret-{next(secrets)}", token),
+            Watching(found, self.clock, tasks, self.log),
+            Plans(self.clock, tasks, self.log, lambda: f"plan-{next(secrets)}"),
+            self.clock,
+            self.log,
+            allows_changes,
+            "0.0",
+        )
+
+    @property
+    def orders(self) -> MemoryApplication:
+        return self.applications["orders"]
