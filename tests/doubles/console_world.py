@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
-from sublet.console.access import Access
+from sublet.console.access import SignIn
 from sublet.console.applications import OpenApplication
 from sublet.console.console import Console
 from sublet.console.plans import Plans
@@ -87,7 +87,7 @@ class ConsoleWorld:
         secrets, tasks, found = count(1), ThreadTasks(), MemoryApplications(self.applications)
         self.console = Console(
             found,
-            Access(self.clock, lambda: f"secret-{next(secrets)}", token),
+            SignIn(self.clock, lambda: f"secret-{next(secrets)}", token),
             Watching(found, self.clock, tasks, self.log),
             Plans(self.clock, tasks, self.log, lambda: f"plan-{next(secrets)}"),
             self.clock,

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import settings_of
-from sublet.errors import SettingsError
+from sublet.errors import SettingsError, SubletError
 
 if TYPE_CHECKING:
     from sublet.account import Account
+    from sublet.console.access import SignIn
     from sublet.console.applications import OpenApplication
 
 DESCRIPTION = """\
@@ -67,10 +68,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run_console(options: Namespace) -> int:
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
-        raise SettingsError("console", ", ".join(missing), 'installed; run: pip install "sublet[console]"')
+        raise SubletError(
+            f"the console needs {', '.join(missing)}, which is not here: install sublet with its extra `console`"
+        )
     from sublet import __version__
     from sublet.aws.account import AwsAccount
-    from sublet.console.access import Access
+    from sublet.console.access import SignIn
     from sublet.console.console import Console
     from sublet.console.hosts import is_loopback
     from sublet.console.plans import Plans
@@ -88,7 +91,7 @@ def run_console(options: Namespace) -> int:
     clock, tasks, log = account.clock, account.tasks, account.log
     console = Console(
         applications,
-        Access(clock, partial(secrets.token_urlsafe, 32), token),
+        SignIn(clock, partial(secrets.token_urlsafe, 32), token),
         Watching(applications, clock, tasks, log),
         Plans(clock, tasks, log, partial(secrets.token_urlsafe, 12)),
         clock,
@@ -129,10 +132,7 @@ def named(texts: Sequence[str]) -> Mapping[str, str | None]:
     return {application: stream or None for application, _, stream in pairs}
 
 
-def _say(origin: str, access: object, *, with_browser: bool) -> None:
-    from sublet.console.access import Access
-
-    assert isinstance(access, Access)
+def _say(origin: str, access: SignIn, *, with_browser: bool) -> None:
     link = f"{origin}/open?link={access.new_link()}"
     print(f"The console is at {link}\nCtrl-C ends it; Enter prints another link.", flush=True)
     if with_browser:
@@ -143,10 +143,7 @@ def _say(origin: str, access: object, *, with_browser: bool) -> None:
         Thread(target=_print_links, args=(origin, access), daemon=True).start()
 
 
-def _print_links(origin: str, access: object) -> None:
-    from sublet.console.access import Access
-
-    assert isinstance(access, Access)
+def _print_links(origin: str, access: SignIn) -> None:
     for _ in sys.stdin:
         print(f"{origin}/open?link={access.new_link()}", flush=True)
 

@@ -25,7 +25,7 @@ class BrowserSession:
     begun: datetime
 
 
-class Access:
+class SignIn:
     """Safe for threads.
 
     secret  a new text that cannot be guessed, each time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sublet.console.access import Access
+from sublet.console.access import SignIn
 from sublet.console.applications import Applications, OpenApplication
 from sublet.console.plans import Plans
 from sublet.console.watching import Watching
@@ -17,7 +17,7 @@ class Console:
     """`allows_changes`: without it every form is refused that changes more than the session."""
 
     applications: Applications
-    access: Access
+    access: SignIn
     watching: Watching
     plans: Plans
     clock: Clock

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sublet.console.access import Access
+from sublet.console.access import SignIn
 from sublet.console.hosts import is_ours, name_of
 
 COOKIE = "sublet_console"
@@ -38,7 +38,7 @@ class Guard:
     """An ASGI application in front of the console's. `named`, `is_public`: see `is_ours`."""
 
     app: ASGIApp
-    access: Access
+    access: SignIn
     named: Collection[str] = ()
     is_public: bool = False
 

@@ -16,7 +16,7 @@ UNHEALTHY = "unhealthy"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ShardChoice:
     """Which shards. `text`: in the shard id or the owner. `word`: empty for every word but ENDED. `page`: from 1 on."""
 
     text: str = ""
@@ -41,14 +41,14 @@ def words_of(status: FleetStatus) -> Mapping[Word, int]:
     return {word: words[word] for word in WORST_FIRST if word in words}
 
 
-def page_of(status: FleetStatus, choice: Choice) -> ShardPage:
+def page_of(status: FleetStatus, choice: ShardChoice) -> ShardPage:
     wanted = _sorted([shard for shard in status.shards if _is_wanted(shard, choice)], choice.sort)
     pages = max(1, -(-len(wanted) // ON_A_PAGE))
     page = min(max(choice.page, 1), pages)
     return ShardPage(tuple(wanted[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]), len(wanted), page, pages)
 
 
-def _is_wanted(shard: ShardStatus, choice: Choice) -> bool:
+def _is_wanted(shard: ShardStatus, choice: ShardChoice) -> bool:
     if choice.word == UNHEALTHY:
         has_word = shard.is_bad
     else:

@@ -11,7 +11,7 @@ from sublet.console.console import Console, opened
 from sublet.console.graph import graph_of
 from sublet.console.hour import Hour
 from sublet.console.rendering import bytes_text, page
-from sublet.console.shard_rows import UNHEALTHY, Choice, page_of, words_of
+from sublet.console.shard_rows import UNHEALTHY, ShardChoice, page_of, words_of
 from sublet.console.watching import Seen
 from sublet.decisions.shard_status import WORST_FIRST
 from sublet.operate.shown import age_text
@@ -22,7 +22,7 @@ def show(console: Console, request: Request) -> Response:
     seen = console.watching.seen(application.name) or Seen()
     asked = request.query_params
     number = asked.get("page", "1")
-    choice = Choice(
+    choice = ShardChoice(
         asked.get("q", "").strip(),
         asked.get("word", ""),
         asked.get("sort", "worst"),

@@ -1,0 +1,50 @@
+"""`sublet console`: what its arguments mean, and what it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sublet.cli import console
+from sublet.cli.main import main
+from sublet.errors import SettingsError
+
+TOKEN = "twenty-characters-long"
+
+
+def test_without_the_extra_it_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "EXTRA", ("starlette", "no_such_package"))
+    assert main(["console"]) == 2
+    assert capsys.readouterr().err == (
+        "sublet: the console needs no_such_package, which is not here: install sublet with its extra `console`\n"
+    )
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.7", "::", "example.com"])
+def test_another_address_needs_a_token(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["console", "--address", address]) == 2
+    assert "on this machine, such as 127.0.0.1, unless --token is given" in capsys.readouterr().err
+
+
+def test_a_token_may_be_in_a_file_where_no_process_list_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert console.token_of(f"@{tmp_path}/token") == TOKEN
+    assert console.token_of(TOKEN) == TOKEN
+    assert console.token_of(None) is None
+
+
+def test_a_short_token_is_refused_and_not_shown() -> None:
+    with pytest.raises(SettingsError, match="at least 20 characters") as refused:
+        console.token_of("hunter2")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_token_s_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(SettingsError, match="@/nowhere/token"):
+        console.token_of("@/nowhere/token")
+
+
+def test_applications_are_named_with_or_without_their_stream() -> None:
+    assert console.named(["orders=events", "billing"]) == {"orders": "events", "billing": None}
