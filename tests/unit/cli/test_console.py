@@ -22,7 +22,7 @@ def test_without_the_extra_it_says_what_to_install(
     )
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.7", "::", "example.com"])
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.7", "::", "example.com"])  # noqa: S104 - none is bound
 def test_another_address_needs_a_token(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["console", "--address", address]) == 2
     assert "on this machine, such as 127.0.0.1, unless --token is given" in capsys.readouterr().err
