@@ -29,7 +29,8 @@ class ConsoleClient:
         assert opened.url.path != "/open", opened.text
 
     def get(self, path: str, **headers: str) -> Response:
-        return self.http.get(path, headers=headers)
+        reply: Response = self.http.get(path, headers=headers)
+        return reply
 
     def form_key(self) -> str:
         found = re.search(r'name="form_key" value="([^"]+)"', self.http.get("/").text)
@@ -38,7 +39,8 @@ class ConsoleClient:
 
     def post(self, path: str, **fields: str) -> Response:
         form = {"form_key": self.form_key(), **fields}
-        return self.http.post(path, data=form, headers={"Origin": ORIGIN})
+        reply: Response = self.http.post(path, data=form, headers={"Origin": ORIGIN})
+        return reply
 
     def until(self, path: str, text: str) -> str:
         """The page, once it says so: plans are made beside the requests."""
