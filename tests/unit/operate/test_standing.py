@@ -7,6 +7,7 @@ from datetime import timedelta
 from sublet.decisions.shard_verdict import Word
 from sublet.operate.standing import Watch
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
@@ -81,3 +82,18 @@ def test_without_the_stream_nothing_is_asked_and_nothing_is_made_up() -> None:
     looks = len(world.stream.looks)
     assert words(world, watch(world, probes=False)) == [Word.UNKNOWN]
     assert "shards" not in world.stream.looks[looks:]
+
+
+def test_a_paused_shard_is_told_as_such_whatever_waits() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.clock.advance(DAY / 2)
+    until = world.clock.now() + DAY
+    world.control.keep_control(Control(Pause(Order.PAUSE, world.clock.now(), "anna@desk", until)))
+    watched = watch(world)
+    (shard,) = watched.look(DAY).shards
+    assert (shard.word, shard.paused_until) == (Word.PAUSED, until)
+    assert shard.lag is not None
+    assert shard.lag >= DAY / 2
+    world.control.keep_control(Control(round=1))
+    assert words(world, watched) != [Word.PAUSED]

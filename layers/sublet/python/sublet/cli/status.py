@@ -109,7 +109,7 @@ def with_sightings_if_there(ports: Ports) -> Ports:
         ports.sightings.load()
     except LeaseTableError as unknown:
         print(f"sublet: expired owners are not known: {unknown}", file=sys.stderr)
-        return replace(ports, sightings=MemorySightingStore())
+        return replace(ports, sightings=MemorySightingStore(), control=None)
     return ports
 
 

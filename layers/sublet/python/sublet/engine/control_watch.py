@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from sublet.decisions.control import READ_EVERY
+from sublet.decisions.control import READ_EVERY, paused
 from sublet.errors import ControlUnreadable, LeaseTableError
 from sublet.ports import Ports
 from sublet.protocol.control import NO_CONTROL, Control
+from sublet.protocol.lease import Lease
 
 
 class ControlWatch:
@@ -40,6 +42,11 @@ class ControlWatch:
             if self._read_at is not None and now - self._read_at < READ_EVERY:
                 return self._known
             return self._read()
+
+    def paused_until(self, leases: Iterable[Lease]) -> Mapping[str, datetime | None]:
+        """By lease key, until when each paused lease is paused; None: until it is resumed. Reads the control now."""
+        found = paused(self.look(), leases, self._ports.clock.now())
+        return {lease_key: pause.until for lease_key, pause in found.items()}
 
     def _read(self) -> Control:
         store = self._ports.control

@@ -10,6 +10,7 @@ from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.lease_history import History, histories_after, waiting_times
 from sublet.decisions.liveness import Sighting, observe
 from sublet.decisions.unread_shards import Probes
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import Probing
 from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import LeaseScan
@@ -31,6 +32,10 @@ class Watch:
     probes: bool
     _histories: Mapping[str, History] = field(default_factory=dict, init=False)
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
+    _control: ControlWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._control = ControlWatch(self.ports)
 
     def look(self, retention: timedelta | None) -> FleetStatus:
         """Raises what LeaseTable and Stream raise."""
@@ -45,6 +50,7 @@ class Watch:
             histories=self._histories,
             waiting=waiting,
             retention=retention,
+            paused=self._control.paused_until(scan.leases),
         )
         return fleet_status(scan, now, self.settings, known)
 

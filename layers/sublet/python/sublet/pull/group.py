@@ -20,6 +20,7 @@ from sublet.decisions.pull_request import (
     patience_of,
 )
 from sublet.decisions.work_distribution import WorkDistribution
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.look import check_stream
 from sublet.engine.manager.probing import positions
 from sublet.engine.process_health import LeftBehind
@@ -104,7 +105,8 @@ class Group:
             ports, settings = self.environment.compose(self.environment.tasks.signal())
             scan, remembered = ports.table.scan(), ports.sightings.load()
             found = positions(scan.leases, ports) if with_positions else {}
-            known = Findings(remembered.sightings, remembered.unread, positions=found)
+            stopped = ControlWatch(ports).paused_until(scan.leases)
+            known = Findings(remembered.sightings, remembered.unread, positions=found, paused=stopped)
             self._told = fleet_status(scan, ports.clock.now(), settings, known)
         return self._told
 
