@@ -127,7 +127,7 @@ def test_a_consumer_from_its_making_to_its_end(context: Context, orders: str) ->
     context.delete_stream(orders)
 
 
-def test_nobody_elses_table_is_deleted(context: Context, orders: str) -> None:
+def test_another_application_s_table_is_not_deleted(context: Context, orders: str) -> None:
     if isinstance(context.account, MemoryAccount):
         pytest.skip("there are no other tables in memory")
     stream = context.create_stream(orders, shards=1)

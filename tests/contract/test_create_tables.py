@@ -138,7 +138,7 @@ def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
     assert len(missing_tables(client, settings)) == 2
 
 
-def test_a_lease_table_that_was_deleted_is_not_made_anew_and_empty(client: Any) -> None:
+def test_a_deleted_lease_table_is_not_created_again_empty(client: Any) -> None:
     """It would begin at start_position: at LATEST, past all unhandled records."""
     settings = orders()
     created(client, settings)
@@ -279,7 +279,9 @@ def test_a_consumer_runs_without_backups_but_not_without_a_word(
     assert why in said
 
 
-def test_a_role_that_may_not_create_is_told_so(no_lease_table: ScriptedService) -> None:
+def test_a_role_that_may_not_create_tables_gets_an_error_that_says_so(
+    no_lease_table: ScriptedService,
+) -> None:
     no_lease_table.will("CreateTable", error("AccessDeniedException", "not authorized: dynamodb:CreateTable"))
     with pytest.raises(LeaseTableAccessDenied, match=r"lease table orders: .*dynamodb:CreateTable.*grant it"):
         said_with(Waits())

@@ -175,7 +175,7 @@ def test_a_destination_that_is_not_there_refuses(nowhere: list[str]) -> None:
             failure_destination(arn).put(batch(100))
 
 
-def test_memory_refuses_when_told() -> None:
+def test_memory_refuses_on_request() -> None:
     destination = MemoryDestination()
     destination.refusals = 1
     with pytest.raises(DestinationRefused):
@@ -197,7 +197,7 @@ def test_a_topic_passes_it_on_and_keeps_nothing(moto_aws: None) -> None:
 
 
 @pytest.mark.emulator
-def test_what_others_put_there_is_told_and_left_alone(moto_aws: None) -> None:
+def test_foreign_objects_are_reported_and_left_alone(moto_aws: None) -> None:
     arn = make_queue()
     boto3.client("sqs").send_message(QueueUrl=_url(arn), MessageBody="of somebody else")
     bucket = set_aside_store(make_bucket())

@@ -99,7 +99,7 @@ def test_a_record_without_a_partition_key_has_none_and_its_neighbours_keep_their
     assert keyed.partition_key is not None
 
 
-def test_an_arrival_that_is_not_told_is_that_of_the_reply(service: ScriptedService) -> None:
+def test_a_record_without_an_arrival_time_gets_the_reply_s(service: ScriptedService) -> None:
     service.will("GetRecords", REPLIES["without an arrival"])
     [found] = polled().page.records
     assert abs(found.approximate_arrival_timestamp - datetime.now(UTC)) < timedelta(minutes=1)
@@ -114,7 +114,7 @@ def test_a_record_that_cannot_be_read_is_named_by_its_sequence_number(service: S
         polled()
 
 
-def test_an_error_code_that_nobody_knew_is_the_streams_error_in_its_own_words(
+def test_an_unknown_error_code_is_a_stream_error_in_the_service_s_words(
     service: ScriptedService,
 ) -> None:
     service.will("GetRecords", error("ShardOnHolidayException", "until Monday"))

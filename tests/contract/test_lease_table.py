@@ -142,7 +142,7 @@ def test_a_malformed_row_that_refuses_is_shown(bench: Bench) -> None:
     assert isinstance(outcome.row, MalformedRow)
 
 
-def test_a_row_that_became_malformed_elsewhere_is_held_by_nobody(bench: Bench) -> None:
+def test_a_row_that_became_malformed_elsewhere_cannot_be_held(bench: Bench) -> None:
     """The heartbeat's own condition holds, yet there is no lease to hold any more."""
     bench.put_row(encode_row(HELD) | {"checkpoint": {"S": "half way"}})
     outcome = bench.table.apply(writes.heartbeat(HELD))

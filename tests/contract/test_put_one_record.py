@@ -23,7 +23,7 @@ def summary(**told: object) -> Json:
     }  # fmt: skip
 
 
-def test_what_a_stream_says_of_its_largest_record_is_told_with_the_refusal(service: ScriptedService) -> None:
+def test_a_refused_put_names_the_stream_s_largest_record(service: ScriptedService) -> None:
     service.will("PutRecord", REFUSED)
     service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=2048))
     with pytest.raises(StreamError, match=r"3,145,729 bytes: its MaxRecordSizeInKiB is 2,048"):

@@ -109,7 +109,7 @@ def test_what_is_no_arn_is_said_of_the_option(capsys: pytest.CaptureFixture[str]
     assert "on_failure" not in said
 
 
-def test_what_an_earlier_run_hides_is_told(
+def test_messages_that_an_earlier_run_hides_are_reported(
     moto_aws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arn = make("sqs")

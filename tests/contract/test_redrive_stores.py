@@ -80,7 +80,7 @@ def test_fewer_than_ten_that_fail_let_the_others_of_their_group_pass(failing: in
     assert len(model.messages) == failing
 
 
-def test_ten_that_fail_hold_their_group_back_and_are_told() -> None:
+def test_ten_failures_hold_their_group_back_and_are_reported() -> None:
     """This is SQS' rule. All that is known of those behind is how many there are, in all groups together."""
     _, redriving = queue_of(*alone(range(30)), *alone(range(100, 130), SHARDS[1]))
     redriving.fails = {str(number) for number in range(12)}
@@ -103,7 +103,7 @@ def test_groups_that_share_a_reply_do_not_hold_each_other_back(seed: int) -> Non
 
 
 @pytest.mark.parametrize("fifo", [False, True])
-def test_whatever_takes_long_is_not_removed_when_somebody_else_has_been_given_it(fifo: bool) -> None:
+def test_a_batch_is_not_removed_after_a_call_so_long_that_another_received_it(fifo: bool) -> None:
     """A call of more than 15 minutes: others may receive the batch by then, and a FIFO queue does not let us remove it
     any more.
     """
@@ -196,7 +196,7 @@ def test_what_another_application_has_set_aside_in_the_bucket_need_not_be_readab
     assert [line.fields["problem"] for line in redriving.log.lines] == ["of the application audit"]
 
 
-def test_an_object_of_ours_that_cannot_be_read_is_left_alone_and_told() -> None:
+def test_an_unreadable_object_of_ours_is_left_alone_and_reported() -> None:
     model = S3Model()
     store = S3Destination(client_of(model), "given-up", "")
     for each in alone(range(3)):

@@ -197,7 +197,7 @@ JOINS = Announcement(What.JOINS, BEGINNING + timedelta(milliseconds=1))
 LEAVES = Announcement(What.LEAVES, BEGINNING + timedelta(seconds=9))
 
 
-def test_what_is_announced_is_told_and_replaced_by_what_is_said_next(store: SightingStore) -> None:
+def test_an_announcement_is_loaded_and_replaced_by_the_next(store: SightingStore) -> None:
     store.save(SEEN)
     store.announce("1", JOINS)
     store.announce("a:b.c-2", JOINS)
@@ -232,12 +232,12 @@ def test_a_prompted_tick_that_does_not_end_lapses(store: SightingStore) -> None:
     assert store.end_prompted("b")
 
 
-def test_a_tick_that_began_in_the_far_future_holds_nobody_up(store: SightingStore) -> None:
+def test_a_tick_that_began_in_the_far_future_holds_no_tick_up(store: SightingStore) -> None:
     store.begin_prompted("ahead", BEGINNING + timedelta(hours=1))
     assert store.begin_prompted("a", BEGINNING)
 
 
-def test_whether_to_look_again_is_not_known_of_a_tick_that_nobody_knows(store: SightingStore) -> None:
+def test_ending_an_unknown_tick_says_to_look_again(store: SightingStore) -> None:
     assert store.end_prompted("a")
 
 
@@ -377,7 +377,7 @@ def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, close
         DynamoDbSightingStore(dynamodb_client, "app-sightings").load()
 
 
-def test_what_nobody_reads_is_replaced_and_leaves_the_rest_alone(store: SightingStore) -> None:
+def test_unread_shards_are_replaced_and_the_rest_is_left_alone(store: SightingStore) -> None:
     store.save(SEEN)
     unread = {"shardId-000000000000": UnreadShard("TRIM_HORIZON", BEGINNING + timedelta(milliseconds=1))}
     store.keep_unread(unread)

@@ -140,7 +140,7 @@ def _check_context(words: list[str], command: str) -> None:
     assert {word.partition("=")[0] for word in words if "=" in word} <= known, command
 
 
-def test_every_metric_and_every_alarm_is_told_in_operations() -> None:
+def test_every_metric_and_every_alarm_is_in_operations() -> None:
     text = (ROOT / "docs/operations.md").read_text()
     assert [metric for metric in Metric if f"`{metric}`" not in text] == []
     assert [alarm.name for alarm in defined_alarms() if f"`{alarm.name}`" not in text] == []

@@ -237,7 +237,7 @@ def test_the_function_cannot_tell_whose_event_it_got(compared: Comparison, name:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_given_up_is_told_in_the_same_document(compared: Comparison, name: str) -> None:
+def test_a_given_up_batch_has_the_same_document(compared: Comparison, name: str) -> None:
     """Except for a field of ours, which has the records. Caller and time are each one's own."""
     found = compared(name)
     documents = [_comparable(each) for each in found.sublet.documents]

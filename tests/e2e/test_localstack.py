@@ -97,7 +97,7 @@ def test_a_warm_environment_is_used_again(invoke: Callable[[str], Any]) -> None:
     assert 0 < first["left"] <= 2000
 
 
-def test_an_exception_is_told_by_its_name_and_leaves_the_environment_warm(
+def test_an_exception_is_reported_by_name_and_leaves_the_environment_warm(
     invoke: Callable[[str], Any],
 ) -> None:
     _, before = invoke("answer")
@@ -107,7 +107,7 @@ def test_an_exception_is_told_by_its_name_and_leaves_the_environment_warm(
 
 
 @pytest.mark.parametrize(("way", "kind"), [("die", "Runtime.ExitError"), ("sleep", "Sandbox.Timedout")])
-def test_a_death_is_told_as_lambda_does_and_the_next_invocation_begins_anew(
+def test_a_death_is_reported_as_lambda_does_and_the_next_invocation_starts_cold(
     invoke: Callable[[str], Any], way: str, kind: str
 ) -> None:
     _, before = invoke("answer")

@@ -66,7 +66,7 @@ def root(exported: Mapping[str, str]) -> Credentials:
     return Credentials(exported["AWS_ACCESS_KEY_ID"], exported["AWS_SECRET_ACCESS_KEY"])
 
 
-def test_its_keys_are_nobody_elses_guess(root: Credentials) -> None:
+def test_its_keys_cannot_be_guessed(root: Credentials) -> None:
     assert root.access_key != "test"
     assert len(root.secret_key) == 40
 
@@ -139,7 +139,7 @@ def test_a_browser_that_asks_first_is_allowed_nothing(exported: Mapping[str, str
     assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
 
 
-def test_kinesis_answers_nobody_without_its_keys(exported: Mapping[str, str], root: Credentials) -> None:
+def test_kinesis_refuses_requests_without_its_keys(exported: Mapping[str, str], root: Credentials) -> None:
     kinesis = exported["AWS_ENDPOINT_URL_KINESIS"]
     wrong = Credentials(root.access_key, "test")
 

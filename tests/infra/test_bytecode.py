@@ -90,7 +90,7 @@ def test_the_same_code_has_the_same_name_however_it_was_compiled(
     assert names[0] != names[2]
 
 
-def test_who_deploys_without_that_python_is_told(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deploying_without_that_python_is_an_error(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not _told(build(runtime=OWN))
     monkeypatch.setattr(bytecode, "python_of_version", lambda _: None)
     (told,) = _told(build(runtime=OWN))

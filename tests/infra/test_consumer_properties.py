@@ -349,7 +349,7 @@ def test_context_without_an_application_is_refused() -> None:
         stack_of(an_app(), {})
 
 
-def test_a_handler_of_lambda_s_event_is_told_whose_role_reads_the_stream(build: Build) -> None:
+def test_a_lambda_event_handler_gets_the_role_that_reads_the_stream(build: Build) -> None:
     template = Template.from_stack(build({"handler": "lambdas:handler", "handler_contract": "lambda_event"}))
     worker = function(template, "LeaseWorker")
     variables = worker["Environment"]["Variables"]

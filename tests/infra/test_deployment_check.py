@@ -101,7 +101,7 @@ def test_a_worker_that_cannot_be_invoked_fails_the_deployment_rather_than_hangin
 
 
 @pytest.mark.parametrize("kind", ["Update", "Delete"])
-def test_what_a_rollback_or_a_clean_up_does_asks_nobody(kind: str) -> None:
+def test_a_rollback_or_clean_up_asks_no_function(kind: str) -> None:
     """The restored worker may be broken too, by something outside the stack: that must not block a rollback."""
     deployed = Deployed(AssertionError("asked"), ticked_before=False)
     assert answer(request(kind), deployed.world())["Status"] == "SUCCESS"
@@ -116,7 +116,7 @@ def test_a_first_deployment_brings_the_first_tick_and_waits_for_its_figures() ->
     assert 70 <= deployed.seconds < 80
 
 
-def test_a_later_one_prompts_nobody_for_an_operator_may_have_disabled_the_schedule() -> None:
+def test_an_update_prompts_no_tick_because_an_operator_may_have_disabled_the_schedule() -> None:
     deployed = Deployed(figures_after=None)
     answer(request("Create"), deployed.world())
     assert deployed.prompted == []
@@ -175,11 +175,11 @@ def test_an_answer_goes_to_cloudformation(url: str, environment: dict[str, str])
         ("http://127.0.0.1:4567/1", EMULATOR),
     ],
 )
-def test_and_to_nobody_else(url: str, environment: dict[str, str]) -> None:
+def test_the_answer_goes_to_no_other_host(url: str, environment: dict[str, str]) -> None:
     assert not is_cloudformations(url, environment)
 
 
-def test_an_event_of_somebody_elses_asks_the_worker_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_of_another_sender_does_not_ask_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("URL_SUFFIX", "amazonaws.com")
     with pytest.raises(ValueError, match="ResponseURL"):
         lambda_handler({**request("Create"), "ResponseURL": "https://example.com"}, Context())

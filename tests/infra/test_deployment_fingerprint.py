@@ -101,7 +101,7 @@ def test_so_has_what_is_added_when_the_construct_is_made(build: Build, before: s
     assert check_of(stack) != before
 
 
-def test_what_the_worker_is_not_told_of_needs_no_check(build: Build, before: str) -> None:
+def test_a_setting_that_the_worker_does_not_get_needs_no_check(build: Build, before: str) -> None:
     stack = build(schedule=events.Schedule.rate(Duration.minutes(7)), manager_reserved_concurrency=3)
     Tags.of(stack).add("team", "orders")
     assert check_of(stack) == before

@@ -66,7 +66,7 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
         ("orders.handler:handle", HandlerContract.LAMBDA_EVENT, r"takes \(batch\).*set handler_contract=batch"),
     ],
 )  # fmt: skip
-def test_a_handler_of_another_contract_is_told_which(
+def test_a_handler_of_another_contract_gets_an_error_that_names_its_contract(
     code: Path, handler: str, contract: HandlerContract, sentence: str
 ) -> None:
     (code / "lambdas.py").write_text(
@@ -119,7 +119,7 @@ def test_a_module_with_the_entry_points_name_is_refused(code: Path, theirs: str)
         stage(code, "flat:renamed")
 
 
-def test_a_folder_of_that_name_without_a_package_is_nobodys(code: Path) -> None:
+def test_a_folder_of_that_name_without_a_package_is_ignored(code: Path) -> None:
     (code / "app").mkdir()
     (code / "app" / "page.html").write_text("")
     assert (stage(code, "flat:renamed") / "app.py").is_file()

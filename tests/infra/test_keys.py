@@ -91,7 +91,7 @@ def test_the_key_of_a_lease_table_that_there_is_may_be_used_without_being_named(
         ("grant_redrive", {"kms:Decrypt"}),
     ],
 )
-def test_so_may_whoever_is_granted_the_same(build: Build, grant: str, actions: set[str]) -> None:
+def test_a_grantee_may_use_the_keys_too(build: Build, grant: str, actions: set[str]) -> None:
     key = a_key()
     stack = build(
         {"on_failure": QUEUE_ARN, "maximum_retry_attempts": "3"},

@@ -283,7 +283,7 @@ def test_no_alarm_about_missing_ticks_before_the_first_deployment_has_brought_on
     assert emulated["Properties"]["Awaits"] == "false", "an emulator makes no figures of log lines"
 
 
-def test_the_functions_are_told_every_setting_and_read_the_same_settings_back(build: Build) -> None:
+def test_the_functions_get_every_setting_and_read_the_same_settings_back(build: Build) -> None:
     stack = build(
         {"window": "5m", "mode": "continuous", "start_position": "AT_TIMESTAMP:2026-01-31T08:00:00+00:00"}
     )
@@ -313,7 +313,7 @@ def test_a_created_stream_is_named_at_deployment(created_stream: Template) -> No
     )
 
 
-def test_only_the_manager_is_told_the_state_machine_and_by_a_name_known_beforehand(
+def test_only_the_manager_gets_the_state_machine_by_a_name_known_beforehand(
     template: Template,
 ) -> None:
     manager, worker = (

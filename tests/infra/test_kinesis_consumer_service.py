@@ -152,7 +152,7 @@ def variables(container: Properties) -> dict[str, Any]:
     return {each["Name"]: each["Value"] for each in container["Environment"]}
 
 
-def test_what_it_is_told_is_a_process_that_makes_no_table(template: Template) -> None:
+def test_its_settings_are_of_a_process_that_creates_no_table(template: Template) -> None:
     consumer = container(template, "consumer")
     environment = variables(consumer)
     settings = Settings.from_environment({name: str(value) for name, value in environment.items()})

@@ -276,7 +276,7 @@ def test_a_run_of_a_pipeline(tmp_path: Path, leases: Leases) -> None:
         ("grant_redrive", "redrive"),
     ],
 )
-def test_whoever_is_granted_the_same(build: Build, grant: str, role: str) -> None:
+def test_a_grantee_may_make_the_same_calls(build: Build, grant: str, role: str) -> None:
     stack = build(on_failure=QUEUE, maximum_retry_attempts=3)
     getattr(stack.consumer, grant)(iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal()))
     found: dict[str, set[str]] = defaultdict(set)

@@ -74,7 +74,7 @@ def test_where_the_stack_goes_anywhere_the_table_has_to_be_where_the_stream_is(m
         make(STREAM, arn("dynamodb", "table/orders-audit", region="us-east-1"), None)
 
 
-def test_a_stream_of_another_account_is_told_what_it_takes(make: Make) -> None:
+def test_a_stream_of_another_account_is_refused_with_what_it_needs(make: Make) -> None:
     stack = make(arn("kinesis", "stream/orders", account="999999999999"))
     warned = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("resource policy"))
     assert "in account 999999999999, the stack in 123456789012" in str(warned[0].entry.data)

@@ -298,7 +298,7 @@ def test_the_request_is_one_that_emr_serverless_takes(template: Template) -> Non
     check(request(template), service.operation_model("StartJobRun").input_shape)
 
 
-def test_a_run_is_told_what_the_properties_say(make: Make, parts: Path) -> None:
+def test_a_run_gets_what_the_properties_say(make: Make, parts: Path) -> None:
     schema = "id BIGINT NOT NULL, price DECIMAL(9,2), note STRING"
     told = arguments(
         Template.from_stack(
@@ -486,7 +486,7 @@ def test_where_no_worker_could_reach_kinesis_nothing_is_synthesized(
         make(**given)
 
 
-def test_a_stream_of_another_region_is_refused_unless_the_source_is_told_where(make: Make) -> None:
+def test_a_stream_of_another_region_is_refused_without_the_region_option(make: Make) -> None:
     elsewhere = {"stream": kinesis.Stream.from_stream_arn(Stack(), "Far", STREAM_ARN)}
     env = Environment(account="123456789012", region="us-east-1")
     with pytest.raises(SettingsError, match=r"setting stream = .*deploy in eu-central-1"):

@@ -167,7 +167,7 @@ def test_a_report_that_cannot_be_read_counts_as_a_crash() -> None:
     assert Fleet(forever="unreadable").run(one_item()).output[0]["outcome"] == "gave_up"
 
 
-def test_an_outcome_that_nobody_knows_leaves_the_item_to_the_next_tick() -> None:
+def test_an_unknown_outcome_leaves_the_item_to_the_next_tick() -> None:
     assert Fleet("nonsense").run(one_item()).output[0]["outcome"] == "gave_up"
 
 

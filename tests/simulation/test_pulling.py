@@ -26,7 +26,7 @@ def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPat
     assert any(one is not None and "though one before it was put back" in one for one in noticed)
 
 
-def test_what_an_interrupt_tears_and_nobody_mends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_by_an_interrupt_that_is_not_repaired_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between taking a record and noting it, Ctrl-C dropped it for good, and its shard stood still."""
     monkeypatch.setattr(Buffer, "_repair", lambda _: None)
     broken = next(filter(None, map(broken_promise, TORN)))

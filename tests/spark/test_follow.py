@@ -188,7 +188,7 @@ def test_a_checkpoint_past_retention_is_a_loss_unless_the_shard_was_caught_up(ca
             query.run()
 
 
-def test_a_lease_s_shard_that_is_gone_is_told_of_also_where_only_what_is_there_is_wanted() -> None:
+def test_a_leased_shard_that_is_gone_is_reported_even_if_data_loss_is_accepted() -> None:
     query = memory_query(1, **FOLLOW)
     number = query.stream.inner.put("k", b"read")
     query.stream.inner.put("k", b"unread")

@@ -132,7 +132,7 @@ def steps(hours: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
     history=steps(st.sampled_from([1, 12, 25, 50])),
     last=st.booleans(),
 )
-def test_what_is_not_delivered_is_told(shards: int, first: str, history: list[Step], last: bool) -> None:
+def test_every_gap_is_reported(shards: int, first: str, history: list[Step], last: bool) -> None:
     world = History(shards, failOnDataLoss="false")
     for step in [(first, 0), *history]:
         world.turn(step)
@@ -149,7 +149,7 @@ def test_what_is_not_delivered_is_told(shards: int, first: str, history: list[St
     history=steps(st.just(11)),
     triggers=st.lists(st.sampled_from(["run", "available now"]), min_size=1, max_size=3),
 )
-def test_a_query_that_looks_twice_a_day_delivers_everything_and_is_told_of_no_gap(
+def test_a_query_that_looks_twice_a_day_delivers_everything_and_reports_no_gap(
     shards: int, history: list[Step], triggers: list[str]
 ) -> None:
     world = History(shards)
@@ -204,7 +204,7 @@ def test_or_to_fail_because_of_them(history: list[Step], available_now: bool) ->
             world.run(MANY, available_now=available_now)
 
 
-def test_a_parent_that_is_gone_is_told_of_also_where_only_what_is_there_is_wanted() -> None:
+def test_a_parent_that_is_gone_is_reported_even_if_data_loss_is_accepted() -> None:
     """The listing for the targets leaves it out, and its children wait for it."""
     world = History(1)
     for step in (("put", 5), ("available now", 0), ("put", 5), ("split", 0), ("wait", 30), ("put", 5)):

@@ -227,7 +227,7 @@ def test_killed_between_the_sinks_commit_and_sparks_a_query_that_starts_first_re
     assert row(held.table, shard_id(0)).checkpoint == Checkpoint(second[-1])
 
 
-def test_a_batch_that_failed_is_done_again_only_as_far_as_nobody_else_has_handled_it() -> None:
+def test_a_failed_batch_is_repeated_only_as_far_as_no_other_worker_has_handled_it() -> None:
     """Spark has fixed its range for ever; meanwhile the fleet handles a part of it and gives the lease back, and
     Spark continues."""
     held = held_query(2)
@@ -383,7 +383,7 @@ def test_children_are_taken_with_their_parents_end_though_a_look_was_under_way()
     assert len(held.run()) == 5
 
 
-def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_children_anew() -> None:
+def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_children_again() -> None:
     """It had already listed the shards. Meanwhile parent and children were read to their ends, and their rows cleaned
     up."""
     held = held_query()

@@ -174,7 +174,7 @@ def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_
     assert Source(held).run_what_is_there() == 2
 
 
-def test_its_main_thread_can_be_told_to_end_while_it_waits_for_an_answer() -> None:
+def test_its_main_thread_can_be_ended_while_it_waits_for_an_answer() -> None:
     """A signal handler runs between any two steps of the main thread; here another thread does it."""
     held = held_query()
     ends = Ended(held)

@@ -171,7 +171,7 @@ def held_query() -> HeldQuery:
     )
 
 
-def test_a_query_that_holds_leases_knows_what_its_fleet_has_been_told() -> None:
+def test_a_query_that_holds_leases_uses_the_fleet_s_stream_description() -> None:
     held = held_query()
     query = held.query
     query.stream.inner.distribution = AUTO

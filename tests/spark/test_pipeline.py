@@ -282,7 +282,7 @@ def test_a_schema_that_cannot_be_used_is_refused_by_its_reason(
         ("", "RuntimeError"),
     ],
 )
-def test_a_failure_is_told_by_its_cause(text: str, cause: str) -> None:
+def test_a_failure_is_reported_by_its_cause(text: str, cause: str) -> None:
     assert cause_of(RuntimeError(text)) == cause
 
 

@@ -24,7 +24,7 @@ def test_every_error_is_drawn_in_the_tree() -> None:
     assert sorted(drawn) == sorted(each.__name__ for each in ALL if each is not SubletError)
 
 
-def test_what_passes_by_itself_is_told_by_its_type() -> None:
+def test_transient_errors_are_recognized_by_their_type() -> None:
     assert {each for each in ALL if issubclass(each, TransientError)} == {
         TransientError,
         StreamUnavailable,

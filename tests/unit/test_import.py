@@ -61,7 +61,7 @@ def test_every_name_is_there_and_no_other() -> None:
         getattr(sublet, "Btach")  # noqa: B009 -- mypy knows that there is none
 
 
-def test_type_checkers_are_told_of_the_same_names() -> None:
+def test_type_checkers_see_the_same_names() -> None:
     (told,) = (
         node
         for node in ast.parse(Path(str(sublet.__file__)).read_text()).body

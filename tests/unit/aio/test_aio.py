@@ -378,7 +378,7 @@ def test_a_callback_that_forgets_to_await_has_done_nothing(world: World) -> None
     run(main())
 
 
-def test_on_a_second_loop_events_are_told_on_that_one(world: World) -> None:
+def test_on_a_second_loop_events_are_delivered_there(world: World) -> None:
     loops: list[asyncio.AbstractEventLoop] = []
     consumer = world.consumer(told=lambda _: loops.append(asyncio.get_running_loop()))
 

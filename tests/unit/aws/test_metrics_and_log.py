@@ -171,7 +171,7 @@ def closed() -> io.StringIO:
 
 
 @pytest.mark.parametrize("make", [Unwritable, closed, lambda: None], ids=["full", "closed", "none"])
-def test_what_cannot_be_written_ends_nothing_and_is_told_once(
+def test_a_failed_write_ends_nothing_and_is_reported_once(
     make: Callable[[], Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = Output("stdout")
@@ -188,7 +188,7 @@ def test_what_cannot_be_written_ends_nothing_and_is_told_once(
     )
 
 
-def test_neither_ends_anything_where_even_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_ends_anything_if_even_the_report_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", Unwritable())
     monkeypatch.setattr("sys.stderr", closed())
     Output("stdout").write("line\n")

@@ -119,7 +119,7 @@ def test_never_recovered() -> None:
     assert only([kill(10, "a", "b")], [*calls("a", 9, 12), *calls("b", 9, 10)]) == (None, None)
 
 
-def test_nobody_recovers_while_the_network_is_bad() -> None:
+def test_no_recovery_is_measured_while_the_network_is_bad() -> None:
     bad = kill(5, "a", kind=Kind.NETWORK, lasts=9)
     assert only([kill(10, "a"), bad], calls("a", 20)) == (10, 6)
     assert only([kill(10, "a"), bad], calls("a", 12)) == (2, 0)
@@ -131,7 +131,7 @@ def found(seen: Verdict, *recovered: Recovery, wrong: Sequence[str] = ()) -> Fou
     return Found(7, 60, seen, recovered, {}, {}, {}, 0, {}, 0, 0, 0, 0, wrong)
 
 
-def test_every_broken_promise_is_a_problem_and_is_told() -> None:
+def test_every_broken_promise_is_a_problem_and_is_shown() -> None:
     clean = verdict(begun(1), call(2, 0, 1, 2))
     quick = Recovery(kill(1, "a"), 1.0, 1.0)
     assert problems(found(clean, quick)) == []

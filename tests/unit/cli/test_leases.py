@@ -52,7 +52,7 @@ def test_who_has_how_much_by_group_by_worker_and_in_all() -> None:
     ]
 
 
-def test_where_nobody_lives_there_is_one_line() -> None:
+def test_without_a_live_owner_there_is_one_line() -> None:
     (line,) = distribution_lines(WorkDistribution((), (), 0, 4, 0, 0))
     assert line.startswith("target: 0 leases a worker; 4 unowned")
 

@@ -81,7 +81,7 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_2(
         (["redrive", "now"], "unrecognized arguments: now"),
     ],
 )
-def test_an_unknown_option_is_told_with_the_one_that_was_meant(
+def test_an_unknown_option_is_refused_with_a_suggestion(
     capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     with pytest.raises(SystemExit) as refused:
@@ -92,7 +92,7 @@ def test_an_unknown_option_is_told_with_the_one_that_was_meant(
     assert said.startswith(f"usage: sublet {arguments[0]}")
 
 
-def test_a_redrive_without_a_source_is_told_of_options_that_it_has(
+def test_a_redrive_without_a_source_is_refused_with_options_that_it_has(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SUBLET_ON_FAILURE", raising=False)
@@ -103,7 +103,7 @@ def test_a_redrive_without_a_source_is_told_of_options_that_it_has(
     )
 
 
-def test_a_machine_that_is_not_set_up_for_aws_is_told_so_in_one_sentence(
+def test_on_a_machine_that_is_not_set_up_for_aws_the_error_is_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):

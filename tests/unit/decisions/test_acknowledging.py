@@ -156,7 +156,7 @@ def test_before_ack_wait_is_over_nothing_is_forgotten() -> None:
     assert state.is_out(0, 1)
 
 
-def test_in_progress_begins_ack_wait_anew() -> None:
+def test_in_progress_restarts_ack_wait() -> None:
     state = handed_out("a", "b")
     assert state.in_progress(0, 1, NOW + SECOND + ACK_WAIT)
     assert state.next_at() == NOW + ACK_WAIT  # that of b

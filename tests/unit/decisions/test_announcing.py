@@ -49,7 +49,7 @@ def test_while_nothing_is_announced_the_next_look_is_the_next_tick() -> None:
     assert next_look({}, NOW, 8, 4, SETTINGS) == (TICK, "nothing is announced")
 
 
-def test_whoever_hears_of_it_looks_each_second_until_it_lapses() -> None:
+def test_after_an_announcement_others_look_each_second_until_it_lapses() -> None:
     assert next_look(said(NOTHING, What.LEAVES), NOW, 8, 4, SETTINGS) == (SECOND, "another leaves")
     assert after(said(3 * TICK - SECOND)) == SECOND
     assert after(said(3 * TICK)) == TICK

@@ -28,7 +28,7 @@ def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> Cho
     return choose_leases(leases, sightings, BEGINNING, chance, settings, ["me"])
 
 
-def test_how_the_fleet_stood_before_is_told_with_the_choice() -> None:
+def test_the_choice_says_how_the_fleet_stood_before() -> None:
     standing = chosen(*FREE, *OWNED, ENDED, chance=Random(0)).standing
     assert standing == Standing(leases=4, available=2, workers=2, target=2, held=1)
 
@@ -38,7 +38,7 @@ NAMED = Lease("shardId-8", TRIM_HORIZON, lease_owner="me")
 """By a leader, and no window of ours has it yet."""
 
 
-def test_what_a_leader_gives_counts_as_held_and_what_nobody_has_looked_at_before_is_another_s() -> None:
+def test_a_leader_s_assignment_counts_as_held_and_an_unseen_lease_as_another_s() -> None:
     found = choose_leases([NAMED, *OWNED], {}, BEGINNING, Random(0), SETTINGS, ["me"], fleet=LED)
     assert [choice.lease for choice in found.choices] == [NAMED, OWNED[0]]
     assert found.standing.held == 2

@@ -61,7 +61,9 @@ def test_what_was_given_and_is_the_same_there_is_no_conflict() -> None:
     ("given", "there"),
     [({"failover_time": MINUTE}, "30s"), ({"max_ack_pending": 7}, "1000"), ({"on_failure": "arn"}, "none")],
 )
-def test_what_was_given_and_is_another_there_is_told(given: dict[str, Any], there: str) -> None:
+def test_an_option_that_differs_from_the_definition_is_refused_with_both_values(
+    given: dict[str, Any], there: str
+) -> None:
     with pytest.raises(
         SettingsInConflict, match=f"{next(iter(given))}.*{there}, as consumer audit is defined"
     ):

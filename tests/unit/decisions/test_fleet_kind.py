@@ -33,7 +33,7 @@ def kind_of(
     return fleet_of(reports, version, settings.own_worker_ids, NOW, settings)
 
 
-def test_nobody_reports() -> None:
+def test_without_reports_there_is_no_leader() -> None:
     assert kind_of() == NO_LEADER
 
 

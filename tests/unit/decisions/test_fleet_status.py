@@ -43,7 +43,7 @@ def test_each_state(lease: Lease, seconds: int, state: ShardState) -> None:
     assert shard.idle == timedelta(seconds=seconds)
 
 
-def test_an_owner_that_nobody_has_watched_counts_as_alive() -> None:
+def test_an_unwatched_owner_counts_as_alive() -> None:
     (shard,) = fleet_status(LeaseScan((Lease("shard-1", TRIM_HORIZON, 7, "worker"),)), NOW, SETTINGS).shards
     assert shard.state is ShardState.HELD
 
@@ -61,7 +61,7 @@ def test_workers_are_those_that_live() -> None:
     assert [shard.shard_id for shard in fleet.shards] == [f"shard-{number}" for number in range(1, 6)]
 
 
-def test_rows_that_are_no_leases_are_told() -> None:
+def test_rows_that_are_no_leases_are_listed() -> None:
     row = MalformedRow("shard-1", "no checkpoint")
     assert fleet_status(LeaseScan((), (row,)), NOW, SETTINGS).malformed == (row,)
 

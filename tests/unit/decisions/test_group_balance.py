@@ -57,7 +57,7 @@ def test_the_published_case_from_a_cold_start() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("phases", [1, 4, IN_TURN])
-def test_halves_whoever_looks_when(seed: int, phases: int) -> None:
+def test_it_halves_whichever_worker_looks_first(seed: int, phases: int) -> None:
     world = BalanceWorld(50, GROUP, sublet=A + B, phases=phases, chance=Random(seed))
     assert settled(world) == ({"a": 25, "b": 25}, {2: 10, 3: 10})
 
@@ -206,7 +206,7 @@ def test_none_goes_of_a_worker_below_the_target_though_its_group_has_too_many() 
     assert moves_between_groups(held, {"a:1": 2}, groups, groups, 3, 9, ranked_at(NOW, timedelta(1))) == ()
 
 
-def test_those_whom_nobody_sees_yet_do_not_all_take_from_the_same() -> None:
+def test_newcomers_that_do_not_see_each_other_choose_different_owners() -> None:
     """They hold nothing, so no plan of another's counts with them."""
     world = BalanceWorld(50, GROUP, sublet=A)
     world.give(A, each=5)

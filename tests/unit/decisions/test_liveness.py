@@ -49,7 +49,7 @@ def test_a_manager_whose_clock_was_ahead_has_seen_it_now() -> None:
     assert idle_time(HELD, seen, NOW) == timedelta(0)
 
 
-def test_a_lease_whose_owners_crash_is_watched_though_nobody_has_it() -> None:
+def test_an_unowned_lease_whose_owners_crash_is_watched() -> None:
     free = replace(HELD, lease_owner=None)
     assert observe({}, [free], NOW) == {}
     assert observe({}, [replace(free, crashes=1)], NOW) == {HELD.lease_key: Sighting(7, None, NOW)}

@@ -32,7 +32,7 @@ def test_before_its_first_look_it_is_live_and_not_ready() -> None:
     assert verdict(WELL._replace(looked_at=None)) == (True, False, "it has not scanned the leases yet")
 
 
-def test_an_outage_of_aws_makes_nobody_replace_it() -> None:
+def test_an_outage_of_aws_is_no_reason_to_replace_the_process() -> None:
     """A look that failed has come back all the same."""
     assert verdict(WELL._replace(looked_at=NOW - timedelta(hours=1)))[:2] == (True, True)
 

@@ -10,7 +10,7 @@ NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HEARTBEAT = timedelta(seconds=5)
 
 
-def test_a_heartbeat_is_missed_after_twice_its_interval_and_then_the_timer_begins_anew() -> None:
+def test_a_heartbeat_is_missed_after_twice_its_interval_and_then_the_timer_restarts() -> None:
     signs = SignsOfLife(NOW)
     assert signs.look(NOW + 2 * HEARTBEAT - timedelta(seconds=1), HEARTBEAT) == (signs, None)
     signs, told = signs.look(NOW + 2 * HEARTBEAT, HEARTBEAT)
@@ -18,13 +18,13 @@ def test_a_heartbeat_is_missed_after_twice_its_interval_and_then_the_timer_begin
     assert signs.look(NOW + 3 * HEARTBEAT, HEARTBEAT)[1] is None
 
 
-def test_any_answer_sets_the_timer_anew() -> None:
+def test_any_answer_restarts_the_timer() -> None:
     signs, told = SignsOfLife(NOW).answered(Service.DYNAMODB, NOW + HEARTBEAT)
     assert told is None
     assert signs.look(NOW + 2 * HEARTBEAT, HEARTBEAT)[1] is None
 
 
-def test_an_outage_is_told_at_its_beginning_and_its_end_and_the_timer_pauses_meanwhile() -> None:
+def test_an_outage_is_reported_at_its_start_and_end_and_the_timer_pauses_meanwhile() -> None:
     signs, told = SignsOfLife(NOW).failed(Service.KINESIS)
     assert told is EventKind.DISCONNECTED
     assert signs.failed(Service.KINESIS)[1] is None

@@ -199,7 +199,7 @@ def test_a_duration_is_a_number_and_not_negative(expires: Any, why: str) -> None
         as_duration("delay", expires)
 
 
-def test_what_no_buffer_takes_is_told_with_what_it_takes() -> None:
+def test_an_option_that_no_buffer_takes_is_refused_with_those_it_takes() -> None:
     with pytest.raises(TypeError, match="'batch': messages and consume take max_records, max_bytes"):
         buffering_of(batch=5)
 

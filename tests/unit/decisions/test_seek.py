@@ -163,7 +163,7 @@ def test_what_cannot_be_moved_is_named_and_nothing_moves(
         plan_seek(scan, SPLIT, {"p": END, "l": at(1), "r": at(1)}, only)
 
 
-def test_a_handoff_elsewhere_is_in_nobodys_way() -> None:
+def test_a_handoff_elsewhere_does_not_prevent_a_seek() -> None:
     leases = READ_ON[0], READ_ON[1], replace(READ_ON[2], checkpoint_owner="java-1")
     assert planned(*leases, wanted={"l": at(25)}, only=("l",)) == [("l", "repeats", "25")]
 

@@ -53,7 +53,7 @@ def test_children_of_a_shard_that_is_not_listed_wait_until_the_tick_has_asked_fo
     assert [choice.lease.lease_key for choice in plan.choices] == chosen
 
 
-def test_unclaimed_is_what_might_be_had_and_nobody_is_sent_for() -> None:
+def test_unclaimed_are_available_leases_that_no_worker_is_started_for() -> None:
     expired = replace(FREE[1], lease_owner="gone")
     one_each = replace(SETTINGS, leases_to_acquire=1)
     assert planned([FREE[0], expired], LISTED, one_each).unclaimed_leases == 1

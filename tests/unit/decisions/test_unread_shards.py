@@ -218,7 +218,7 @@ def test_how_long_a_shard_is_known_to_stand_still(waiting: int, before: UnreadSh
 
 
 @pytest.mark.parametrize("pages", [(), (empty(),), (empty(HOUR),)])
-def test_of_what_is_quiet_or_not_known_nothing_is_told(pages: Iterable[Page]) -> None:
+def test_quiet_and_unknown_shards_are_not_reported(pages: Iterable[Page]) -> None:
     looked = probe()
     for page in pages:
         looked = looked.after(page, NOW)

@@ -51,7 +51,7 @@ def test_groups_and_workers_with_what_they_have() -> None:
     assert (found.target, found.target_kbps) == (2, 8.5 / 3)
 
 
-def test_what_has_ended_is_not_counted_and_what_nobody_has_is() -> None:
+def test_ended_leases_are_not_counted_and_unowned_ones_are() -> None:
     gone = Sighting(7, "dead", NOW - timedelta(minutes=2))
     found = distribution(
         Lease("s1", SHARD_END, 7, "zone-a:1"),

@@ -72,7 +72,7 @@ def test_what_a_row_has_gained_goes_by_runs() -> None:
         ),  # as many as there should be, and not the right ones
     ],
 )
-def test_a_number_that_nobody_has_or_that_two_have(spark: Runs, missing: int, overlap: int) -> None:
+def test_a_missing_number_or_one_that_came_twice(spark: Runs, missing: int, overlap: int) -> None:
     proof = proof_of(spark=stored(spark, {"UA": 5}))
     assert not proof.holds
     assert (proof.missing, proof.overlap) == (missing, overlap)

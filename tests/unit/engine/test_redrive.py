@@ -163,7 +163,7 @@ class Kept:
 MANUAL = replace(SETTINGS, checkpointing=Checkpointing.MANUAL)
 
 
-def test_the_handler_is_told_of_a_lease_as_by_the_engine() -> None:
+def test_the_handler_learns_of_a_lease_as_in_the_engine() -> None:
     redriving, kept = Redriving(batch(100), batch(20, "shard-b")), Kept()
     assert redriving.run(handler=handler_of(kept)).done == 2
     assert kept.told == [
@@ -278,7 +278,7 @@ def test_whatever_stays_can_be_had_again_at_once(dry_run: bool) -> None:
 @pytest.mark.parametrize(
     ("raises", "what"), [(True, "failed again, and stays"), (False, "was not checkpointed, and stays")]
 )
-def test_why_a_batch_stays_is_told(raises: bool, what: str) -> None:
+def test_the_log_says_why_a_batch_stays(raises: bool, what: str) -> None:
     def handle(_: Batch) -> None:
         if raises:
             raise ValueError("still bad")
@@ -329,7 +329,7 @@ def test_each_is_asked_for_when_the_one_before_is_done() -> None:
     assert [*removed, store.removed] == [[], ["100"], ["100", "200"]]
 
 
-def test_what_cannot_be_read_is_left_alone_and_told() -> None:
+def test_an_unreadable_batch_is_left_alone_and_reported() -> None:
     redriving = Redriving(store=Given([KeptBatch("one", None, "no JSON")]))
     assert redriving.run().foreign == 1
     (line,) = redriving.log.lines
@@ -354,7 +354,7 @@ def test_a_batch_is_known_to_be_redriven() -> None:
     assert redriving.calls[0].is_redrive
 
 
-def test_what_was_overwritten_meanwhile_stays_and_is_told() -> None:
+def test_a_batch_that_was_overwritten_meanwhile_stays_and_is_reported() -> None:
     store = Given([KeptBatch("one", batch(100)), KeptBatch("two", batch(200))], {"one": Removal.STAYS})
     done = Redriving(store=store).run()
     assert (done.done, done.changed, done.stays, done.records_done) == (1, 1, 1, 4)

@@ -148,7 +148,7 @@ def test_what_lambda_cannot_send_fails_the_batch_as_there() -> None:
             check_sendable(returned)
 
 
-def test_nothing_that_was_returned_is_told() -> None:
+def test_no_error_quotes_what_was_returned() -> None:
     with pytest.raises(HandlerContractBroken) as told:
         check_sendable({"secret": object()})
     assert "secret" not in str(told.value)

@@ -77,6 +77,6 @@ def test_an_aggregate_as_it_was_put_looks_as_behind_an_event_source_mapping() ->
     ("arn", "region", "source"),
     [(ARN, "us-east-2", ARN), (None, "", "arn:aws:kinesis:::stream/orders")],
 )
-def test_what_nobody_has_told_is_not_made_up(arn: str | None, region: str, source: str) -> None:
+def test_an_unknown_region_or_arn_is_not_invented(arn: str | None, region: str, source: str) -> None:
     [record] = kinesis_event(SHARD, user_records(b"a"), stream_arn_of("orders", arn), "")["Records"]
     assert (record["awsRegion"], record["eventSourceARN"]) == (region, source)

@@ -298,7 +298,7 @@ BATCH, LAMBDA_EVENT = HandlerContract.BATCH, HandlerContract.LAMBDA_EVENT
         (Function, LAMBDA_EVENT, "is a class"),
     ],
 )
-def test_a_handler_of_another_contract_is_told_which(
+def test_a_handler_of_another_contract_gets_an_error_that_names_its_contract(
     handler: object, contract: HandlerContract, sentence: str
 ) -> None:
     settings = Settings(application="orders", stream="memory", handler_contract=contract)
@@ -343,7 +343,7 @@ def test_while_a_call_hangs_no_other_begins_and_the_process_ends() -> None:
     assert worker.health.ends_now is not None
 
 
-def test_what_it_reports_means_nothing_where_it_is_told_so() -> None:
+def test_its_item_failures_are_ignored_if_the_settings_say_so() -> None:
     """As behind a mapping without ReportBatchItemFailures."""
     calls: list[list[bytes]] = []
 

@@ -164,7 +164,7 @@ def test_a_lease_that_is_kept_is_asked_for_its_checkpoint_at_each_window_s_end()
     ] * 2  # fmt: skip
 
 
-def test_one_whose_lease_is_taken_is_told_and_may_checkpoint_no_more() -> None:
+def test_a_processor_whose_lease_is_taken_is_notified_and_may_not_checkpoint() -> None:
     told: Told = []
     world = EngineWorld(KCL)
     world.put("a")
@@ -365,7 +365,7 @@ def test_its_functions_may_be_async() -> None:
     assert [str(checkpoint) for checkpoint in done.checkpoints.values()] == [number]
 
 
-def test_one_of_an_earlier_reading_is_told_that_it_is_over() -> None:
+def test_a_processor_of_an_earlier_session_hears_that_its_lease_is_lost() -> None:
     """An operator has moved the lease's checkpoint: nothing is said of a loss."""
     told: Told = []
     handler = handler_of(processor_of(told), KCL)
@@ -417,7 +417,9 @@ class NeedsMore:
         (NeedsMore, "record_processor", "cannot be made without arguments"),
     ],
 )
-def test_what_is_none_is_told_what_to_set(handler: object, contract: str, sentence: str) -> None:
+def test_an_unfit_processor_gets_an_error_that_says_what_to_set(
+    handler: object, contract: str, sentence: str
+) -> None:
     settings = Settings(application="orders", stream="events", handler_contract=HandlerContract(contract))
     with pytest.raises(HandlerNotLoadable, match=sentence):
         handler_of(handler, settings)
@@ -435,7 +437,7 @@ class FirstUnstated:
     def process_records(self, records: Any, checkpointer: Any) -> None: ...
 
 
-def test_a_processor_of_version_1_that_does_not_say_so_is_told_to() -> None:
+def test_a_version_1_processor_that_does_not_say_so_gets_an_error_that_says_how() -> None:
     settings = Settings(
         application="orders", stream="memory", handler_contract=HandlerContract.RECORD_PROCESSOR
     )

@@ -51,7 +51,7 @@ def test_all_is_well() -> None:
     assert not verdict.repeats
 
 
-def test_a_record_that_nobody_handled_is_missing() -> None:
+def test_an_unhandled_record_is_missing() -> None:
     assert judged([], ["a/0"]).missing == ("a/0",)
     assert judge([], [], {}, {}, [], unordered=["kpl-1/0"]).missing == ("kpl-1/0",)
 
@@ -69,7 +69,7 @@ def test_a_child_before_its_parent_is_done() -> None:
     assert not judged(again, []).children_too_early, "a redelivery is no first delivery"
 
 
-def test_a_repeat_is_told_by_what_had_become_of_the_worker_before() -> None:
+def test_a_repeat_is_explained_by_how_the_worker_before_ended() -> None:
     twice = [handled(5, "parent", "a/0"), handled(9, "parent", "a/0", "sublet-1", sequence_number=5)]
     for end, why in (
         (None, LOST),
@@ -110,7 +110,7 @@ def test_a_new_window_of_sublets_is_a_tenure_of_its_own() -> None:
     ]
 
 
-def test_whoever_never_had_the_lease_may_handle_nothing() -> None:
+def test_a_worker_that_never_had_the_lease_may_handle_nothing() -> None:
     assert "never had" in judged([handled(1, "parent", "a/0", "sublet-1")], []).unexplained[0]
 
 
@@ -126,7 +126,7 @@ def test_who_hands_over_has_the_lease_until_it_says_so() -> None:
     ]
 
 
-def test_a_deleted_row_and_one_that_is_no_lease_are_nobodys_tenure() -> None:
+def test_a_deleted_row_and_one_that_is_no_lease_start_no_tenure() -> None:
     other = RowWritten(1, "Leader", {"leaseKey": {"S": "Leader"}, "entityType": {"S": "LEADER"}})
     assert tenures_of([other, RowWritten(2, "parent", None)]) == {}
 

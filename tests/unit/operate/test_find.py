@@ -59,7 +59,7 @@ def test_on_any_stream_at_any_time(seed: int) -> None:
         assert found_at(world, moment) == Found(Checkpoint(before[-1]) if before else None, True), moment
 
 
-def test_a_closed_shard_that_held_nothing_more_is_told_apart() -> None:
+def test_a_closed_shard_that_held_nothing_more_is_recognized() -> None:
     world, put = world_with([HOUR, HOUR])
     world.shards.split(world.shards.list_shards()[0].shard_id)
     world.clock.advance(HOUR)

@@ -54,7 +54,7 @@ def test_an_owner_that_heartbeats_and_moves_nothing_is_stalled_after_some_looks(
     assert seen[-1] is Word.STALLED
 
 
-def test_a_position_that_goes_back_is_told_as_such() -> None:
+def test_a_position_that_goes_back_is_shown_as_such() -> None:
     world = EngineWorld(NO_WAITING)
     numbers = [world.shards.put("key", b"data") for _ in range(9)]
     world.steal()

@@ -23,7 +23,7 @@ from sublet.pipeline.tally import (
 FRESH, FIRST, OTHER = (Mark(name, "orders", Sink.PARQUET) for name in ("fresh", "first", "other"))
 
 
-def test_a_first_run_claims_what_nobody_uses_and_the_next_ones_keep_it() -> None:
+def test_a_first_run_claims_unused_tables_and_the_next_runs_keep_them() -> None:
     assert settle(FRESH, None, None, in_use=False) == FRESH
     assert settle(FRESH, FIRST, FIRST, in_use=True) == FIRST
 

@@ -57,7 +57,7 @@ def test_a_days_window_to_the_microsecond_survives_deployment() -> None:
     assert Settings.from_environment(settings.to_environment()) == settings
 
 
-def test_an_empty_holder_is_nobody_as_an_empty_owner_is() -> None:
+def test_an_empty_holder_means_no_holder_as_an_empty_owner_means_no_owner() -> None:
     empty = row(subletHolder={"S": ""})
     lease = decode_row(empty)
     assert isinstance(lease, Lease)

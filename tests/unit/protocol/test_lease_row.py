@@ -90,7 +90,7 @@ def test_a_new_lease_has_kcls_required_attributes_and_no_empty_ones() -> None:
 
 
 @pytest.mark.parametrize("nobody", [None, {"NULL": True}, {"S": ""}])
-def test_nobody_is_a_missing_a_null_or_an_empty_owner(nobody: AttributeValue | None) -> None:
+def test_a_missing_null_or_empty_owner_is_no_owner(nobody: AttributeValue | None) -> None:
     row = {name: value for name, value in JAVA_2.items() if name != "leaseOwner"}
     if nobody is not None:
         row["leaseOwner"] = nobody
@@ -181,7 +181,7 @@ def test_a_shard_is_known_to_be_quiet_behind_the_very_position_that_is_named(
         {"S": "1769850000000@50:x"}, {"S": "1769850000000@50/"}, {"S": f"{10**15}@50"}, {"N": "5"}, {"NULL": True},
     ],
 )  # fmt: skip
-def test_what_nobody_of_us_wrote_says_nothing_of_quiet(value: AttributeValue) -> None:
+def test_a_foreign_value_says_nothing_of_quiet(value: AttributeValue) -> None:
     row = {**encode_row(Lease("k", Checkpoint("50"))), "subletQuietUntil": value}
     assert lease_of(row).quiet is None
 

@@ -92,7 +92,7 @@ def test_a_checkpoint_only_goes_on(
 
 
 @pytest.mark.parametrize("nobody", [{"NULL": True}, {"S": ""}])
-def test_a_lease_of_nobody_can_be_acquired_however_nobody_is_written(nobody: dict[str, object]) -> None:
+def test_an_unowned_lease_can_be_acquired_however_that_is_written(nobody: dict[str, object]) -> None:
     row = encode_row(FREE) | {"leaseOwner": nobody}
     seen = decode_row(row)
     assert isinstance(seen, Lease)
@@ -166,7 +166,7 @@ def test_a_late_checkpoint_leaves_half_a_row_alone() -> None:
 
 
 @pytest.mark.parametrize("make", [writes.release, writes.end], ids=["release", "end"])
-def test_nobody_is_left_on_a_lease_that_is_given_up_while_it_is_drained(
+def test_a_lease_released_while_it_is_drained_has_no_owner_left(
     make: Callable[[Lease], LeaseWrite],
 ) -> None:
     drained = replace(HELD, checkpoint_owner=OTHER)

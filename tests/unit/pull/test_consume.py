@@ -179,7 +179,7 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells() -> Non
     assert "not now" in str(logged[0]["traceback"])
 
 
-def test_who_listens_to_a_consume_is_told_nothing_after_it() -> None:
+def test_after_a_consume_its_listener_hears_nothing() -> None:
     world = PulledWorld()
     told: list[Event] = []
     with world.consumer() as consumer:
@@ -301,7 +301,7 @@ def test_what_cannot_pass_is_raised(gone: str) -> None:
             next(messages)
 
 
-def test_an_outage_is_told_once_and_ends_nothing() -> None:
+def test_an_outage_is_reported_once_and_ends_nothing() -> None:
     world = PulledWorld()
     world.put(["a0"])
     stream = UnsteadyStream(world.stream)
@@ -318,7 +318,7 @@ def test_an_outage_is_told_once_and_ends_nothing() -> None:
         assert world.told(EventKind.RECONNECTED) == 1
 
 
-def test_throttled_polls_are_told() -> None:
+def test_throttled_polls_are_reported() -> None:
     world = PulledWorld()
     stream = UnsteadyStream(world.stream)
     with world.consumer(world.ports(stream)) as consumer:
@@ -328,7 +328,7 @@ def test_throttled_polls_are_told() -> None:
         assert world.told(EventKind.THROTTLED) == 1
 
 
-def test_a_kinesis_that_does_not_answer_is_told_as_that() -> None:
+def test_a_kinesis_that_does_not_answer_is_reported_as_such() -> None:
     """Polls into a black hole, each until its time is over, while DynamoDB answers."""
     world = PulledWorld(shards=2)
     stream = UnsteadyStream(world.stream)
@@ -353,7 +353,7 @@ def test_a_kinesis_that_does_not_answer_is_told_as_that() -> None:
     assert first[EventKind.RECONNECTED] > 40
 
 
-def test_leases_are_told_of() -> None:
+def test_lease_events_are_reported() -> None:
     world = PulledWorld()
     world.put(["a0"])
     with world.consumer() as consumer:
@@ -443,7 +443,7 @@ def test_a_batch_that_is_admitted_over_several_checkpoints_comes_once() -> None:
     assert seen == numbered("a", 50)
 
 
-def test_a_lease_is_left_though_nobody_takes_what_is_offered_of_it() -> None:
+def test_a_lease_is_released_though_its_records_are_not_taken() -> None:
     world = PulledWorld(shards=2)
     fast: dict[str, Any] = {"failover_time": timedelta(seconds=6), "heartbeat_interval": SECOND}
     for log in world.stream.logs:

@@ -185,7 +185,7 @@ def test_after_that_signals_go_where_they_went_before(ports: Ports) -> None:
             signal.signal(number, handler)
 
 
-def test_a_process_is_continuous_and_a_worker_of_its_own_unless_told_otherwise(ports: Ports) -> None:
+def test_a_process_is_continuous_and_its_own_worker_by_default(ports: Ports) -> None:
     settings = Consumer("orders-audit", "orders", print, ports=ports).settings
     assert settings.mode is Mode.CONTINUOUS
     assert (settings.worker_id or "").startswith(f"orders-audit-{socket.gethostname()}-")

@@ -101,7 +101,7 @@ def test_a_program_goes_by_the_definition(orders: Stream) -> None:
         assert again.attempt == 2
 
 
-def test_a_program_that_was_given_another_option_is_told(orders: Stream) -> None:
+def test_a_program_with_another_option_gets_an_error(orders: Stream) -> None:
     orders.create_consumer("audit", failover_time=MINUTE)
     with pytest.raises(SettingsInConflict, match="failover_time"):
         orders.consumer("audit", failover_time=2 * MINUTE).next()
@@ -154,7 +154,7 @@ def meanwhile(orders: Stream, consumer: Consumer, change: Callable[[], object]) 
         assert consumer.next(expires=120) is None
 
 
-def test_a_running_program_is_told_of_an_update_and_ended_by_one_that_contradicts_it(orders: Stream) -> None:
+def test_a_running_program_hears_of_an_update_and_is_ended_by_one_that_contradicts_it(orders: Stream) -> None:
     orders.create_consumer("audit", failover_time=MINUTE)
     events: list[Event] = []
     without = orders.consumer("audit", on_event=events.append)
@@ -226,7 +226,7 @@ def test_what_names_no_record_is_refused(orders: Stream, shard_id: Any, number: 
         orders.get(shard_id, number)
 
 
-def test_positions_are_asked_of_the_shards_unless_told_otherwise(context: Context, orders: Stream) -> None:
+def test_positions_are_read_from_the_shards_by_default(context: Context, orders: Stream) -> None:
     clock = context.account.clock
     assert isinstance(clock, FakeClock)
     consumer = orders.create_consumer("audit")

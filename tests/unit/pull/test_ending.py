@@ -80,7 +80,7 @@ def test_stop_ends_a_pull_outside_of_a_block_too(world: PulledWorld) -> None:
     assert world.owners == {None}
 
 
-def test_a_loop_that_never_looks_whether_it_is_stopped_is_told(world: PulledWorld) -> None:
+def test_a_loop_that_ignores_the_stop_gets_an_error(world: PulledWorld) -> None:
     def loop() -> None:
         with world.consumer() as consumer:
             while True:
@@ -125,7 +125,7 @@ def test_a_signal_lets_calls_that_are_under_way_end_and_begins_none(ports: Ports
     assert owners(ports) == {None}
 
 
-def test_only_the_main_thread_can_be_told_by_signals(ports: Ports) -> None:
+def test_only_the_main_thread_can_handle_signals(ports: Ports) -> None:
     problems: list[Exception] = []
 
     def enter() -> None:

@@ -45,7 +45,7 @@ def test_an_on_event_that_never_returns_keeps_nothing_waiting() -> None:
         for_ever.set()
 
 
-def test_on_event_may_end_what_it_is_told_of() -> None:
+def test_on_event_may_end_the_pull_that_it_hears_of() -> None:
     begun, ended = ThreadEvent(), ThreadEvent()
 
     def on_event(event: Event) -> None:
@@ -76,7 +76,7 @@ def test_events_come_in_their_order_and_all_of_them_before_the_block_is_left() -
     assert world.events[1].detail == "1 of its records come again"
 
 
-def test_what_a_slow_listener_has_no_room_for_is_left_out_and_it_is_told_how_much() -> None:
+def test_a_slow_listener_misses_events_and_hears_how_many() -> None:
     goes_on, told = ThreadEvent(), list[Event]()
 
     def listens(event: Event) -> None:
@@ -97,7 +97,7 @@ def test_what_a_slow_listener_has_no_room_for_is_left_out_and_it_is_told_how_muc
     assert len(told) == MAX_WAITING + 2
 
 
-def test_a_listener_that_raises_is_told_the_next_one() -> None:
+def test_a_listener_that_raises_gets_the_next_event() -> None:
     told: list[Event] = []
 
     def listens(event: Event) -> None:

@@ -195,7 +195,7 @@ def test_a_fetch_needs_a_maximum_and_a_consumer_with_a_handler_is_not_pulled_fro
         world.consumer().run()
 
 
-def test_who_waits_again_and_again_is_told_once() -> None:
+def test_repeated_waits_leave_no_waiter_behind() -> None:
     world = PulledWorld()
     with world.consumer(ack_wait=SECOND) as consumer:
         world.put(["a0"])

@@ -59,7 +59,7 @@ in_child(after)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_is_told_whose_records_they_are_and_ends_and_may_pull_for_itself() -> None:
+def test_a_forked_child_gets_an_error_ends_and_may_pull_for_itself() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", WITHIN], timeout=PATIENCE, capture_output=True, text=True, check=False
     )

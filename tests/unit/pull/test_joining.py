@@ -102,7 +102,7 @@ def test_kinesis_is_waited_for_too(world: PulledWorld) -> None:
     assert [event.kind for event in world.events][:2] == [EventKind.DISCONNECTED, EventKind.RECONNECTED]
 
 
-def test_one_with_a_handler_that_is_told_to_leave_meanwhile_ends(world: PulledWorld) -> None:
+def test_one_with_a_handler_that_has_to_leave_meanwhile_ends(world: PulledWorld) -> None:
     stop, leaving = world.tasks.signal(), world.tasks.signal()
 
     def leave() -> None:

@@ -145,7 +145,7 @@ def consume() -> Iterator[Callable[..., Consumer]]:
 Consume = Callable[..., Consumer]
 
 
-def test_when_told_to_stop_it_checkpoints_and_releases_so_that_others_go_on_at_once(consume: Consume) -> None:
+def test_on_a_stop_it_checkpoints_and_releases_so_that_others_continue_at_once(consume: Consume) -> None:
     consumer = consume()
     assert consumer.handled.wait(PATIENCE)
     assert consumer.lease().lease_owner == "process-1"

@@ -120,7 +120,7 @@ def test_of_what_was_meant_for_another_function_an_error_repeats_only_the_start(
     assert len(str(refused.value)) < 300
 
 
-def test_a_field_that_we_do_not_know_is_left_to_whoever_put_it_there() -> None:
+def test_unknown_fields_of_an_item_are_ignored() -> None:
     """The state machine keeps its own counters beside ours."""
     assert item_from_json({**event("map_item_to_worker"), "crashes": 2}) == item_from_json(
         event("map_item_to_worker")

@@ -126,7 +126,7 @@ rows = st.builds(Checkpoint, numbers.map(str), st.integers(0, 3))
 
 
 @given(begin=numbers, length=numbers, row=rows, is_held=st.booleans())
-def test_a_batch_done_again_reads_what_nobody_has_handled_and_waits_for_what_another_will(
+def test_a_repeated_batch_reads_unhandled_records_and_waits_for_another_worker_s(
     begin: int, length: int, row: Checkpoint, is_held: bool
 ) -> None:
     """Of the user records (number, 0 to 3) in the range, each after the row is read if the lease is held, and none if

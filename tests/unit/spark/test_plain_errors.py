@@ -49,7 +49,7 @@ def test_nor_has_one_in_the_middle_of_a_task() -> None:
     assert os.environ["SPARK_HIDE_TRACEBACK"]
 
 
-def test_what_nobody_planned_keeps_its_own() -> None:
+def test_an_unexpected_error_keeps_its_own_text() -> None:
     with pytest.raises(KeyError):
         broken()
     assert not os.environ["SPARK_HIDE_TRACEBACK"]

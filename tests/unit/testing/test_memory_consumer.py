@@ -98,7 +98,7 @@ def test_a_failing_test_fails_at_once() -> None:
         consume(fail_the_test, [b"a"])
 
 
-def test_a_handler_that_breaks_the_contract_is_told() -> None:
+def test_a_handler_that_breaks_the_contract_gets_an_error() -> None:
     def never_run(batch: Batch) -> Iterator[None]:
         yield
 
@@ -116,7 +116,7 @@ def never(_: Batch) -> None:
     raise ValueError("never")
 
 
-def test_what_is_set_aside_last_is_done_and_told() -> None:
+def test_a_record_set_aside_last_is_done_and_reported() -> None:
     def handle(batch: Batch) -> None:
         if any(record.data == b"2" for record in batch.records):
             raise ValueError("two")
@@ -181,7 +181,7 @@ def test_a_second_go_tells_its_own_and_the_consumer_all() -> None:
 
 
 @pytest.mark.parametrize("given", ["text", 5, ("key", "text"), (b"key", b"data"), ("key", b"data", 1)])
-def test_what_is_no_record_is_told(given: Any) -> None:
+def test_input_that_is_no_record_is_refused(given: Any) -> None:
     with pytest.raises(
         TypeError, match=r"record 1 is of type .*: give bytes, or a tuple of a str \(or None\) and bytes"
     ):

@@ -45,7 +45,7 @@ def test_each_keys_records_come_first_in_the_order_of_their_puts(runs: tuple[Sim
 
 
 @pytest.mark.slow
-def test_what_came_twice_is_told_with_its_seed_and_in_its_order() -> None:
+def test_repeated_records_are_listed_in_order_with_the_seed() -> None:
     simulation = simulate(ignore, SEEDS)
     assert simulation.repeating
     for run in simulation.repeating:
@@ -76,7 +76,7 @@ def test_what_a_batch_checkpoints_does_not_come_again() -> None:
         assert {delivery.record.data for delivery in finished} == {b"%d" % n for n in range(run.records)}
 
 
-def test_a_class_is_made_anew_for_each_process_and_a_function_is_shared() -> None:
+def test_a_class_is_instantiated_for_each_process_and_a_function_is_shared() -> None:
     made: list[object] = []
 
     class Forgetful:
@@ -242,7 +242,7 @@ def test_a_coroutine_is_simulated_and_its_checkpoint_refused_by_name() -> None:
         simulate(checkpoint, [2])
 
 
-def test_what_is_no_handler_is_told_at_once() -> None:
+def test_what_is_no_handler_is_refused_at_once() -> None:
     with pytest.raises(HandlerNotLoadable, match="handler_contract=record_processor"):
         simulate(Processor, [0])
 

@@ -325,7 +325,7 @@ def test_without_a_time_of_its_own_and_a_cut_off_a_call_may_take_for_ever() -> N
     assert world.seconds() >= 3600
 
 
-def test_what_is_told_at_the_very_end_has_some_time_left() -> None:
+def test_a_flush_at_the_very_end_has_some_time_left() -> None:
     """The neighbour had waited for the slot until then: its flush comes when a call must be back already."""
     world = hung_world(NO_WAITING)
     flushed: list[str] = []

@@ -60,7 +60,7 @@ def test_returning_only_asks_for_more() -> None:
     assert world.handler.data() == [b"a", b"b", b"c"] * 2, "the next owner begins at the checkpoint"
 
 
-def test_failures_in_a_row_are_not_noted_in_the_row_since_nobody_knows_what_they_were_of() -> None:
+def test_failures_are_not_written_to_the_row_because_their_records_are_unknown() -> None:
     world = EngineWorld(MANUAL)
     world.put("a")
     world.handler.script = raising(ValueError())
@@ -314,7 +314,7 @@ def test_how_long_the_oldest_has_been_kept_is_seen() -> None:
     assert world.metrics.values(Metric.OLDEST_UNFINISHED_AGE, SHARD), "of a shard in trouble on its own too"
 
 
-def test_a_handler_that_never_checkpoints_is_told_of_now_and_then() -> None:
+def test_a_handler_that_never_checkpoints_is_logged_now_and_then() -> None:
     world = EngineWorld(KEPT)
     world.put("a", "b", "c")
     world.window(lasts=12.5 * MINUTE)
@@ -333,7 +333,7 @@ def test_it_is_not_put_for_handlers_that_keep_nothing() -> None:
     assert world.metrics.values(Metric.OLDEST_UNFINISHED_AGE) == []
 
 
-def test_the_first_phase_is_written_and_given_back_to_whoever_comes_before_the_second() -> None:
+def test_the_first_phase_is_written_and_given_to_the_next_owner_before_the_second() -> None:
     world = EngineWorld(MANUAL)
     first, second = world.put("a", "b")
     said: list[bool] = []

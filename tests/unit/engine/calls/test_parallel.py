@@ -210,7 +210,7 @@ def test_a_call_that_hangs_in_one_lane_gives_the_lease_up(poison: int) -> None:
     assert world.world.table.lease().checkpoint.sequence_number == world.numbers[poison - 1]
 
 
-def test_a_fault_that_nobody_planned_ends_the_other_lanes_and_is_raised() -> None:
+def test_an_unexpected_fault_ends_the_other_lanes_and_is_raised() -> None:
     world = SideBySide(settings_with(4))
     world.poison = {b"0"}
     put = world.world.metrics.put

@@ -297,7 +297,7 @@ def test_a_checkpoint_in_the_middle_of_an_aggregate_is_kept_as_such() -> None:
     assert seen(world) == [[b"a", b"b", b"c"], [b"b", b"c"]]
 
 
-def test_progress_within_a_batch_starts_the_attempts_anew() -> None:
+def test_progress_within_a_batch_restarts_the_attempts() -> None:
     """A handler that finishes one record in each call gets there, however many records the batch has."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=2))
     world.put(*map(str, range(20)))

@@ -309,7 +309,7 @@ def test_a_handler_that_mends_in_time_loses_nothing() -> None:
     assert world.destination.taken == []
 
 
-def test_a_record_of_which_each_process_is_told_to_end_is_narrowed_down_and_set_aside() -> None:
+def test_a_record_that_ends_each_process_is_narrowed_down_and_set_aside() -> None:
     """Its handler sends the process SIGTERM: each ends in good order, so that no crash tells of it, and 172 of them had not
     got past it.
     """
@@ -359,7 +359,7 @@ def test_a_stop_while_a_batch_fails_keeps_its_attempts() -> None:
     assert world.table.lease().attempts == 1
 
 
-def test_who_gave_them_up_is_told_and_what_raised_in_a_window_before_has_raised() -> None:
+def test_the_batch_names_who_gave_it_up_and_that_an_earlier_window_raised() -> None:
     """The destination's refusals outlast a window: the next one asks it first, with no call of its own to tell of."""
     world, _ = world_with(RETRY_TWICE, "bad")
     world.destination.refusals = 5
@@ -404,7 +404,7 @@ def test_a_part_of_a_batch_that_is_done_is_checkpointed_before_the_next_is_calle
     assert stored[:3] == ["TRIM_HORIZON", "TRIM_HORIZON", numbers[0]]
 
 
-def test_where_there_is_no_destination_records_wait_and_it_is_told_why() -> None:
+def test_without_a_destination_records_wait_and_the_log_says_why() -> None:
     world, _ = world_with(RETRY_TWICE, "bad")
     world.destination = None  # type: ignore[assignment]
     assert only(world.window()).outcome is Outcome.HANDLER_FAILED

@@ -24,7 +24,7 @@ OUT_OF_REACH = LeaseTableUnavailable("timed out")
     ("lasts", "asked_at"),
     [(5 * 60, [0, 1, 3, 7, 15, 31]), (10, [0, 1, 3, 7]), (8, [0, 1, 3, 7]), (7, [0, 1, 3])],
 )
-def test_a_table_out_of_reach_is_asked_again_ever_more_seldom_while_there_is_time_and_each_time_is_told(
+def test_an_unreachable_table_is_asked_again_with_backoff_and_each_failure_is_logged(
     lasts: int, asked_at: list[int]
 ) -> None:
     world = EngineWorld()

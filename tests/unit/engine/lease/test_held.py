@@ -338,7 +338,7 @@ def test_reloading_finds_that_another_has_taken_over() -> None:
     assert stop.is_set()
 
 
-def test_a_deleted_table_is_a_lost_lease_with_its_problem_told() -> None:
+def test_a_deleted_table_is_a_lost_lease_and_the_log_names_the_table() -> None:
     """Not an exception: it would end the one task that heartbeats all the other leases."""
     world = EngineWorld()
     held, stop = hold(world)

@@ -42,7 +42,7 @@ def test_another_stream_is_refused_before_anything_is_written() -> None:
     assert (world.table.real.rows(), world.sightings.load()) == (before, seen)
 
 
-def test_a_stream_created_anew_under_its_name_is_refused() -> None:
+def test_a_stream_created_again_under_its_name_is_refused() -> None:
     world = EngineWorld(leases=False)
     world.manager().tick()
     world.clock.advance(timedelta(hours=1))
@@ -50,7 +50,7 @@ def test_a_stream_created_anew_under_its_name_is_refused() -> None:
         manager_on(world, MemoryStream(clock=world.clock, name="events")).tick()
 
 
-def test_a_stream_created_anew_a_moment_later_is_refused_though_its_description_is_remembered() -> None:
+def test_a_stream_created_again_a_moment_later_is_refused_despite_the_remembered_description() -> None:
     """No checkpoint of the old stream fits a shard of the new one: its sequence numbers begin later."""
     world = EngineWorld(leases=False)
     (shard,) = world.shards.list_shards()

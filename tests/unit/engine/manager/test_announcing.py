@@ -14,7 +14,7 @@ class OutOfReach(MemorySightingStore):
     announce = raising(LeaseTableUnavailable("timed out"))
 
 
-def test_that_it_could_not_be_said_is_told_and_no_reason_to_fail() -> None:
+def test_a_failed_announcement_is_logged_and_no_reason_to_fail() -> None:
     world = EngineWorld(CONTINUOUS)
     world.sightings = OutOfReach()
     announce(What.JOINS, world.ports, world.settings)

@@ -22,7 +22,7 @@ def worst(world: EngineWorld, metric: Metric) -> float:
     return max(world.metrics.values(metric), default=0)
 
 
-def test_a_shard_with_records_that_nobody_reads_ages_from_tick_to_tick() -> None:
+def test_an_unread_shard_with_records_ages_from_tick_to_tick() -> None:
     world = EngineWorld(NO_WAITING, shards=2)
     world.put("a", of=2)
     for _ in range(4):
@@ -83,7 +83,7 @@ def heartbeating(world: EngineWorld, ticks: int, owner: str = "java") -> None:
         world.clock.advance(5 * MINUTE)
 
 
-def test_an_owner_that_heartbeats_and_gets_no_further_is_told_of() -> None:
+def test_an_owner_that_heartbeats_without_progress_is_logged() -> None:
     world = EngineWorld(NO_WAITING)
     world.put("a")
     heartbeating(world, 4)

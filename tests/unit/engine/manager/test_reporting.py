@@ -58,7 +58,7 @@ class Broken:
         raise RuntimeError("no such service")
 
 
-def test_a_report_that_fails_is_told_and_ends_nothing() -> None:
+def test_a_failed_report_is_logged_and_ends_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.reports = Broken()
     ports = world.ports
@@ -119,7 +119,7 @@ def test_a_tick_takes_back_what_it_no_longer_is_to_report() -> None:
     assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
 
 
-def test_without_the_port_nobody_is_told() -> None:
+def test_without_the_port_nothing_is_reported() -> None:
     world, reports = world_with()
     world.reports = None
     make_reports(ReportPlan((OURS,)), world.ports)
@@ -138,7 +138,7 @@ def test_heartbeats_and_checkpoints_say_what_a_lease_brings() -> None:
     assert world.table.lease().throughput_kbps == pytest.approx(0.05, rel=0.1)
 
 
-def test_of_an_aggregate_a_leader_is_told_the_user_records_data_alone() -> None:
+def test_a_leader_gets_the_bytes_of_an_aggregate_s_user_records_only() -> None:
     """As Java tells it: who counted what is around them as well would be given fewer leases than Java."""
     world = EngineWorld(CONTINUOUS)
     world.shards.put("k", aggregate([("k" * 200, None, b"x" * 64) for _ in range(16)]))

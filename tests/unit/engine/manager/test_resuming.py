@@ -47,7 +47,7 @@ def test_what_another_takes_meanwhile_is_theirs() -> None:
     assert resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
 
 
-def test_a_row_that_goes_or_turns_malformed_meanwhile_is_nobody_s() -> None:
+def test_a_row_that_disappears_or_becomes_malformed_is_not_resumed() -> None:
     world = left_behind(SHARD, OTHER)
     malformed = {**encode_row(world.table.lease(OTHER)), "checkpoint": {"S": "yesterday"}}
     world.at(SECOND, lambda: world.table.real.apply(delete(world.table.lease())))
@@ -55,13 +55,13 @@ def test_a_row_that_goes_or_turns_malformed_meanwhile_is_nobody_s() -> None:
     assert resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
 
 
-def test_whoever_has_nothing_to_resume_does_not_wait() -> None:
+def test_a_process_with_nothing_to_resume_does_not_wait() -> None:
     world = left_behind()
     assert resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
     assert world.seconds() == 0
 
 
-def test_a_process_that_is_told_to_stop_resumes_nothing() -> None:
+def test_a_stopping_process_resumes_nothing() -> None:
     world = left_behind(SHARD)
     stop = world.tasks.signal()
     world.at(SECOND, stop.set)

@@ -270,7 +270,7 @@ def test_a_listing_begins_where_reading_does_only_for_a_table_without_any_row(
     assert asked == [at]
 
 
-def test_leases_of_a_multi_stream_kcl_are_left_alone_and_told_of() -> None:
+def test_leases_of_a_multi_stream_kcl_are_left_alone_and_logged() -> None:
     world = EngineWorld(leases=False)
     world.put("a")
     theirs = {
@@ -438,7 +438,7 @@ def test_a_create_whose_response_got_lost_is_no_trouble() -> None:
 # Metrics
 
 
-def test_metrics_count_what_is_in_play_and_leases_as_unclaimed_only_when_nobody_is_sent() -> None:
+def test_metrics_count_what_is_in_play_and_leases_as_unclaimed_only_if_no_worker_is_started() -> None:
     world = EngineWorld(replace(NO_WAITING, leases_to_acquire=1), shards=3)
     world.manager().tick()
     assert world.metrics.values(Metric.UNCLAIMED_LEASES) == [2]

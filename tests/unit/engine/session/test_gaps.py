@@ -54,7 +54,7 @@ def test_where_records_are_kept_for_longer_nothing_is_lost_and_it_is_asked_once(
     assert opened(world).count(IteratorType.AT_SEQUENCE_NUMBER) == 1
 
 
-def test_for_less_than_the_shortest_retention_nobody_asks() -> None:
+def test_after_less_than_the_shortest_retention_no_gap_is_looked_for() -> None:
     world = EngineWorld(ONE_BY_ONE)
     held_up(world, 22 * HOUR, retention=24 * HOUR)
     assert world.handler.data() == [b"a", b"b", b"c", b"d", b"e", b"new"]
@@ -114,7 +114,7 @@ def test_it_is_asked_at_once_and_then_by_the_second_until_the_answer_says_what_f
     assert world.metrics.values(Metric.DATA_GAP) == [1]
 
 
-def test_who_is_told_to_stop_asks_no_more_and_tells_of_nothing() -> None:
+def test_a_stopping_session_looks_for_no_gap_and_reports_none() -> None:
     world = EngineWorld()
     stop = world.tasks.signal()
     world.at(25 * HOUR + 1.5 * SECOND, stop.set)

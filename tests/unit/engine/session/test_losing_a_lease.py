@@ -225,7 +225,7 @@ def test_a_process_that_was_paused_makes_no_call_with_what_an_operator_has_gone_
     assert (line.fields["checkpoint"], line.fields["finished"]) == (second, first)
 
 
-def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
+def test_a_paused_process_continues_if_its_lease_was_not_taken() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put("a", "b")
     world.handler.script = lambda _: (world.clock.advance(HOUR), None)[1]
@@ -250,7 +250,7 @@ def test_a_kept_lease_is_heartbeaten_until_the_whole_window_is_over() -> None:
     assert outcomes(following) == {kept: Outcome.WINDOW_ENDED, slow: Outcome.WINDOW_ENDED}, "as it stands now"
 
 
-def test_a_kept_lease_that_is_taken_before_the_window_is_over_is_lost_and_told_of() -> None:
+def test_a_kept_lease_that_is_taken_before_the_window_is_over_is_reported_lost() -> None:
     world = EngineWorld(CONTINUOUS, shards=2)
     world.put("slow", shard=1, of=2)
 
@@ -266,7 +266,7 @@ def test_a_kept_lease_that_is_taken_before_the_window_is_over_is_lost_and_told_o
     assert [claim.lease_key for claim in report.item.claims] == ["shardId-000000000001"]
 
 
-def test_a_kept_lease_that_is_taken_between_two_windows_is_told_of_as_lost() -> None:
+def test_a_kept_lease_that_is_taken_between_two_windows_is_reported_lost() -> None:
     world = EngineWorld(CONTINUOUS)
     report = world.window(lasts=10 * SECOND)
     world.steal()

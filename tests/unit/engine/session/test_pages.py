@@ -138,7 +138,7 @@ def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     assert world.handler.data() == [b"a"]
 
 
-def test_one_throttle_later_the_backoff_starts_anew() -> None:
+def test_after_a_good_poll_the_backoff_restarts() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [True, True, False, True, False]
 
@@ -162,7 +162,7 @@ def test_a_service_that_refuses_every_iterator_is_asked_no_faster() -> None:
     assert min(gaps(world.stream.polls)) >= 200 * MS
 
 
-def test_an_expired_iterator_is_opened_anew_after_the_last_fetched_record() -> None:
+def test_an_expired_iterator_is_opened_again_after_the_last_fetched_record() -> None:
     """A handler call longer than 300 s outlives it; nothing is lost, and nothing comes twice."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=2))
     numbers = world.put("a", "b", "c", "d", "e")
@@ -258,7 +258,7 @@ def test_a_budget_gives_only_what_is_left_and_takes_it_back() -> None:
     assert budget.take(PageSize(100, 10))
 
 
-def test_all_memory_is_given_back_at_the_end_also_that_of_a_page_nobody_will_handle() -> None:
+def test_all_memory_is_returned_at_the_end_even_that_of_a_page_that_is_not_handled() -> None:
     """The children that start in the same window need it."""
     world = EngineWorld(replace(NO_WAITING, poll_limit=1))
     world.put("in hand", "fetched ahead")

@@ -284,7 +284,9 @@ def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_ho
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_where_all_that_was_unread_is_trimmed_the_gap_is_told_though_nothing_follows(is_closed: bool) -> None:
+def test_if_all_unread_records_are_trimmed_the_gap_is_reported_though_no_record_follows(
+    is_closed: bool,
+) -> None:
     """The checkpointed record would be read again if it were there."""
     world = EngineWorld()
     world.put("read")

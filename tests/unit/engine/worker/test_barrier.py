@@ -68,7 +68,7 @@ def test_the_others_go_on_until_a_long_call_has_ended_and_all_are_kept() -> None
     assert {lease.outcome for lease in report.leases} == {Outcome.WINDOW_ENDED}
 
 
-def test_one_that_goes_on_and_is_slow_itself_keeps_nobody_either() -> None:
+def test_a_slow_session_that_continues_holds_no_other_up() -> None:
     world = World()
     world.put_later(9 * MINUTE, "slow")
     world.engine.at(12 * MINUTE, lambda: world.engine.put("first", shard=0, of=2))
@@ -117,7 +117,7 @@ def test_when_the_process_is_to_end_all_end() -> None:
     assert owner == [None]
 
 
-def test_where_the_runtime_ends_the_process_nobody_goes_on() -> None:
+def test_if_the_runtime_ends_the_process_no_session_continues() -> None:
     world = World()
     world.window(margin=11 * MINUTE)
     assert [data for data, _ in world.handled] == ["slow"]
@@ -147,13 +147,13 @@ def test_it_is_over_when_all_are_here_or_have_left() -> None:
     assert len(meeting.rendezvous) == 2
 
 
-def test_nobody_waits_for_long() -> None:
+def test_no_session_waits_for_long() -> None:
     meeting = Meeting("a", "b")
     began = meeting.clock.steady()
     assert meeting.comes("a").result() == (False, began + LONGEST_WAIT)
 
 
-def test_who_has_gone_on_is_told_when_nobody_else_is_missing() -> None:
+def test_a_session_that_continued_is_notified_once_no_other_is_missing() -> None:
     meeting = Meeting("a", "b")
     meeting.comes("a").result()
     come = meeting.tasks.signal()
@@ -166,7 +166,7 @@ def test_who_has_gone_on_is_told_when_nobody_else_is_missing() -> None:
     assert late.result()[0]
 
 
-def test_who_goes_on_as_the_last_missing_one_leaves_is_told_at_once() -> None:
+def test_a_session_that_continues_as_the_last_one_leaves_is_notified_at_once() -> None:
     meeting = Meeting("a", "b")
     meeting.comes("a").result()
     meeting.rendezvous.leave("b")

@@ -49,7 +49,7 @@ def test_below_a_parent_that_is_cleaned_up_goes_on_what_a_crashed_attempt_had_as
 
 
 @pytest.mark.parametrize("what", ["stream", "table"])
-def test_where_what_is_below_cannot_be_looked_at_that_is_told_and_left_to_a_tick(what: str) -> None:
+def test_descendants_that_cannot_be_listed_are_logged_and_left_to_a_tick(what: str) -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
     item = world.item()
@@ -63,7 +63,7 @@ def test_where_what_is_below_cannot_be_looked_at_that_is_told_and_left_to_a_tick
     assert line.fields == {"lease_key": SHARD, "problem": "timed out"}
 
 
-def test_where_the_children_of_an_end_cannot_be_looked_at_that_is_told_and_left_to_a_prompted_tick() -> None:
+def test_children_of_an_ended_shard_that_cannot_be_listed_are_logged_and_left_to_a_prompted_tick() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
 

@@ -35,7 +35,7 @@ def note_rows(world: EngineWorld) -> list[Lease]:
     return rows
 
 
-def test_a_lease_that_has_been_read_to_the_tip_is_still_ours_when_the_handler_is_told() -> None:
+def test_a_lease_read_to_the_tip_is_still_ours_when_the_handler_is_notified() -> None:
     world = EngineWorld()
     world.put("a")
     rows = note_rows(world)

@@ -87,7 +87,7 @@ def test_one_lease_that_is_lost_does_not_end_the_heartbeats_of_the_others() -> N
     assert list(outcomes(report).values()) == [Outcome.LEASE_LOST] + [Outcome.WINDOW_ENDED] * (TEN_LEASES - 1)
 
 
-def test_what_nobody_planned_in_one_leases_heartbeat_is_that_leases_trouble_alone() -> None:
+def test_an_unexpected_fault_in_one_lease_s_heartbeat_ends_that_lease_only() -> None:
     """An expired token, a denied permission, a bug: the others are heartbeaten on, and this one again when it has passed."""
     world = EngineWorld(CONTINUOUS, shards=2)
     odd, failures = "shardId-000000000000", 2

@@ -176,7 +176,7 @@ def test_a_lease_table_out_of_reach_for_a_while_at_the_start_costs_no_tick() -> 
     assert world.handler.data() == [b"a"]
 
 
-def test_who_is_told_to_stop_waits_for_no_lease_table() -> None:
+def test_a_stopping_worker_does_not_wait_for_the_lease_table() -> None:
     world = EngineWorld()
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     stop = world.tasks.signal()
@@ -349,7 +349,7 @@ def test_children_are_not_started_after_the_deadline() -> None:
     assert report.next is Next.PROMPT
 
 
-def test_children_are_not_started_by_a_process_that_is_told_to_stop() -> None:
+def test_a_stopping_process_starts_no_children() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
     stop = world.tasks.signal()
@@ -360,7 +360,7 @@ def test_children_are_not_started_by_a_process_that_is_told_to_stop() -> None:
     assert report.next is Next.PROMPT
 
 
-def test_children_are_started_by_a_process_that_may_be_told_to_stop_and_is_not() -> None:
+def test_a_process_with_a_stop_signal_that_is_not_set_starts_children() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
     assert len(world.window(stop=world.tasks.signal()).leases) == 3
@@ -426,7 +426,7 @@ def test_a_merge_in_one_window_starts_its_child_once() -> None:
     assert world.handler.data()[2:] == [b"merged"]
 
 
-def test_a_child_that_somebody_else_already_has_is_left_to_them() -> None:
+def test_a_child_that_another_worker_owns_is_left_to_it() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
 
@@ -460,7 +460,7 @@ def test_a_stop_ends_the_window_early_and_releases_everything(settings: Settings
 
 
 @pytest.mark.parametrize("settings", [NO_WAITING, CONTINUOUS], ids=["catch_up", "continuous"])
-def test_a_fault_that_nobody_planned_is_raised_when_every_lease_has_been_given_back(
+def test_an_unexpected_fault_is_raised_after_every_lease_is_released(
     settings: Settings,
 ) -> None:
     """Those too that were to be kept: the next window does not hear of them."""
