@@ -9,7 +9,7 @@ from sublet.decisions.cost import (
     LOG_BYTES_PER_WINDOW,
     WRITES_PER_WINDOW,
     Load,
-    Offer,
+    PricedDesign,
     cheapest,
     offers,
 )
@@ -20,7 +20,7 @@ QUIET = Load(100, 0, 0)
 BUSY = Load(100, 50, 50_000)
 
 
-def named(load: Load, start: str) -> list[Offer]:
+def named(load: Load, start: str) -> list[PricedDesign]:
     return [offer for offer in offers(load) if offer.name.startswith(start)]
 
 

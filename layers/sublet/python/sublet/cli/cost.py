@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from sublet.cli.command import Command, explain
-from sublet.decisions.cost import Load, Offer, cheapest, offers
+from sublet.decisions.cost import Load, PricedDesign, cheapest, offers
 from sublet.decisions.prices import AS_OF, REGION
 from sublet.errors import SettingsError
 from sublet.settings.text import parse_duration
@@ -118,7 +118,7 @@ def load_of(options: Namespace) -> Load:
     return Load(int(shards), records, size, options.handler_time)
 
 
-def lines_of(load: Load, found: Sequence[Offer], latency: timedelta) -> Iterable[str]:
+def lines_of(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
     yield (
         f"{load.shards:,} shards, {load.records_per_second:,.1f} records and {load.bytes_per_second / 1000:,.1f} kB a second; "
         f"US$ a month, {REGION}, {AS_OF}"
@@ -133,7 +133,7 @@ def lines_of(load: Load, found: Sequence[Offer], latency: timedelta) -> Iterable
     yield from _advice(found, latency)
 
 
-def _advice(found: Sequence[Offer], latency: timedelta) -> Iterable[str]:
+def _advice(found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
     seconds = f"{latency.total_seconds():,g} s"
     ours, any_ = cheapest(found, latency, ours=True), cheapest(found, latency, ours=False)
     if any_ is None:
@@ -147,7 +147,7 @@ def _advice(found: Sequence[Offer], latency: timedelta) -> Iterable[str]:
         yield "most of it is metrics and alarms: --no-metrics-by-shard shows it without those of single shards"
 
 
-def as_json(load: Load, found: Sequence[Offer], latency: timedelta) -> dict[str, object]:
+def as_json(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> dict[str, object]:
     """Durations are seconds, prices dollars a month."""
     chosen = {"any": cheapest(found, latency, ours=False), "sublet": cheapest(found, latency, ours=True)}
     return {

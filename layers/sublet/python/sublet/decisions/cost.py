@@ -76,7 +76,7 @@ class Load(Struct, frozen=True):
         return self.records * self.handler.total_seconds()
 
 
-class Offer(Struct, frozen=True):
+class PricedDesign(Struct, frozen=True):
     """One way to consume it. Dollars are a month's.
 
     latency   how long a record waits for the handler at most, if nothing fails
@@ -97,20 +97,20 @@ class Offer(Struct, frozen=True):
         return self.runs + self.beside
 
 
-def offers(load: Load, *, metrics_by_shard: bool = True) -> tuple[Offer, ...]:
+def offers(load: Load, *, metrics_by_shard: bool = True) -> tuple[PricedDesign, ...]:
     """All that can keep up with the load, the cheapest first."""
     watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard)
     found = [*_on_lambda(load, watched), *_in_containers(load, watched), *_event_source_mappings(load)]
     return tuple(sorted(found, key=lambda offer: offer.total))
 
 
-def cheapest(found: Sequence[Offer], within: timedelta, *, ours: bool) -> Offer | None:
+def cheapest(found: Sequence[PricedDesign], within: timedelta, *, ours: bool) -> PricedDesign | None:
     """The cheapest that is never later than `within`; None if none is. `ours`: of sublet's."""
     fit = [offer for offer in found if offer.latency <= within and (offer.is_ours or not ours)]
     return min(fit, key=lambda offer: offer.total, default=None)
 
 
-def _on_lambda(load: Load, watched: float) -> Iterator[Offer]:
+def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
     for every in SCHEDULES:
         for leases, gigabytes in PACKINGS:
             seconds = WINDOW_SECONDS + load.busy * every.total_seconds()
@@ -118,7 +118,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[Offer]:
                 continue
             windows = timedelta(hours=1) / every
             design = Design("", leases, gigabytes, windows, seconds, 1, windows, WRITES_PER_WINDOW * windows)
-            yield Offer(
+            yield PricedDesign(
                 f"catch_up every {_minutes(every)}, {_packed(leases)} in {gigabytes * 1024:.0f} MB",
                 every + timedelta(seconds=SECONDS_TO_START + seconds),
                 month(design, load.shards).total,
@@ -130,7 +130,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[Offer]:
             "", leases, gigabytes, CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60,
             COUNTED_WRITES[CONTINUOUS],
         )  # fmt: skip
-        yield Offer(
+        yield PricedDesign(
             f"continuous, {_packed(leases)} in {gigabytes * 1024:.0f} MB",
             AT_ONCE,
             month(design, load.shards).total,
@@ -140,7 +140,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[Offer]:
         )
 
 
-def _in_containers(load: Load, watched: float) -> Iterator[Offer]:
+def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
     log = _log(load.shards, COUNTED_LOG_BYTES[CONTINUOUS])
     for leases, tasks_min, cpus, gigabytes in (
         (PROCESS_LEASES_PER_TASK, 1, PROCESS_CPUS, PROCESS_GIGABYTES),
@@ -151,7 +151,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[Offer]:
             cpus=cpus, gigabytes=gigabytes,
         )  # fmt: skip
         tasks = max(tasks_min, math.ceil(load.shards / leases))
-        yield Offer(
+        yield PricedDesign(
             f"sublet run on Fargate, {leases} shards in {cpus:g} CPU and {gigabytes:g} GB",
             AT_ONCE,
             runs,
@@ -159,7 +159,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[Offer]:
             f"{_tasks(tasks)}; behind a NAT gateway or endpoints it is dearer",
         )
     tasks = max(KCL_TASKS_MIN, math.ceil(load.shards / KCL_SHARDS_PER_TASK))
-    yield Offer(
+    yield PricedDesign(
         f"Java's KCL on Fargate, {KCL_SHARDS_PER_TASK} shards in {KCL_CPUS} CPU and {KCL_GIGABYTES} GB",
         AT_ONCE,
         kcl_on_fargate(load.shards),
@@ -169,12 +169,12 @@ def _in_containers(load: Load, watched: float) -> Iterator[Offer]:
     )
 
 
-def _event_source_mappings(load: Load) -> Iterator[Offer]:
+def _event_source_mappings(load: Load) -> Iterator[PricedDesign]:
     for window in ESM_BATCHES:
         calls = _invocations(load, window)
         seconds = ESM_SECONDS + (load.busy / calls if calls else 0)
         batched = f", batches of {_minutes(window)}" if window else ""
-        yield Offer(
+        yield PricedDesign(
             f"Lambda's event source mapping{batched}",
             max(AT_ONCE, window),
             event_source_mapping(calls * 3600, seconds, ESM_GIGABYTES, load.shards),
