@@ -8,8 +8,9 @@ from argparse import ArgumentTypeError, Namespace
 from datetime import timedelta
 
 import pytest
-from sublet.cli.peek import count, json_of, line_of, wanted
+from sublet.cli.peek import wanted
 from sublet.cli.place import place
+from sublet.cli.record_text import RecordForm, count, json_of, text_of
 from sublet.errors import ShardNotFound
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
@@ -79,8 +80,8 @@ def test_a_line_moves_no_cursor_and_json_has_all_of_the_data() -> None:
     world = world_with_records()
     options = Namespace(shard=SHARD, place=None, key="b", grep="5", application="orders")
     (record,) = wanted(options, world.ports)
-    assert line_of(record).isprintable()
-    assert line_of(record).endswith("  5·")
+    assert text_of(record, RecordForm.LINE).isprintable()
+    assert text_of(record, RecordForm.LINE).endswith("  5·")
     read = json.loads(json_of(record))
     assert base64.b64decode(read["data"]) == b"5\x1b"
     assert (read["partition_key"], read["is_aggregated"]) == ("b", False)

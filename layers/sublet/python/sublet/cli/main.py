@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -12,15 +13,18 @@ from sublet.cli import (
     cost,
     deploy,
     doctor,
+    get,
     leases,
     pausing,
     peek,
     pipeline,
+    put,
     redrive,
     run,
     seek,
     snapshots,
     status,
+    tail,
 )
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
@@ -34,6 +38,9 @@ COMMANDS: tuple[Command, ...] = (
     cost.COMMAND,
     leases.COMMAND,
     peek.COMMAND,
+    tail.COMMAND,
+    get.COMMAND,
+    put.COMMAND,
     redrive.COMMAND,
     seek.SEEK,
     seek.UNDO,
@@ -59,6 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SubletError as problem:
         print(f"sublet: {problem}", file=sys.stderr)
         return 2
+    except (
+        BrokenPipeError
+    ):  # as of `sublet tail | head`: nothing is wrong, and Python's own flush at the end would say so
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def parser() -> ArgumentParser:

@@ -1,0 +1,67 @@
+"""`sublet tail`: the records that arrive, of all shards."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.place import place
+from sublet.cli.record_text import add_form, add_selecting, count, is_selected, text_of
+from sublet.cli.stream_option import add_stream, stream_named
+
+if TYPE_CHECKING:
+    from sublet.ports import Ports
+
+DESCRIPTION = """\
+Show a stream's records as they arrive, of all shards, until Ctrl-C. KPL aggregates are expanded, and reshards are followed. It
+holds no lease, moves nothing, and reads each shard at most once a second: a provisioned shard's readers share five reads and 2 MB
+a second, and an on-demand stream charges for what is read. Records are payload: mind who sees the terminal."""
+
+EXAMPLES = """\
+examples:
+  sublet tail --stream orders
+  sublet tail --stream orders --key customer-7 --text
+  sublet tail --stream orders --from earliest --grep total -n 4 --json"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "--from", dest="place", type=place, default="latest", metavar="POSITION",
+        help="earliest, latest, a time, or how long ago (default: latest)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shard", dest="shards", metavar="SHARD", action="append", default=[],
+        help="only this shard and its children; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("-n", "--records", type=count, metavar="NUMBER", help="end after so many")
+    add_selecting(parser)
+    add_form(parser)
+    add_stream(parser)
+
+
+def tail(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
+
+    with suppress(KeyboardInterrupt):
+        show(options, aws_ports(stream_named(options, os.environ), "sublet", output=None))
+    return 0
+
+
+def show(options: Namespace, ports: Ports) -> None:
+    from sublet.operate.tail import Tail
+
+    shards = frozenset(options.shards) or None
+    shown = 0
+    for shard_id, record in Tail(ports, options.place.moment(ports.stream.service_time()), shards).records():
+        if is_selected(record, options):
+            print(text_of(record, options.form, shard_id), flush=True)
+            shown += 1
+            if shown == options.records:
+                return
+
+
+COMMAND = Command("tail", "the records that arrive, of all shards", add_arguments, tail)
