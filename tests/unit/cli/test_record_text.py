@@ -41,7 +41,7 @@ def test_a_form_is_one_of_four() -> None:
 def test_all_of_the_data_as_text_or_as_bytes() -> None:
     of = record(b'{"a": 1}\nsecond\x1b[2J' + b"x" * 200)
     head, first, second = text_of(of, RecordForm.TEXT).split("\n")
-    assert head == "2026-11-22T08:00:00Z       217 B  customer-7                5:0"
+    assert head == "2026-11-22T08:00:00Z       219 B  customer-7                5:0"
     assert first == '  {"a": 1}'
     assert second == "  second·[2J" + "x" * 200
     lines = text_of(of, RecordForm.HEX).split("\n")

@@ -13,6 +13,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.place import place
 from sublet.cli.record_text import add_form, add_selecting, count, is_selected, text_of
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.stream_option import stream_named
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
     from sublet.protocol.records import UserRecord
 
 DESCRIPTION = """\
-Show the records that come next in a shard: after its lease's checkpoint, or from a position. KPL aggregates are expanded. It
-moves nothing, holds no lease, and reads the shard at most twice a second. Records are payload: mind who sees the terminal.
+Show the records that come next in a shard: after its lease's checkpoint, or from a position, for which it needs no application.
+KPL aggregates are expanded. It moves nothing, holds no lease, and reads the shard at most twice a second. Records are payload:
+mind who sees the terminal.
 
 The exit code is 1 if nothing follows."""
 
 EXAMPLES = """\
 examples:
   sublet peek shardId-000000000003 --application orders-audit --stream orders
-  sublet peek shardId-000000000003 --application orders-audit --stream orders --from 10m -n 100 --key customer-7
+  sublet peek shardId-000000000003 --stream orders --from 10m -n 100 --key customer-7
   sublet peek shardId-000000000003 --application orders-audit --stream orders -n 1 --hex"""
 
 
@@ -51,7 +53,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def peek(options: Namespace) -> int:
     from sublet.aws.ports import aws_ports
 
-    settings = settings_of(options, os.environ, required=("application", "stream"))
+    settings = (
+        settings_of(options, os.environ, required=("application", "stream"))
+        if options.place is None
+        else stream_named(options, os.environ)
+    )
     found = 0
     for record in islice(wanted(options, aws_ports(settings, "sublet", output=None)), options.records):
         print(text_of(record, options.form), flush=True)
