@@ -12,6 +12,7 @@ from sublet.protocol import lease_row as columns
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
 from sublet.protocol.lease_row import encode_row
@@ -46,6 +47,14 @@ lag_reports = st.builds(
     st.none() | st.integers(0, 10**7),
     st.none() | st.integers(0, 10**6).map(lambda tenths: tenths / 10),
 )
+seconds = st.integers(0, 10**7).map(lambda number: timedelta(seconds=number))
+lag_histories = st.builds(
+    lambda began, seen: tuple(
+        LagSeen(began + n * timedelta(minutes=1), lag, arrived) for n, (lag, arrived) in enumerate(seen)
+    ),
+    st.integers(0, 4 * 10**9).map(lambda epoch: EPOCH + timedelta(seconds=epoch)),
+    st.lists(st.tuples(st.none() | seconds, st.none() | moments), max_size=10),
+)
 quiets = st.builds(Quiet, moments, positions)
 attribute_values: st.SearchStrategy[AttributeValue] = st.one_of(
     st.builds(lambda s: {"S": s}, st.text("aZ0-é中", max_size=5)),
@@ -66,6 +75,7 @@ ATTRIBUTES = (
     columns.START_AT,
     columns.QUIET,
     columns.LAG,
+    columns.SEEN,
     columns.CHECKPOINT_OWNER,
     columns.ENTITY_TYPE,
 )
@@ -111,6 +121,7 @@ def leases(draw: st.DrawFn) -> Lease:
         caught_up_at=draw(st.none() | moments),
         quiet=draw(st.none() | quiets | st.builds(Quiet, moments, st.just(position))),
         lag_report=draw(st.none() | lag_reports),
+        lag_history=draw(lag_histories),
         holder=draw(st.none() | st.sampled_from(["item-1/a", "item-1/b"])),
         attempts=draw(st.integers(0, 3)),
         tried=tried,
@@ -163,8 +174,10 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
                 writes.release(lease),
             )
         ),
-        writes.with_lag(writes.heartbeat(lease), lease, draw(lag_reports)),
-        writes.with_lag(writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports)),
-        writes.with_lag(writes.release(lease), lease, draw(lag_reports)),
+        writes.with_lag(writes.heartbeat(lease), lease, draw(lag_reports), draw(lag_histories)),
+        writes.with_lag(
+            writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports), draw(lag_histories)
+        ),
+        writes.with_lag(writes.release(lease), lease, draw(lag_reports), draw(lag_histories)),
     ]
     return draw(st.sampled_from(made))

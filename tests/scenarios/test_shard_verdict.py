@@ -6,17 +6,21 @@ waiting    what the shard's pages tell now, in seconds; left out if it was not a
 waits      for how many seconds a record is known to have waited, by earlier ticks
 retention  in hours
 waits_for  parents that are not finished
-reported   what its row says: [seconds ago, seconds that the next record had waited (null: not known)]
-paused     true if an operator has paused it
+reported   what its row says: [seconds ago, seconds that the next record had waited (null: not known), how many seconds ago the
+           checkpointed record had arrived (left out: not known)]
+seen       instead of a history, what its owners have left in the row: [seconds ago, seconds waited, arrived seconds ago]
+paused     for how many seconds an operator has paused it
 """
 
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.lease_history import Observation
+from sublet.decisions.lease_history import Observation, seen_by_owners
 from sublet.decisions.shard_verdict import standing_of
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.control import Order, Pause
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, Position
 
@@ -27,15 +31,17 @@ def test_shard_verdict(story: Story) -> None:
     given = story.given
     lease = lease_of(given)
     history = tuple(observation(*row) for row in given.get("history", []))
+    by_owners, here = seen_by_owners(lease)
     stands = standing_of(
         lease,
-        history,
+        history or by_owners,
         NOW,
         waiting=seconds(given.get("waiting")),
         waits_since=ago(given.get("waits")),
         waits_for=given.get("waits_for", ()),
         retention=timedelta(hours=given["retention"]) if "retention" in given else None,
-        is_paused=given.get("paused", False),
+        pause=Pause(Order.PAUSE, ago(given["paused"]), "an operator") if "paused" in given else None,
+        here=here if "seen" in given else None,
     )
     since = stands.verdict.since
     decided = {
@@ -55,8 +61,13 @@ def lease_of(given: Any) -> Lease:
     caught_up = described.pop("caught_up", None) if isinstance(described, dict) else None
     (lease,) = leases({"leases": {"1": described}})
     reported = given.get("reported")
-    report = None if reported is None else LagReport(ago(reported[0]), seconds(reported[1]))
-    return replace(lease, caught_up_at=ago(caught_up), lag_report=report)
+    report = None if reported is None else LagReport(*lag_seen(*reported))
+    seen = tuple(lag_seen(*row) for row in given.get("seen", []))
+    return replace(lease, caught_up_at=ago(caught_up), lag_report=report, lag_history=seen)
+
+
+def lag_seen(before: float, lag: float | None, arrived: float | None = None) -> LagSeen:
+    return LagSeen(ago(before), seconds(lag), ago(arrived))
 
 
 def observation(before: float, checkpoint: str, behind: float | None) -> Observation:

@@ -11,6 +11,7 @@ from sublet.cli.main import main
 from sublet.cli.status import exit_code, text_of
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
+from sublet.protocol.control import Order, Pause
 from sublet.protocol.lease import MalformedRow
 
 from tests.doubles.fleet import NOW, fleet_of, shard_status
@@ -37,7 +38,9 @@ STOPPED = shard_status(
     4, Word.STOPPED, Because.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2
 )
 ENDED = shard_status(5, Word.ENDED, Because.READ_TO_ITS_END, state=ShardState.ENDED)
-PAUSED = shard_status(6, Word.PAUSED, Because.PAUSED, lag=50 * MINUTE, paused_until=NOW + MINUTE)
+PAUSED = shard_status(
+    6, Word.PAUSED, Because.PAUSED, lag=50 * MINUTE, pause=Pause(Order.DRAIN, NOW, "jo", NOW + MINUTE)
+)
 FOUND = fleet_of(OK, BEHIND, CATCHING_UP, LOST, STOPPED, ENDED, PAUSED, retention=timedelta(hours=24))
 
 
@@ -54,7 +57,7 @@ def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
     assert [" ".join(line.partition("shardId-00000000000")[2].split()) for line in shards] == [
         f"4 STOPPED 30m - - orders-audit-lambda-0 (gone) {Because.NO_SIGN_OF_LIFE}; owners died there: 2",
         "1 BEHIND 41m +0.30 s/s - orders-audit-lambda-0 its lag has not fallen once; failed calls: 3",
-        "6 PAUSED 50m - - orders-audit-lambda-0 an operator has paused it until 2026-11-22T08:01:00Z",
+        "6 PAUSED 50m - - orders-audit-lambda-0 an operator has paused it to drain (jo, until 2026-11-22T08:01:00Z)",
         "2 OK 20m -0.50 s/s in 40m host:java-1 its lag falls",
         "0 OK 0s - - orders-audit-lambda-0 nothing waits",
         "3 OK - - - - records of 3m are past retention, unread; it was caught up lately",

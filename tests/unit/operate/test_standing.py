@@ -92,7 +92,8 @@ def test_a_paused_shard_is_told_as_such_whatever_waits() -> None:
     world.control.keep_control(Control(Pause(Order.PAUSE, world.clock.now(), "anna@desk", until)))
     watched = watch(world)
     (shard,) = watched.look(DAY).shards
-    assert (shard.word, shard.paused_until) == (Word.PAUSED, until)
+    assert shard.pause is not None
+    assert (shard.word, shard.pause.until) == (Word.PAUSED, until)
     assert shard.lag is not None
     assert shard.lag >= DAY / 2
     world.control.keep_control(Control(round=1))

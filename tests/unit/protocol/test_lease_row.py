@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import (
     AttributeValue,
@@ -18,9 +19,11 @@ from sublet.protocol.lease import (
     Tried,
 )
 from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, decode_row, encode_row
-from sublet.protocol.lease_writes import SHORT_NAMES, SHORT_NUMBER, heartbeat, with_lag
+from sublet.protocol.lease_writes import SHORT_NAMES, SHORT_NUMBER, apply_to, heartbeat, with_lag
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of
+
+SECOND = timedelta(seconds=1)
 
 JAVA_2: dict[str, AttributeValue] = {
     "leaseKey": {"S": "shardId-000000000001"},
@@ -189,6 +192,27 @@ def test_a_foreign_value_says_nothing_of_quiet(value: AttributeValue) -> None:
 REPORT = LagReport(AT_9, timedelta(milliseconds=2**32 - 1), AT_8, 999_999_999, 9_999_999.9)
 
 
+SEEN = tuple(LagSeen(AT_8 + n * 61 * SECOND, timedelta(hours=30) + n * SECOND, AT_9) for n in range(10))
+
+
+def test_the_last_reports_are_kept_as_they_were() -> None:
+    mixed = (*SEEN[:4], LagSeen(AT_9, None, None), LagSeen(AT_9, timedelta(0), AT_8))
+    row = encode_row(Lease("k", Checkpoint("50"), lag_history=mixed))
+    assert decode_row(row) == Lease("k", Checkpoint("50"), lag_history=mixed)
+    assert lease_of({**row, "subletSeen": {"S": "1;2,3"}}).lag_history == ()
+
+
+def test_of_the_last_reports_as_many_are_kept_as_the_row_has_room_for() -> None:
+    """Room that something else needs is made free."""
+    lease = Lease("k", Checkpoint("4" * 56), 9, "o" * 150, holder="h" * 150, lag_history=SEEN)
+    for length, kept in ((200, 10), (300, 5), (400, 0)):
+        full = replace(lease, other={"theirs": {"S": "x" * length}})
+        write = with_lag(heartbeat(full), full, REPORT, SEEN)
+        after = lease_of(apply_to(write, encode_row(full)) or {})
+        assert len(after.lag_history) == kept
+        assert after.lag_report == REPORT
+
+
 def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
     """A kilobyte, names and values; numbers count half. Two parents and two children, and a KCL 3.x handoff under way. With
     attempts that name the last record that was tried, there is no room for the lag.
@@ -198,7 +222,7 @@ def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
     row = encode_row(
         Lease(
             "shardId-000000000000", long, 10**9, "orders-lambda-12", 3, shards, shards, FULL_RANGE, AT_8, AT_8,
-            Quiet(AT_9, Position(long)), REPORT, f"{'0' * 36}/{'0' * 36}", 10**9, 9,
+            Quiet(AT_9, Position(long)), REPORT, (), f"{'0' * 36}/{'0' * 36}", 10**9, 9,
             checkpoint_owner="orders-lambda-13", pending_checkpoint=long, pending_checkpoint_state=b"",
         )
     )  # fmt: skip
@@ -208,7 +232,7 @@ def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
     assert bytes_of(row) <= ROW_BYTES_MAX
     tried = replace(lease, attempts=99, tried=Tried(long, 10))
     assert "subletLag" in with_lag(heartbeat(lease), lease, REPORT).sets
-    assert with_lag(heartbeat(tried), tried, REPORT) == heartbeat(tried)
+    assert with_lag(heartbeat(tried), tried, REPORT).removes == ("subletLag", "subletSeen")
     assert bytes_of(encode_row(replace(tried, lag_report=None))) <= ROW_BYTES_MAX
 
 
@@ -217,10 +241,10 @@ def test_a_row_that_is_not_measured_before_a_lag_is_added_has_room_for_it() -> N
     long, ids = Checkpoint("4" * SHORT_NUMBER, 10**17), frozenset(f"shardId-{n:012}" for n in range(2))
     lease = Lease(
         "shardId-000000000000", long, 10**9, "o" * (SHORT_NAMES - 60), 3, ids, ids, FULL_RANGE, AT_8, AT_8,
-        Quiet(AT_9, Position(long)), None, "h" * 60, 10**9, 9, throughput_kbps=9999.123456,
+        Quiet(AT_9, Position(long)), None, (), "h" * 60, 10**9, 9, throughput_kbps=9999.123456,
     )  # fmt: skip
-    said = with_lag(heartbeat(lease), lease, REPORT).sets
-    assert "subletLag" in said
+    said = with_lag(heartbeat(lease), lease, REPORT, SEEN).sets
+    assert {"subletLag", "subletSeen"} <= said.keys()
     assert bytes_of({**encode_row(lease), **said}) <= 1024
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from sublet.handler import Batch
 from sublet.protocol.lag_report import LagReport
@@ -99,3 +100,22 @@ def test_no_write_is_made_for_it() -> None:
         WriteKind.CHECKPOINT: 2,
         WriteKind.HEARTBEAT: 10,
     }
+
+
+def test_the_last_ten_reports_stay_in_the_row_a_minute_apart() -> None:
+    """So that one look at it shows where the shard is heading."""
+    world = EngineWorld(replace(CONTINUOUS, batch_size=1, checkpoint_interval=timedelta(0)))
+    world.put(*map(str, range(30)))
+    world.handler.script = lambda _: world.tasks.sleep(MINUTE / 2)
+    world.window(lasts=13 * MINUTE)
+    seen = world.table.lease().lag_history
+    assert len(seen) == 10
+    assert all(MINUTE <= later.at - earlier.at < 2 * MINUTE for earlier, later in pairwise(seen))
+    assert [each.lag for each in seen] == sorted(each.lag or HOUR for each in seen)
+
+
+def test_an_idle_shard_s_reports_are_not_rewritten() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.put("a")
+    world.window(lasts=20 * MINUTE)
+    assert len(world.table.lease().lag_history) == 1

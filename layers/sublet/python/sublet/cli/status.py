@@ -17,6 +17,7 @@ from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
 from sublet.errors import LeaseTableError, SettingsError
+from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS
 from sublet.settings.text import parse_duration
 
@@ -158,10 +159,16 @@ def _line(shard: ShardStatus) -> str:
 def why_of(shard: ShardStatus) -> str:
     """Why the shard has its word, and what makes it fail."""
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
-    until = "" if shard.paused_until is None else f" until {time_text(shard.paused_until)}"
+    paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
     attempts = f"; failed calls: {shard.attempts}" if shard.attempts else ""
-    return f"{lost}{shard.because}{until}{crashes}{attempts}"
+    return f"{lost}{shard.because}{paused}{crashes}{attempts}"
+
+
+def _paused_text(pause: Pause) -> str:
+    what = "" if pause.order is Order.PAUSE else f" to {pause.order}"
+    until = "" if pause.until is None else f", until {time_text(pause.until)}"
+    return f"{what} ({printable(pause.by)}{until})"
 
 
 COMMAND = Command("status", "one word for each shard, its lag and its forecast", add_arguments, show_status)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import WORST_FIRST, ShardStatus
 from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
+from sublet.protocol.control import Pause
 
 Json = Mapping[str, object]
 
@@ -39,7 +40,7 @@ def shard_json(shard: ShardStatus) -> Json:
         "trend": shard.trend,
         "caught_up_in": _seconds(shard.caught_up_in),
         "lost": _seconds(shard.lost),
-        "paused_until": _moment(shard.paused_until),
+        "pause": None if shard.pause is None else _pause_json(shard.pause),
         "state": shard.state.value,
         "owner": shard.owner,
         "owner_is_gone": shard.is_owner_gone,
@@ -58,6 +59,15 @@ def shard_json(shard: ShardStatus) -> Json:
         "parents": sorted(shard.parents),
         "children": sorted(shard.children),
         "waits_for": sorted(shard.waits_for),
+    }
+
+
+def _pause_json(pause: Pause) -> Json:
+    return {
+        "order": pause.order.value,
+        "by": pause.by,
+        "since": _moment(pause.since),
+        "until": _moment(pause.until),
     }
 
 

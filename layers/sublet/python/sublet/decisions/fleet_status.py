@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.group_balance import group_of
 from sublet.decisions.handled_position import HandledPosition
-from sublet.decisions.lease_history import History
+from sublet.decisions.lease_history import History, seen_by_owners
 from sublet.decisions.liveness import Sighting, idle_time, is_expired
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
 from sublet.decisions.unread_shards import UnreadShard
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
+from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.settings import Settings
 
@@ -24,11 +25,11 @@ class Findings:
     """What is known about an application beside its rows. Each mapping is by lease key; what is not known is left out.
 
     sightings, unread  what lease managers remember
-    histories          the last observations
+    histories          the last observations by whoever watches; those that owners have left count if they are more
     waiting            how long the next record has waited, of shards that were asked; None: their pages did not tell
     positions          of shards that were asked for the checkpointed record
     retention          of the stream
-    paused             leases that an operator has paused, and until when; None: until they are resumed
+    paused             leases that an operator has paused
     """
 
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class Findings:
     waiting: Mapping[str, timedelta | None] = field(default_factory=dict)
     positions: Mapping[str, HandledPosition] = field(default_factory=dict)
     retention: timedelta | None = None
-    paused: Mapping[str, datetime | None] = field(default_factory=dict)
+    paused: Mapping[str, Pause] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +139,25 @@ def _shard_status(
         parents=lease.parent_shard_ids,
         children=lease.child_shard_ids,
         waits_for=frozenset() if lease.is_ended else waits_for,
-        paused_until=known.paused.get(lease.lease_key),
+        pause=known.paused.get(lease.lease_key),
     )
 
 
 def _standing(lease: Lease, waits_for: frozenset[str], now: datetime, known: Findings) -> TimeStanding:
     key = lease.lease_key
-    asked = known.positions.get(key)
+    asked, watched = known.positions.get(key), known.histories.get(key, ())
+    by_owners, here = seen_by_owners(lease)
+    is_watched = len(watched) >= len(by_owners)
     return standing_of(
         lease,
-        known.histories.get(key, ()),
+        watched if is_watched else by_owners,
         now,
         waiting=known.waiting.get(key) if asked is None else asked.lag,
         waits_since=_waits_since(lease, known.unread.get(key)),
         waits_for=waits_for,
         retention=known.retention,
-        is_paused=key in known.paused,
+        pause=known.paused.get(key),
+        here=None if is_watched else here,
     )
 
 

@@ -6,14 +6,19 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from sublet.decisions.lease_history import FORGOTTEN_AFTER, LENGTH, PACE
 from sublet.decisions.throughput import averaged
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lag_history import LagSeen
+from sublet.protocol.lag_report import LagReport
+from sublet.protocol.row_values import EPOCH
 
 NOTHING = timedelta(0)
+SECOND = timedelta(seconds=1)
 
 
 class Stretch(NamedTuple):
-    """Stream records that follow each other and are handled. `up_to`: the checkpoint that they make."""
+    """Records that follow each other and are handled. `up_to`: the checkpoint that they make."""
 
     up_to: Checkpoint
     first_arrived_at: datetime
@@ -49,6 +54,16 @@ class Rates(NamedTuple):
             handled_records,
         )
 
+    def reported(self, at: datetime, lag: timedelta | None, arrived_at: datetime | None) -> LagReport:
+        size, records = self.bytes_per_second, self.records_per_second
+        return LagReport(
+            at,
+            lag,
+            arrived_at,
+            None if size is None else round(size),
+            None if records is None else round(records, 1),
+        )
+
 
 def lag_of(
     checkpoint: Checkpoint,
@@ -68,3 +83,16 @@ def lag_of(
     if last is None or last.behind is None:
         return now, None
     return (now, last.behind + (now - last.polled_at)) if last.behind else (last.polled_at, NOTHING)
+
+
+def seen_after(before: tuple[LagSeen, ...], said: LagReport) -> tuple[LagSeen, ...]:
+    """The last reports, with this one if it is time for one and it says something new: an idle shard's row stays as it is."""
+    at = said.at - (said.at - EPOCH) % SECOND
+    last = before[-1] if before else None
+    if last is not None:
+        is_idle = last.lag == NOTHING == said.lag and last.arrived_at == said.arrived_at
+        if is_idle or at - last.at < PACE:
+            return before
+    lag = None if said.lag is None else said.lag - said.lag % SECOND
+    recent = [seen for seen in before if NOTHING < at - seen.at <= FORGOTTEN_AFTER]
+    return (*recent, LagSeen(at, lag, said.arrived_at))[-LENGTH:]

@@ -13,9 +13,12 @@ from msgspec import Struct
 
 from sublet.decisions.liveness import Sighting, has_moved
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY, Probe, ProbeResult
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
+from sublet.protocol.row_values import EPOCH, MILLISECOND
 
 LENGTH = 10
+SECOND = timedelta(seconds=1)
 
 PACE = timedelta(minutes=1)
 """The shortest time between two observations, so that ten of them span ten minutes even if ticks are seconds apart."""
@@ -89,6 +92,27 @@ def histories_after(
         if history and not lease.is_ended:
             after[key] = history
     return after
+
+
+def seen_by_owners(lease: Lease) -> tuple[History, Position]:
+    """The last observations that owners of ours have left in the row, and where the lease stands among them. There, a position
+    is the time at which its record arrived. None are left if it is not known where the lease stands: another has moved it.
+    """
+    report, checkpoint = lease.lag_report, lease.checkpoint
+    arrived_at = None if report is None else report.arrived_at
+    if checkpoint.is_sequence_number and arrived_at is None:
+        return (), lease.position
+    here = _arrival(arrived_at) if checkpoint.is_sequence_number else lease.position
+    return tuple(
+        Observation(seen.at, _arrival(seen.arrived_at), seen.lag) for seen in lease.lag_history
+    ), here
+
+
+def _arrival(arrived_at: datetime | None) -> Position:
+    """Nothing was handled before the first arrival."""
+    return Position(
+        TRIM_HORIZON if arrived_at is None else Checkpoint(str((arrived_at - EPOCH) // MILLISECOND))
+    )
 
 
 def is_watched(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:

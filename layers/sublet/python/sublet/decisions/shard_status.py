@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.control import Pause
 from sublet.protocol.shard import HashKeyRange
 
 BAD_WORDS = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
@@ -52,7 +53,7 @@ class ShardStatus:
     caught_up_at        a time at which the shard held nothing after the checkpoint; None if not known
     parents, children   shard ids, by its row
     waits_for           its parents that are not finished
-    paused_until        with the word PAUSED: until when; None until it is resumed
+    pause               by an operator; None if there is none
     """
 
     shard_id: str
@@ -80,7 +81,7 @@ class ShardStatus:
     parents: frozenset[str]
     children: frozenset[str]
     waits_for: frozenset[str]
-    paused_until: datetime | None
+    pause: Pause | None
 
     @property
     def is_owner_gone(self) -> bool:

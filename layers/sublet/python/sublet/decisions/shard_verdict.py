@@ -22,6 +22,7 @@ from sublet.decisions.lease_history import (
     nothing_waited_at,
 )
 from sublet.protocol.checkpoint import LATEST
+from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, Position
 
 ENOUGH = LENGTH // 2
@@ -106,7 +107,8 @@ def standing_of(
     waits_since: datetime | None = None,
     waits_for: Collection[str] = (),
     retention: timedelta | None = None,
-    is_paused: bool = False,
+    pause: Pause | None = None,
+    here: Position | None = None,
 ) -> TimeStanding:
     """From a lease's row and its last observations.
 
@@ -114,32 +116,37 @@ def standing_of(
     waits_since  a record has waited after this checkpoint since then, as earlier ticks found
     waits_for    parents that are not finished
     retention    of the stream; None if not known
+    pause        by an operator
+    here         where the lease stands, if the observations have positions of another kind than its row (`seen_by_owners`)
     """
+    here = here or lease.position
     if lease.is_ended:
         return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
-    lag = _lag(lease, history, now, waiting, waits_since)
-    trend = _trend(history, lease, now, lag) if lag else None
-    said = _held_up(waits_for, is_paused=is_paused) or _verdict(lease, history, now, lag)
+    lag = _lag(lease, history, here, now, waiting, waits_since)
+    seen = _until_now(history, here, now, lag)
+    trend = _trend(seen, now, lag) if lag else None
+    said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag)
     behind = lag if lag is None or retention is None else min(lag, retention)
     return TimeStanding(
-        said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, now, retention)
+        said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, here, now, retention)
     )
 
 
-def _held_up(waits_for: Collection[str], *, is_paused: bool) -> ShardVerdict | None:
-    if is_paused:
-        return ShardVerdict(Word.PAUSED, Because.PAUSED)
+def _held_up(waits_for: Collection[str], pause: Pause | None) -> ShardVerdict | None:
+    if pause is not None:
+        return ShardVerdict(Word.PAUSED, Because.PAUSED, pause.since)
     return ShardVerdict(Word.WAITING, Because.PARENTS) if waits_for else None
 
 
 def _lag(
     lease: Lease,
     history: History,
+    here: Position,
     now: datetime,
     waiting: timedelta | None,
     waits_since: datetime | None,
 ) -> timedelta | None:
-    since = _waits_since(lease, history)
+    since = _waits_since(lease, history, here)
     if waits_since is not None and not _was_caught_up_since(lease, waits_since):
         since.append(waits_since)
     unhandled = [now - at for at in since]
@@ -150,29 +157,30 @@ def _lag(
     if unhandled:
         return max(unhandled)
     last = history[-1] if history else None
-    return last.behind if last is not None and last.position != lease.position else None
+    return last.behind if last is not None and last.position != here else None
 
 
-def _waits_since(lease: Lease, history: History) -> list[datetime]:
+def _waits_since(lease: Lease, history: History, here: Position) -> list[datetime]:
     """Moments since when a record is known to wait after the checkpoint: by the last observation, and by the row."""
     last, report = history[-1] if history else None, lease.lag_report
-    seen = last.at - last.behind if last and last.behind and last.position == lease.position else None
+    seen = last.at - last.behind if last and last.behind and last.position == here else None
     reported = None if report is None else report.waits_since
     return [at for at in (seen, reported) if at is not None and not _was_caught_up_since(lease, at)]
 
 
-def _lost(lease: Lease, history: History, now: datetime, retention: timedelta | None) -> timedelta | None:
+def _lost(
+    lease: Lease, history: History, here: Position, now: datetime, retention: timedelta | None
+) -> timedelta | None:
     """The time of which records have been trimmed before they were handled; None if no loss is known. Trimmed records
     are no lag: no reader can ever catch up with them.
     """
-    since = min(_waits_since(lease, history), default=None)
+    since = min(_waits_since(lease, history, here), default=None)
     if retention is None or since is None or now - since <= retention:
         return None
     return now - since - retention
 
 
-def _verdict(lease: Lease, history: History, now: datetime, lag: timedelta | None) -> ShardVerdict:
-    seen = _until_now(history, lease, now, lag)
+def _verdict(lease: Lease, seen: History, now: datetime, lag: timedelta | None) -> ShardVerdict:
     return (
         _caught_up(lag)
         or _stopped(seen, lease, now, lag)
@@ -184,11 +192,11 @@ def _verdict(lease: Lease, history: History, now: datetime, lag: timedelta | Non
     )
 
 
-def _trend(history: History, lease: Lease, now: datetime, lag: timedelta | None) -> float | None:
+def _trend(seen: History, now: datetime, lag: timedelta | None) -> float | None:
     """The slope of the line that fits the observations since the last rewind
     best; None with fewer than three of known lag.
     """
-    seen = _since_the_last_rewind(_until_now(history, lease, now, lag))
+    seen = _since_the_last_rewind(seen)
     known = {look.at: look.behind.total_seconds() for look in seen if look.behind is not None}
     if lag is not None:
         known[now] = lag.total_seconds()
@@ -208,10 +216,10 @@ def _caught_up_in(lag: timedelta | None, trend: float | None) -> timedelta | Non
     return timedelta(seconds=seconds) if seconds <= LONGEST_FORECAST.total_seconds() else None
 
 
-def _until_now(history: History, lease: Lease, now: datetime, lag: timedelta | None) -> History:
+def _until_now(history: History, here: Position, now: datetime, lag: timedelta | None) -> History:
     """With the row as it stands, if it has moved since the last look."""
-    if history and history[-1].position != lease.position and history[-1].at < now:
-        return (*history, Observation(now, lease.position, lag))[-LENGTH:]
+    if history and history[-1].position != here and history[-1].at < now:
+        return (*history, Observation(now, here, lag))[-LENGTH:]
     return history
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sublet.decisions.control import READ_EVERY, paused
 from sublet.errors import ControlUnreadable, LeaseTableError
 from sublet.ports import Ports
-from sublet.protocol.control import NO_CONTROL, Control
+from sublet.protocol.control import NO_CONTROL, Control, Pause
 from sublet.protocol.lease import Lease
 
 
@@ -43,10 +43,9 @@ class ControlWatch:
                 return self._known
             return self._read()
 
-    def paused_until(self, leases: Iterable[Lease]) -> Mapping[str, datetime | None]:
-        """By lease key, until when each paused lease is paused; None: until it is resumed. Reads the control now."""
-        found = paused(self.look(), leases, self._ports.clock.now())
-        return {lease_key: pause.until for lease_key, pause in found.items()}
+    def pauses(self, leases: Iterable[Lease]) -> Mapping[str, Pause]:
+        """By lease key, what pauses each lease that is paused. Reads the control now."""
+        return paused(self.look(), leases, self._ports.clock.now())
 
     def _read(self) -> Control:
         store = self._ports.control

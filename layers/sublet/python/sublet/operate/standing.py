@@ -50,7 +50,7 @@ class Watch:
             histories=self._histories,
             waiting=waiting,
             retention=retention,
-            paused=self._control.paused_until(scan.leases),
+            paused=self._control.pauses(scan.leases),
         )
         return fleet_status(scan, now, self.settings, known)
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zlib import crc32
 
+from sublet.protocol.base36 import base36
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import UserRecord
 
@@ -29,7 +30,6 @@ _TEXT = re.compile(
     rf"(\d{{1,38}})@([^/]+)/([up])/({_NUMBER})/((?:{_NUMBER}(?:\.{_NUMBER})?)?(?:,(?:{_NUMBER}(?:\.{_NUMBER})?)?){{0,99}})"
 )
 _USER_RECORDS, _AS_PUT = "u", "p"
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def lane_of(order_key: str, lanes: int) -> int:
@@ -135,8 +135,4 @@ def _lane(text: str, nearest: int) -> Checkpoint | None:
 def _text(number: int) -> str:
     if number < 0:
         raise ValueError(f"{number}: what is finished ahead lies beyond the checkpoint")
-    digits = ""
-    while number or not digits:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits
+    return base36(number)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint, PendingCheckpoint
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.shard import HashKeyRange
 
@@ -88,6 +89,7 @@ class Lease:
     quiet                ours (`subletQuietUntil`): until when nothing follows the checkpoint that it names, which may
                          differ from the row's; see `quiet_until`
     lag_report           ours (`subletLag`): what its owner said of this very checkpoint: lag, arrival time, rates
+    lag_history          ours (`subletSeen`): the last ten reports, oldest first. It stays when the position is moved
     holder               ours (`subletHolder`): the worker item and invocation that hold it; many share a worker id
     holder_counter       ours (`subletCounter`): the counter after the holder's last write
     crashes              ours (`subletCrashes`): how many owners have gone without releasing it since the last
@@ -114,6 +116,7 @@ class Lease:
     caught_up_at: datetime | None = None
     quiet: Quiet | None = None
     lag_report: LagReport | None = None
+    lag_history: tuple[LagSeen, ...] = ()
     holder: str | None = None
     holder_counter: int | None = None
     crashes: int = 0

@@ -7,13 +7,14 @@ not know. Attributes unknown to us are kept in `Lease.other`, so that reading an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead, ahead_text, read_ahead_text
+from sublet.protocol.lag_history import LagSeen, lag_history_text, read_lag_history
 from sublet.protocol.lag_report import LagReport, lag_text, read_lag_text
 from sublet.protocol.lease import (
     AttributeValue,
@@ -86,6 +87,9 @@ the counter as it is.
 LAG = "subletLag"
 """A LagReport. Java, an operator or version 0.2 move the checkpoint and leave it, which voids it: it names another."""
 
+SEEN = "subletSeen"
+"""The last reports (`lag_history`). They stay true when the position is moved: so it shows that it was moved back."""
+
 CRASHED_AT_LENGTH = 20
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD)
@@ -118,6 +122,7 @@ _KNOWN = frozenset(
         CAUGHT_UP_AT,
         QUIET,
         LAG,
+        SEEN,
         HOLDER,
         HOLDER_COUNTER,
         *TROUBLES,
@@ -185,6 +190,11 @@ def quiet_until(quiet: Quiet) -> AttributeValue:
 
 def lag_reported(report: LagReport, checkpoint: Checkpoint) -> AttributeValue:
     return text(lag_text(report, checkpoint))
+
+
+def seen_before(history: Sequence[LagSeen]) -> AttributeValue:
+    """Of one that is not empty."""
+    return text(lag_history_text(history))
 
 
 def moment(value: datetime) -> AttributeValue:
@@ -263,6 +273,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         caught_up_at=moment_in(item, CAUGHT_UP_AT),
         quiet=_quiet(item),
         lag_report=read_lag_text(item.get(LAG, {}).get("S", ""), checkpoint),
+        lag_history=read_lag_history(item.get(SEEN, {}).get("S", "")),
         holder=text_in(item, HOLDER) or None,
         holder_counter=number_in(item, HOLDER_COUNTER),
         crashes=_crashes(item, checkpoint),
@@ -307,6 +318,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
         QUIET: lease.quiet and quiet_until(lease.quiet),
         LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
+        SEEN: lease.lag_history and seen_before(lease.lag_history),
         HOLDER: lease.holder and text(lease.holder),
         HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         **crashes_at(lease.checkpoint, lease.crashes),

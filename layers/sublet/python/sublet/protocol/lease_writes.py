@@ -17,6 +17,7 @@ from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.conditions import AllOf, Row, all_of, holds
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Quiet, Tried
 from sublet.protocol.lease_row import (
@@ -43,7 +44,9 @@ from sublet.protocol.write_clauses import (
 )
 
 ONE = 1
-SHORT_NAMES, SHORT_NUMBER, FAMILY = 150, 60, 4
+LAG_COLUMNS = (columns.LAG, columns.SEEN)
+LAG_SEEN_FEWER = 5
+SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
 """Characters of a row's owners and holder, digits of its checkpoint, and two parents and two children. See `_is_short`."""
 _ZERO = number(0)
 
@@ -201,25 +204,48 @@ def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
     return replace(write, sets={**write.sets, **measured})
 
 
-def with_lag(write: LeaseWrite, lease: Lease, report: LagReport | None) -> LeaseWrite:
-    """The same write by an owner, which also says how far its shard is behind, if the row has room for that."""
+def with_lag(
+    write: LeaseWrite, lease: Lease, report: LagReport | None, history: tuple[LagSeen, ...] = ()
+) -> LeaseWrite:
+    """The same write by an owner, which also says how far its shard is behind, and was; as much as the row has room for. What
+    there is no room for is removed: a row of more than a kilobyte costs two writes.
+    """
     if report is None:
         return write
     position = write.moves_to or lease.position
     said = {columns.LAG: columns.lag_reported(report, position.checkpoint)}
-    stays = tuple(name for name in write.removes if name != columns.LAG)
-    reported = replace(write, sets={**write.sets, **said}, removes=stays)
-    has_room = _is_short(lease) or columns.bytes_of(_row_after(reported, lease)) <= columns.ROW_BYTES_MAX
-    return reported if has_room else write
+    if _is_short(write, lease):
+        return _saying(write, lease, said, history)
+    for some in (history, history[-LAG_SEEN_FEWER:], ()):
+        reported = _saying(write, lease, said, some)
+        if columns.bytes_of(_row_after(reported, lease)) <= columns.ROW_BYTES_MAX:
+            return reported
+    return replace(write, removes=_with_names(write.removes, LAG_COLUMNS))
 
 
-def _is_short(lease: Lease) -> bool:
+def _saying(
+    write: LeaseWrite, lease: Lease, said: Mapping[str, AttributeValue], history: tuple[LagSeen, ...]
+) -> LeaseWrite:
+    if history and history != lease.lag_history:
+        said = {**said, columns.SEEN: columns.seen_before(history)}
+    stays = tuple(name for name in write.removes if name not in said)
+    is_dropped = lease.lag_history and not history
+    removes = _with_names(stays, (columns.SEEN,)) if is_dropped else stays
+    return replace(write, sets={**write.sets, **said}, removes=removes)
+
+
+def _with_names(removes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return (*removes, *(name for name in names if name not in removes))
+
+
+def _is_short(write: LeaseWrite, lease: Lease) -> bool:
     """Whether its row has room in any case. A heartbeat of a thousand idle shards is not to encode each row to find out."""
     long = (lease.other, lease.pending_checkpoint, lease.tried, lease.attempts, lease.noted_ahead)
     digits = len(lease.checkpoint.sequence_number)
     names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
     shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
-    return not any(long) and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
+    is_long = any(long) or columns.ATTEMPTS in write.sets
+    return not is_long and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
 
 
 def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> LeaseWrite:
@@ -233,7 +259,8 @@ def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> 
     known = None if ahead is None else ahead.beyond(position.checkpoint)
     for some in () if known is None else (known, *known.fewer()):
         noted = _noted(write, lease, some, position)
-        if columns.bytes_of(_row_after(noted, lease)) <= columns.ROW_BYTES_MAX:
+        row = {name: each for name, each in _row_after(noted, lease).items() if name not in LAG_COLUMNS}
+        if columns.bytes_of(row) <= columns.ROW_BYTES_MAX:  # a lag gives way
             return noted
     return replace(write, removes=(*(name for name in write.removes if name != columns.AHEAD), columns.AHEAD))
 

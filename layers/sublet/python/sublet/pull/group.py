@@ -105,7 +105,7 @@ class Group:
             ports, settings = self.environment.compose(self.environment.tasks.signal())
             scan, remembered = ports.table.scan(), ports.sightings.load()
             found = positions(scan.leases, ports) if with_positions else {}
-            stopped = ControlWatch(ports).paused_until(scan.leases)
+            stopped = ControlWatch(ports).pauses(scan.leases)
             known = Findings(remembered.sightings, remembered.unread, positions=found, paused=stopped)
             self._told = fleet_status(scan, ports.clock.now(), settings, known)
         return self._told

@@ -24,6 +24,7 @@ from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import (
@@ -42,6 +43,9 @@ MakeWrite = Callable[[Lease], LeaseWrite | None]
 """None: the lease as it stands says it already."""
 
 _DATA: Callable[[UserRecord], bytes] = attrgetter("data")
+
+LagAt = Callable[[Checkpoint], tuple[LagReport, tuple[LagSeen, ...]] | None]
+"""What to report with this checkpoint, and the last reports."""
 
 REPORTS_LAG = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
@@ -79,7 +83,7 @@ class HeldLease:
         self._bytes_handled = 0
         """Since we have it."""
         self._ahead = Ahead(0, lambda: None)
-        self._lag_at: Callable[[Checkpoint], LagReport | None] = lambda _: None
+        self._lag_at: LagAt = lambda _: None
         self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
@@ -119,7 +123,7 @@ class HeldLease:
         """From now on each write notes this in the row."""
         self._ahead = ahead
 
-    def know_lag(self, lag_at: Callable[[Checkpoint], LagReport | None]) -> None:
+    def know_lag(self, lag_at: LagAt) -> None:
         """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock held."""
         self._lag_at = lag_at
 
@@ -174,7 +178,7 @@ class HeldLease:
         sent_at = self._now()
         self._is_leaving = self._is_leaving or write.kind is WriteKind.RELEASE
         ahead = None if write.kind is WriteKind.HAND_OVER else self.finished_ahead
-        write = with_ahead(self._reporting(self._measured(write, sent_at)), self.lease, ahead)
+        write = self._reporting(with_ahead(self._measured(write, sent_at), self.lease, ahead))
         try:
             result = self._ports.table.apply(write)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
@@ -205,7 +209,8 @@ class HeldLease:
         if write.kind not in REPORTS_LAG:
             return write
         position = write.moves_to or self.lease.position
-        return with_lag(write, self.lease, self._lag_at(position.checkpoint))
+        said = self._lag_at(position.checkpoint)
+        return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
         """Only a permanent error of the table is final. An unexpected one may pass; if not, the lease is lost when another

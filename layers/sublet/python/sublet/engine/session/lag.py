@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.lag import LastPage, Rates, Stretch, lag_of
+from sublet.decisions.lag import LastPage, Rates, Stretch, lag_of, seen_after
 from sublet.decisions.read_position import shows_what_follows
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import whole_milliseconds
-from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.records import Page, StreamRecord, UserRecord
 
 STRETCHES_MAX = 1000
 """Handled and not checkpointed: a handler that checkpoints by itself may never do it. The oldest are forgotten."""
@@ -34,6 +35,7 @@ class SessionLag:
         self._handled: deque[Stretch] = deque(maxlen=STRETCHES_MAX)
         self._in_hand_since: datetime | None = None
         self._last: LastPage | None = None
+        self._seen = lease.lag_history
         before = lease.lag_report
         self._arrived_at = None if before is None else before.arrived_at
         self._reported: Checkpoint = AT_TIMESTAMP
@@ -48,12 +50,19 @@ class SessionLag:
             new = records[1:2] if is_known else records[:1]
             self._in_hand_since = new[0].approximate_arrival_timestamp if new else None
 
-    def has_handled(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
-        """They are handled, or handed over."""
-        first, last = (records[at].approximate_arrival_timestamp for at in (0, -1))
+    def has_handled(self, batch: Sequence[UserRecord]) -> None:
+        """It is handled, or handed over. What follows it in the same page arrived at the same time or later."""
+        first, last = batch[0].approximate_arrival_timestamp, batch[-1].approximate_arrival_timestamp
+        with self._lock:
+            self._in_hand_since = last
+            self._handled.append(Stretch(batch[-1].checkpoint, first, last))
+
+    def has_passed(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
+        """None of them is left, whether the handler wanted it or not."""
+        last = records[-1].approximate_arrival_timestamp
         with self._lock:
             self._in_hand_since = None
-            self._handled.append(Stretch(up_to, first, last))
+            self._handled.append(Stretch(up_to, last, last))
 
     def has_read(self, page: Page, polled_at: datetime, handled_records: int) -> None:
         """The page is handled. `handled_records`: user records, in all of the session."""
@@ -63,9 +72,9 @@ class SessionLag:
             self._bytes += page.data_bytes
             self._records = handled_records
 
-    def report(self, checkpoint: Checkpoint) -> LagReport | None:
-        """For a row with this checkpoint. None if it was moved back behind one that was reported: this session knows nothing
-        of what follows it.
+    def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
+        """For a row with this checkpoint, with the last ones. None if it was moved back behind one that was reported: this
+        session knows nothing of what follows it.
         """
         now = self._clock.now()
         with self._lock:
@@ -73,14 +82,11 @@ class SessionLag:
                 return None
             self._reported = checkpoint
             while self._handled and self._handled[0].up_to <= checkpoint:
-                self._arrived_at = self._handled.popleft().last_arrived_at
+                arrived_at = self._handled.popleft().last_arrived_at
+                self._arrived_at = max(self._arrived_at or arrived_at, arrived_at)
             at, lag = lag_of(checkpoint, self._handled, self._in_hand_since, self._last, now)
             rates = self._rates = self._rates.after(self._bytes, self._records, now, self._interval)
-            size, records = rates.bytes_per_second, rates.records_per_second
-            return LagReport(
-                whole_milliseconds(at),
-                lag,
-                self._arrived_at,
-                None if size is None else round(size),
-                None if records is None else round(records, 1),
-            )
+            said = rates.reported(whole_milliseconds(at), lag, self._arrived_at)
+            if self._arrived_at is not None or not checkpoint.is_sequence_number:
+                self._seen = seen_after(self._seen, said)
+            return said, self._seen

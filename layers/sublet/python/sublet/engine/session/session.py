@@ -227,9 +227,10 @@ class LeaseSession:
             if not handle_batch(self.runner, self.progress, batch, millis_behind_latest):
                 return False
             self.held.has_handled(batch)
+            self.lag.has_handled(batch)
             self.progress.write_if_due()
         up_to = max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last)
-        self.lag.has_handled(stream_records, up_to)
+        self.lag.has_passed(stream_records, up_to)
         self.progress.pass_over(up_to)
         return True
 

@@ -23,8 +23,10 @@ class Version(StrEnum):
 
 UNKNOWN: Mapping[Version, frozenset[str]] = {
     Version.NOW: frozenset(),
-    Version.V0_2: frozenset({columns.QUIET, columns.LAG, columns.AHEAD, columns.CRASHED_AT}),
-    Version.V0_1: frozenset({columns.QUIET, columns.LAG, columns.HOLDER_COUNTER, *columns.TROUBLES}),
+    Version.V0_2: frozenset({columns.QUIET, columns.LAG, columns.SEEN, columns.AHEAD, columns.CRASHED_AT}),
+    Version.V0_1: frozenset(
+        {columns.QUIET, columns.LAG, columns.SEEN, columns.HOLDER_COUNTER, *columns.TROUBLES}
+    ),
 }
 """Our attributes that a version neither reads, writes nor removes."""
 
@@ -55,7 +57,9 @@ class OlderTable:
         return self._as_known(row) if isinstance(row, Lease) else row
 
     def _as_known(self, lease: Lease) -> Lease:
-        known = replace(lease, quiet=None, lag_report=None, noted_ahead=None, noted_ahead_counter=None)
+        known = replace(
+            lease, quiet=None, lag_report=None, lag_history=(), noted_ahead=None, noted_ahead_counter=None
+        )
         if self.version is not Version.V0_1:
             return known
         return replace(known, holder_counter=None, crashes=0, attempts=0, tried=None)

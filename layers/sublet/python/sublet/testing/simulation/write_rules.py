@@ -22,7 +22,7 @@ NOT_ENDED = frozenset({"is_ended"})
 COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
 OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
-TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG})
+TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG, columns.SEEN})
 CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
 OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES})
 """What progress removes."""
@@ -52,7 +52,9 @@ RULES = {
         frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER}),
         frozenset({columns.QUIET, columns.LAG}),
     ),
-    WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT}, OVER),
+    WriteKind.CHECKPOINT: Rule(
+        HELD | POSITION, PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT, columns.SEEN}, OVER
+    ),
     WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
     WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
     WriteKind.SET_CHILDREN: Rule(HELD, frozenset({columns.CHILDREN})),
