@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -20,6 +21,7 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.failure_document_read import batch_of_message
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
+from sublet.system.set_aside_folder import SetAsideFolder
 
 from tests.doubles.s3_model import S3Model, client_of
 from tests.doubles.sqs_model import SqsModel
@@ -72,12 +74,15 @@ def modelled_queue(name: str) -> SqsDestination:
 @pytest.fixture(
     params=[
         "memory",
+        "folder",
         *MODELS,
         *(pytest.param(name, marks=pytest.mark.emulator) for name in ("sqs", "fifo", "s3")),
     ]
 )
-def store(request: pytest.FixtureRequest) -> Any:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Both ports in one."""
+    if request.param == "folder":
+        return SetAsideFolder(tmp_path / "skipped")
     if request.param == "memory":
         return MemoryDestination()
     if request.param in MODELS:

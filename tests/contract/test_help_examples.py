@@ -87,8 +87,10 @@ def test_an_example_runs_as_it_is_printed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if "--to-snapshot" in example or "--from-file" in example:
+    if "--to-snapshot" in example or "--from-file" in example or "restore" in example:
         assert main(["snapshot", "before-release", "--application", "orders-audit"]) == 0
+    if "sublet skip" in example:
+        main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
     if "sublet undo" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
     example = example.replace(EXAMPLES_NUMBER, application["shardId-000000000003"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,12 @@ from sublet.aws.failure_destinations import failure_destination, set_aside_store
 from sublet.cli.main import main
 from sublet.handlers.load import load_handler
 from sublet.ports import Counted
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
 from sublet.settings import HandlerContract
 
+from tests.contract.dynamodb_tables import create_table
 from tests.doubles.engine_world import NO_WAITING, EngineWorld
 
 HANDLER = """
@@ -107,6 +112,49 @@ def test_what_is_no_arn_is_said_of_the_option(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().err
     assert "argument --from: 'notanarn' is not the ARN of an SQS queue" in said
     assert "on_failure" not in said
+
+
+def test_a_record_that_an_operator_skips_is_redriven_from_its_folder(
+    moto_aws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "skipping.py").write_text(
+        "seen = []\ndef handle(batch): seen.extend(r.data for r in batch.records)"
+    )
+    kinesis, dynamodb = boto3.client("kinesis"), boto3.client("dynamodb")
+    kinesis.create_stream(StreamName="events", ShardCount=1)
+    for table, key in (("orders", "leaseKey"), ("orders-sightings", "chunk")):
+        create_table(dynamodb, table, key)
+    for data in (b"poison", b"next"):
+        kinesis.put_record(StreamName="events", Data=data, PartitionKey="a")
+    shard = "shardId-000000000000"
+    dynamodb.put_item(TableName="orders", Item=encode_row(Lease(shard, TRIM_HORIZON, 7, "host:java-1")))
+    of = ["--application", "orders", "--stream", "events"]
+
+    def row() -> dict[str, Any]:
+        return dict(dynamodb.get_item(TableName="orders", Key={"leaseKey": {"S": shard}})["Item"])
+
+    assert main(["skip", shard, *of]) == 0
+    shown = capsys.readouterr()
+    assert "poison" in shown.out
+    assert "Nothing has been skipped: add --execute." in shown.err
+    assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
+    assert not (tmp_path / "orders-skipped").exists()
+    assert main(["skip", shard, *of, "--json", "--execute"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["kept_in"] == "orders-skipped"
+    assert row()["checkpoint"]["S"] == plan["records"][0]["position"].partition("/")[0]
+    assert row()["leaseCounter"] == {"N": "8"}
+    assert "leaseOwner" not in row(), "Java's worker has to stop"
+
+    command = ["redrive", "--from", "orders-skipped", *of, "--handler", "skipping:handle"]
+    assert main(command) == 0
+    assert sys.modules["skipping"].seen == [b"poison"]
+    assert main(command) == 0
+    assert "0 records in 0 batches" in capsys.readouterr().out
+    assert main(["undo", *of, "--execute"]) == 0
+    assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
 
 
 def test_messages_that_an_earlier_run_hides_are_reported(

@@ -22,11 +22,13 @@ from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
     from sublet.engine.redrive import Redriven
+    from sublet.ports import SetAsideStore
 
 DESCRIPTION = """\
-Pass the records that an application has set aside to its handler again: from an SQS queue or a folder of S3, in order per
-shard. Batches that succeed are removed; batches that fail again stay, and so do those of other applications. Each batch is
-passed as a whole and tried once; delivery is at least once, as always. The exit code is 1 if anything stays.
+Pass the records that an application has set aside to its handler again: from an SQS queue, a folder of S3, or a folder of this
+machine, as `sublet skip` fills it; in order per shard. Batches that succeed are removed; batches that fail again stay, and so do
+those of other applications. Each batch is passed as a whole and tried once; delivery is at least once, as always. The exit code
+is 1 if anything stays.
 
 Later records of their shard may have been handled long ago: see "What a redrive brings" in docs/handlers.md for
 what that means for a handler, which can check batch.is_redrive.
@@ -39,7 +41,8 @@ EXAMPLES = """\
 examples:
   sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --dry-run \\
       --application orders-audit --stream orders --handler orders:handle
-  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle"""
+  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle
+  sublet redrive --from orders-audit-skipped --application orders-audit --stream orders --handler orders:handle"""
 
 TOLD_BY = {
     HandlerContract.BATCH: "batch.is_redrive",
@@ -56,10 +59,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
         "--from",
-        dest="on_failure",
-        metavar="ARN",
+        dest="source",
+        metavar="ARN|FOLDER",
         type=destination,
-        help="a queue, or a bucket with or without /prefix",
+        help="a queue, a bucket with or without /prefix, or a folder of this machine",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="only report what is there; call and remove nothing"
@@ -69,7 +72,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def destination(text: str) -> str:
-    """Checks it here, so that the error names the option rather than its setting."""
+    """An ARN, or a folder. Checks it here, so that the error names the option rather than its setting."""
+    if not text.startswith("arn:"):
+        if not Path(text).is_dir():
+            raise ArgumentTypeError(
+                f"{text!r} is not {DEFINITIONS['on_failure'].allowed.described}, nor a folder"
+            )
+        return text
     try:
         DEFINITIONS["on_failure"].check(text)
     except SettingsError as refused:
@@ -78,20 +87,13 @@ def destination(text: str) -> str:
 
 
 def redrive(options: Namespace) -> int:
-    from sublet.aws.failure_destinations import set_aside_store
     from sublet.engine.redrive import Redrive
     from sublet.handlers.load import load_handler
     from sublet.system.clock import SystemClock
     from sublet.system.python_log import PythonLog
 
     settings = settings_of(options, os.environ)
-    if settings.on_failure is None:
-        raise SettingsError("on_failure", None, f"required; give --from, or set {variable_of('on_failure')}")
-    store = set_aside_store(settings.on_failure)
-    if store is None:
-        raise SettingsError(
-            "on_failure", settings.on_failure, "a redrive is from a queue or a bucket: a topic keeps nothing"
-        )
+    store = _store(options.source or settings.on_failure)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)  # otherwise it logs where it found credentials
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
@@ -102,6 +104,22 @@ def redrive(options: Namespace) -> int:
         done = Redrive(store, handler, settings, SystemClock(), log, show, dry_run=options.dry_run).run()
     print(said(done, dry_run=options.dry_run))
     return 1 if (done.stays or done.is_shared) and not options.dry_run else 0
+
+
+def _store(source: str | None) -> SetAsideStore:
+    from sublet.aws.failure_destinations import set_aside_store
+    from sublet.system.set_aside_folder import SetAsideFolder
+
+    if source is None:
+        raise SettingsError("on_failure", None, f"required; give --from, or set {variable_of('on_failure')}")
+    if not source.startswith("arn:"):
+        return SetAsideFolder(Path(source))
+    store = set_aside_store(source)
+    if store is None:
+        raise SettingsError(
+            "on_failure", source, "a redrive is from a queue or a bucket: a topic keeps nothing"
+        )
+    return store
 
 
 def note(contract: HandlerContract) -> str:

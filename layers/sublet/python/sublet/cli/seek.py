@@ -43,6 +43,15 @@ examples:
   sublet seek --to-snapshot before-release --application orders-audit --stream orders --execute
   sublet seek --like orders-billing --application orders-audit --stream orders"""
 
+RESTORE_DESCRIPTION = """\
+Return to a snapshot of the positions: `sublet seek --to-snapshot` under its own name. Without --execute
+it only prints the plan."""
+
+RESTORE_EXAMPLES = """\
+examples:
+  sublet restore before-release --application orders-audit --stream orders
+  sublet restore before-release --application orders-audit --stream orders --shard shardId-000000000003 --execute"""
+
 UNDO_DESCRIPTION = """\
 Take back the last seek: every lease that it moved returns to where it was. What the fleet has handled since comes again, or, if
 the seek went back, is not waited for. An undo takes a snapshot too, so that a second undo takes back the first. Without --execute
@@ -67,6 +76,24 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
     where.add_argument(
         "--like", metavar="APPLICATION", help="to the positions that another application has now"
     )
+    _add_shard(parser)
+    _add_seeking(parser)
+
+
+def add_restore_arguments(parser: ArgumentParser) -> None:
+    explain(parser, RESTORE_DESCRIPTION, RESTORE_EXAMPLES)
+    parser.add_argument("to_snapshot", metavar="NAME", help="of the snapshot: `sublet snapshots` lists them")
+    parser.set_defaults(place=None, from_file=None, like=None)
+    _add_shard(parser)
+    _add_seeking(parser)
+
+
+def add_undo_arguments(parser: ArgumentParser) -> None:
+    explain(parser, UNDO_DESCRIPTION, UNDO_EXAMPLES)
+    _add_seeking(parser)
+
+
+def _add_shard(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--shard",
         dest="shards",
@@ -75,12 +102,6 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
         default=[],
         help="only this shard; may be repeated",
     )
-    _add_seeking(parser)
-
-
-def add_undo_arguments(parser: ArgumentParser) -> None:
-    explain(parser, UNDO_DESCRIPTION, UNDO_EXAMPLES)
-    _add_seeking(parser)
 
 
 def _add_seeking(parser: ArgumentParser) -> None:
@@ -199,4 +220,5 @@ def _confirm(found: PlannedSeek, confirmed: str | None) -> None:
 
 
 SEEK = Command("seek", "move the positions, to a time, a snapshot or another's", add_seek_arguments, seek)
+RESTORE = Command("restore", "return to a snapshot", add_restore_arguments, seek)
 UNDO = Command("undo", "take back the last seek", add_undo_arguments, undo)

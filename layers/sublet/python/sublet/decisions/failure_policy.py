@@ -35,6 +35,8 @@ class Condition(StrEnum):
     RECORD_AGE_EXCEEDED = "RecordAgeExceeded"
     TERMINATED = "Terminated"
     """Not in ESM: the program that pulled the record called `record.term`."""
+    SKIPPED = "Skipped"
+    """Not in ESM: an operator skipped the record."""
 
 
 class Run(NamedTuple):

@@ -41,11 +41,16 @@ def check_stream(
 
 @dataclass(slots=True)
 class Seek:
-    """`run` it once. `before`: the positions that were replaced, by lease key, which undo it exactly."""
+    """`run` it once.
+
+    only_from_there  refuse a lease that is no longer where the plan found it
+    before           the positions that were replaced, by lease key, which undo it exactly
+    """
 
     plan: SeekPlan
     ports: Ports
     why: str
+    only_from_there: bool = False
     before: dict[str, Position] = field(default_factory=dict, init=False)
 
     def run(self) -> None:
@@ -88,6 +93,10 @@ class Seek:
             if row.is_ended != move.lease.is_ended:
                 raise SeekRefused(
                     f"lease {move.lease_key} has ended, or begun, since this was planned: plan again"
+                )
+            if self.only_from_there and row.position != move.before:
+                raise SeekRefused(
+                    f"lease {move.lease_key} has moved on since this was planned: nothing was moved. Plan again"
                 )
             if row.checkpoint_owner is not None:
                 raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds")

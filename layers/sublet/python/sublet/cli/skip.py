@@ -1,0 +1,135 @@
+"""`sublet skip`: past the records that a shard is stuck on, which are set aside."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.peek import line_of
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.snapshots import snapshot_store, stream_of
+from sublet.settings import DEFINITIONS, Settings
+
+if TYPE_CHECKING:
+    from sublet.decisions.skip import SkipPlan
+    from sublet.ports import FailureDestination
+
+DESCRIPTION = """\
+Move one shard past the next records, such as one that its handler can never process. They are given to the failure destination
+first (the application's on_failure), or written to a folder if there is none: `sublet redrive` hands them to the handler again,
+from either. The fleet may go on running, Java's KCL too.
+
+Without --execute it only shows the records. A snapshot is taken first, and `sublet undo` goes back. If the owner moves the
+position meanwhile, nothing is skipped."""
+
+EXAMPLES = """\
+examples:
+  sublet skip shardId-000000000003 --application orders-audit --stream orders
+  sublet skip shardId-000000000003 --records 3 --application orders-audit --stream orders --execute
+  sublet skip shardId-000000000003 --folder skipped --application orders-audit --stream orders --execute"""
+
+SHOWN_MAX = 20
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("shard", metavar="SHARD")
+    parser.add_argument("--records", type=count, default=1, metavar="NUMBER", help="how many, up to 1000 [1]")
+    parser.add_argument(
+        "--execute", action="store_true", help="do it; without this option only the plan is printed"
+    )
+    parser.add_argument("--json", action="store_true", help="the plan as JSON")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        help="set them aside in this folder [<application>-skipped without on_failure]",
+    )
+    for name in ("application", "stream", "on_failure"):
+        add_setting(parser, DEFINITIONS[name])
+
+
+def count(text: str) -> int:
+    from sublet.decisions.skip import RECORDS_MAX
+
+    if not text.isdecimal() or not 0 < int(text) <= RECORDS_MAX:
+        raise ArgumentTypeError(f"{text!r} is not a number of records, 1 to {RECORDS_MAX}")
+    return int(text)
+
+
+def skip(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
+    from sublet.cli.pausing import operator
+    from sublet.operate.skip import planned_skip
+    from sublet.operate.skip import skip as carry_out
+
+    settings = settings_of(options, os.environ, required=("application", "stream"))
+    ports = aws_ports(settings, "sublet", output=None)
+    scan, shards = ports.table.scan(), ports.stream.list_shards()
+    known = stream_of(settings.application)
+    found = planned_skip(options.shard, options.records, known, scan, shards, ports, settings)
+    destination, where = _destination(options.folder, settings, ports.destination)
+    if options.json:
+        print(json.dumps(skip_json(found.plan, where), indent=2))
+    else:
+        for line in skip_lines(found.plan, where):
+            print(line)
+    if not options.execute:
+        print("\nNothing has been skipped: add --execute.", file=sys.stderr)
+        return 0
+    carry_out(found, destination, snapshot_store(settings), operator(), ports, settings)
+    print(f"\nSkipped, and kept in {where}. `sublet undo` takes it back.", file=sys.stderr)
+    return 0
+
+
+def _destination(
+    folder: Path | None, settings: Settings, of_application: FailureDestination | None
+) -> tuple[FailureDestination, str]:
+    """And its name, as `redrive --from` takes it."""
+    from sublet.system.set_aside_folder import SetAsideFolder
+
+    if folder is None and of_application is not None and settings.on_failure is not None:
+        return of_application, settings.on_failure
+    found = folder or Path(f"{settings.application}-skipped")
+    return SetAsideFolder(found), str(found)
+
+
+def skip_lines(plan: SkipPlan, where: str) -> Iterable[str]:
+    """The records, and where they go."""
+    for record in plan.records[:SHOWN_MAX]:
+        yield line_of(record)
+    if len(plan.records) > SHOWN_MAX:
+        yield f"and {len(plan.records) - SHOWN_MAX} more"
+    tried = f", tried {plan.lease.attempts} times" if plan.lease.attempts else ""
+    yield f"{plan.what}{tried}: to be kept in {where}, then skipped"
+    if len(plan.records) < plan.wanted:
+        yield f"{plan.wanted} were asked for; the shard holds no more"
+
+
+def skip_json(plan: SkipPlan, where: str) -> dict[str, object]:
+    return {
+        "shard": plan.shard.shard_id,
+        "owner": plan.lease.actual_owner,
+        "attempts": plan.lease.attempts,
+        "now": str(plan.lease.checkpoint),
+        "then": str(plan.records[-1].checkpoint),
+        "kept_in": where,
+        "records": [
+            {
+                "position": str(record.checkpoint),
+                "partition_key": record.partition_key,
+                "bytes": len(record.data),
+                "arrived": record.approximate_arrival_timestamp.isoformat(),
+            }
+            for record in plan.records
+        ],
+    }
+
+
+COMMAND = Command("skip", "past the records that a shard is stuck on", add_arguments, skip)

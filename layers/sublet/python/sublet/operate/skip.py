@@ -1,0 +1,83 @@
+"""Past the records that a shard is stuck on: they are set aside first, and then the position moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sublet.decisions.failure_policy import Condition
+from sublet.decisions.read_position import read_position
+from sublet.decisions.skip import SkipPlan, lease_to_skip_in, plan_skip
+from sublet.errors import SeekRefused
+from sublet.operate.peek import upcoming
+from sublet.operate.planned_seek import PlannedSeek, carry_out
+from sublet.operate.seek import Seek, check_stream
+from sublet.ports import FailureDestination, Ports, SnapshotStore
+from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSkip:
+    """`scan`: all leases as they were planned for."""
+
+    plan: SkipPlan
+    scan: LeaseScan
+
+
+def planned_skip(
+    shard_id: str,
+    wanted: int,
+    known: StreamIdentity | None,
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    ports: Ports,
+    settings: Settings,
+) -> PlannedSkip:
+    """Moves nothing. `known`: see `check_stream`. Raises SeekRefused, StreamNotAdopted and what Stream raises."""
+    shard, lease = lease_to_skip_in(scan, shards, shard_id)
+    check_stream(settings.application, known, scan.leases, shards, ports)
+    start = read_position(lease)
+    coming = () if start is None else upcoming(shard_id, start, lease.checkpoint, ports)
+    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan)
+
+
+def skip(
+    found: PlannedSkip,
+    destination: FailureDestination,
+    snapshots: SnapshotStore,
+    by: str,
+    ports: Ports,
+    settings: Settings,
+) -> None:
+    """Set the records aside, keep a snapshot, and move. A lease that has moved on meanwhile stays where it is; what was set
+    aside by then has been handled too.
+
+    Raises DestinationRefused, with nothing moved, and SeekRefused.
+    """
+    plan = found.plan
+    _check_stands(plan, ports)
+    destination.put(_batch(plan, by, ports, settings))
+    whole = PlannedSeek(settings.application, plan.move, plan.what, found.scan, {})
+    carry_out(whole, Seek(plan.move, ports, plan.what, only_from_there=True), snapshots)
+
+
+def _check_stands(plan: SkipPlan, ports: Ports) -> None:
+    """Before records are set aside that its owner has handled by now."""
+    row = ports.table.get(plan.lease.lease_key)
+    if not isinstance(row, Lease) or row.position != plan.lease.position:
+        raise SeekRefused(
+            f"lease {plan.lease.lease_key} has moved on since this was planned: nothing was skipped. Plan again"
+        )
+
+
+def _batch(plan: SkipPlan, by: str, ports: Ports, settings: Settings) -> SetAsideBatch:
+    attempts = plan.lease.attempts
+    arn = settings.stream_arn or ports.stream.describe().identity.arn
+    return SetAsideBatch(
+        settings.application, settings.stream, arn, plan.shard.shard_id, plan.records, Condition.SKIPPED, attempts,
+        ports.clock.now(), by, settings.handler, has_raised=attempts > 0,
+    )  # fmt: skip

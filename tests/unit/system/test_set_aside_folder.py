@@ -1,0 +1,61 @@
+"""What is set aside in a folder: what only files can do. tests/contract/test_failure_destination.py has the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sublet.errors import DestinationRefused
+from sublet.ports import KeptBatch, Removal
+from sublet.system.set_aside_folder import SetAsideFolder
+
+from tests.contract.test_failure_destination import batch
+
+
+def the_only(store: SetAsideFolder) -> KeptBatch:
+    (kept,) = store.kept("orders")
+    return kept
+
+
+def test_a_file_that_was_written_again_meanwhile_is_not_removed(tmp_path: Path) -> None:
+    store = SetAsideFolder(tmp_path)
+    store.put(batch(100))
+    read = the_only(store)
+    store.put(batch(100))
+    assert store.remove(read) is Removal.STAYS
+    read = the_only(store)
+    assert store.remove(read) is Removal.REMOVED
+    assert store.remove(read) is Removal.GONE
+
+
+def test_what_is_no_batch_stays_and_says_why(tmp_path: Path) -> None:
+    store = SetAsideFolder(tmp_path)
+    store.put(batch(100))
+    name = the_only(store).name
+    (tmp_path / name).write_bytes(b"no gzip")
+    assert the_only(store).batch is None
+    assert "not gzipped JSON lines" in the_only(store).problem
+    (tmp_path / "notes.txt").write_text("mine")
+    assert store.counted().available == 1
+
+
+def test_a_batch_of_another_application_is_not_read(tmp_path: Path) -> None:
+    store = SetAsideFolder(tmp_path)
+    store.put(batch(100))
+    (kept,) = store.kept("billing")
+    assert kept.problem == "of the application orders"
+
+
+def test_batches_of_a_shard_come_in_order_of_their_numbers(tmp_path: Path) -> None:
+    store = SetAsideFolder(tmp_path)
+    for first in (100, 9, 1000):
+        store.put(batch(first, 1))
+    firsts = [kept.batch.records[0].sequence_number for kept in store.kept("orders") if kept.batch]
+    assert firsts == ["9", "100", "1000"]
+
+
+def test_a_folder_that_cannot_be_written_refuses(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(DestinationRefused, match="cannot be written"):
+        SetAsideFolder(file).put(batch(100))
