@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet.decisions.seek import plan_seek
@@ -157,7 +158,6 @@ def test_records_that_are_finished_ahead_are_passed_over() -> None:
 
 def test_so_many_bytes_are_refused_with_how_many_fit() -> None:
     world = EngineWorld()
-    world.shards.max_record_kib = 10 * 1024
     for number in range(8):
         world.shards.put("k", b"%d" % number * (BYTES_MAX // 7))
     with pytest.raises(SeekRefused, match="skip 7 or fewer"):
@@ -171,7 +171,7 @@ def test_so_many_bytes_are_refused_with_how_many_fit() -> None:
         ({"checkpoint_owner": "java-1", "lease_owner": "java-2"}, "being handed over from java-1 to java-2"),
     ],
 )
-def test_where_nothing_can_be_skipped_it_says_why(changes: dict[str, object], says: str) -> None:
+def test_where_nothing_can_be_skipped_it_says_why(changes: dict[str, Any], says: str) -> None:
     world = EngineWorld()
     world.put("1")
     world.change_lease(**changes)

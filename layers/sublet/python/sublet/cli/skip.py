@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.peek import line_of
+from sublet.cli.record_text import RecordForm, text_of
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.snapshots import snapshot_store, stream_of
 from sublet.settings import DEFINITIONS, Settings
@@ -103,7 +103,7 @@ def _destination(
 def skip_lines(plan: SkipPlan, where: str) -> Iterable[str]:
     """The records, and where they go."""
     for record in plan.records[:SHOWN_MAX]:
-        yield line_of(record)
+        yield text_of(record, RecordForm.LINE)
     if len(plan.records) > SHOWN_MAX:
         yield f"and {len(plan.records) - SHOWN_MAX} more"
     tried = f", tried {plan.lease.attempts} times" if plan.lease.attempts else ""
