@@ -23,6 +23,8 @@ def test_numbers_compare_as_integers_then_by_position_in_the_record(
 @given(checkpoints, checkpoints)
 def test_the_order_is_total(left: Checkpoint, right: Checkpoint) -> None:
     assert (left < right) + (right < left) + (left == right) == 1
+    assert (left <= right) == (right >= left) == (left < right or left == right)
+    assert (left > right) == (right < left)
 
 
 @given(numeric)

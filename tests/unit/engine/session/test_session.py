@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.process_end import Ending
 from sublet.decisions.window import Next, Outcome
-from sublet.engine.session.records import slices
+from sublet.engine.session.records import PLAIN_SLICE_BYTES, SLICE_BYTES, slice_bytes, slices
 from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.records import StreamRecord
+from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import HashKeyRange
 
 from tests.doubles.engine_world import (
@@ -195,6 +195,19 @@ def test_slices_keep_all_records_in_order_and_are_about_as_large_as_asked(
     runs = list(slices(records, sum(sizes), 10))
     assert [[len(record.data) for record in run] for run in runs] == expected
     assert tuple(record for run in runs for record in run) == records
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(b"plain", PLAIN_SLICE_BYTES), (aggregate([("k", None, b"data")]), SLICE_BYTES)]
+)
+def test_plain_records_make_larger_slices_than_aggregates(first: bytes, expected: int) -> None:
+    record = StreamRecord("1", first, "k", EngineWorld().began)
+    assert slice_bytes(Page((record,), len(first), 0)) == expected
+
+
+def test_a_page_without_records_has_no_slices() -> None:
+    page = Page((), 0, 0)
+    assert list(slices(page.records, page.data_bytes, slice_bytes(page))) == []
 
 
 TWO_MIB = [("k", None, b"%01024d" % n) for n in range(2_100)]

@@ -139,20 +139,21 @@ def batches(
     than a batch needs.
     """
     most = min(batch_size, BATCH_RECORDS_MAX)
-    waiting: list[UserRecord] = []
+    waiting: Sequence[UserRecord] = ()
     piece_bytes = 0
     for part, size in parts:
         if waiting and piece_bytes + size > BATCH_PIECES_MAX:
             yield waiting
-            waiting, piece_bytes = [], 0
-        waiting += part
+            waiting, piece_bytes = (), 0
+        waiting = [*waiting, *part] if waiting else part  # most parts are a batch: no copy of those
         piece_bytes += size
         start = 0
         for end in batch_ends(waiting, most):
             if end < len(waiting):  # the last one may still grow
                 yield waiting[start:end]
                 start, piece_bytes = end, size
-        waiting = waiting[start:]
+        if start:
+            waiting = waiting[start:]
     if waiting:
         yield waiting
 

@@ -19,6 +19,7 @@ from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import (
     EXPLICIT_HASH_KEY,
     MAGIC,
+    MAGIC_BYTES,
     OVERHEAD,
     Contents,
     TooMany,
@@ -104,10 +105,11 @@ def deaggregated(
     dropped = delivered_whole = 0
     large = min(LARGE_USER_RECORDS, AS_ONE * at_once)
     for record in stream_records:
-        if not record.data.startswith(MAGIC):
-            user_records.append(UserRecord(record.data, record.partition_key, 0, record))
+        data = record.data
+        if data[:MAGIC_BYTES] != MAGIC:  # a call of `startswith` would take half of all time of plain records
+            user_records.append(UserRecord(data, record.partition_key, 0, record))
             continue
-        contents = read_aggregate_of(record.data, large, LARGE_BYTES)
+        contents = read_aggregate_of(data, large, LARGE_BYTES)
         made: Iterator[UserRecord] | None = None
         if contents is TooMany.TOO_MANY:
             yield Deaggregation(user_records, dropped, delivered_whole)
@@ -119,7 +121,7 @@ def deaggregated(
             or (made := _user_records(record, contents, explicit_hash_keys)) is None
         ):
             delivered_whole += contents is not None
-            user_records.append(UserRecord(record.data, record.partition_key, 0, record))
+            user_records.append(UserRecord(data, record.partition_key, 0, record))
         elif inside is None or _is_inside(inside, contents, explicit_hash_keys) or not may_drop(record):
             user_records.extend(made)
         else:

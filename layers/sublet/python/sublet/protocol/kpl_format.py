@@ -27,9 +27,10 @@ from sublet.protocol.kpl_messages import (
 )
 
 MAGIC = b"\xf3\x89\x9a\xc2"
+MAGIC_BYTES = len(MAGIC)
 DIGEST_SIZE = 16
 
-OVERHEAD = len(MAGIC) + DIGEST_SIZE
+OVERHEAD = MAGIC_BYTES + DIGEST_SIZE
 """Bytes of an aggregate beyond its message."""
 
 
@@ -97,8 +98,8 @@ def message_of(data: bytes) -> tuple[int, int] | None:
     """
     if len(data) <= OVERHEAD or not data.startswith(MAGIC):
         return None
-    payload = memoryview(data)[len(MAGIC) : -DIGEST_SIZE]  # not a copy: MD5 and protobuf read from here
-    return (len(MAGIC), len(data) - DIGEST_SIZE) if _digest(payload) == data[-DIGEST_SIZE:] else None
+    payload = memoryview(data)[MAGIC_BYTES:-DIGEST_SIZE]  # not a copy: MD5 and protobuf read from here
+    return (MAGIC_BYTES, len(data) - DIGEST_SIZE) if _digest(payload) == data[-DIGEST_SIZE:] else None
 
 
 def read_message(payload: bytes | memoryview) -> Contents | None:

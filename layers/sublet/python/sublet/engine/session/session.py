@@ -28,7 +28,7 @@ from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.pages import GapWatch, PageFeed
 from sublet.engine.session.phase import PhaseEvent, Phases
-from sublet.engine.session.records import SLICE_BYTES, UserRecords, slices
+from sublet.engine.session.records import UserRecords, slice_bytes, slices
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal
@@ -192,7 +192,7 @@ class LeaseSession:
 
     def _handle(self, page: Page) -> bool:
         """The page's user records to the handler; False if it did not finish them."""
-        for stream_records in slices(page.records, page.data_bytes, SLICE_BYTES):
+        for stream_records in slices(page.records, page.data_bytes, slice_bytes(page)):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False
         self._count(
