@@ -43,12 +43,13 @@ def clock_text(moment: datetime) -> str:
 
 
 def bytes_text(count: float) -> str:
+    """In thousands, as Kinesis' own limits are."""
     size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError("unreachable")
+        size /= 1000
+    return f"{size:.1f} GB"
 
 
 def short_position(text: str) -> str:

@@ -30,28 +30,39 @@ def listen(address: str, port: int) -> socket.socket:
     return made
 
 
+def server_of(console: Console, listening: socket.socket, named: Collection[str] = ()) -> uvicorn.Server:
+    """`run(sockets=[listening])` serves until `should_exit` is set, or a signal comes."""
+    app = console_app(console, named, is_public=not is_loopback(listening.getsockname()[0]))
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            log_level=logging.WARNING,
+            access_log=False,  # the link would be in it
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            limit_concurrency=100,
+        )
+    )
+
+
+def origin_of(listening: socket.socket) -> str:
+    """The address that a browser on this machine opens."""
+    address, port = listening.getsockname()[:2]
+    shown = "localhost" if address in ("0.0.0.0", "::") else address  # noqa: S104 - compared, not bound
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
 def serve(
     console: Console, listening: socket.socket, named: Collection[str], begun: Callable[[str], None]
 ) -> None:
-    """`begun` gets the address that a browser opens, without a link, once it can be opened."""
-    address, port = listening.getsockname()[:2]
-    shown = "localhost" if address in ("0.0.0.0", "::") else address  # noqa: S104 - compared, not bound
-    origin = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
-    app = console_app(console, named, is_public=not is_loopback(address))
-    configured = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level=logging.WARNING,
-        access_log=False,  # the link would be in it
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        limit_concurrency=100,
-    )
+    """Until Ctrl-C. `begun` gets the address that a browser opens, once it can be opened."""
+    server = server_of(console, listening, named)
     listening.listen()
-    begun(origin)
+    begun(origin_of(listening))
     try:
-        uvicorn.Server(configured).run(sockets=[listening])
+        server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:

@@ -89,6 +89,14 @@ class Watching:
         watched.glanced_at = self._clock.steady()
         return watched.seen
 
+    def look(self, name: str) -> Seen | None:
+        """Look now, and return what was found. None if there is no such application."""
+        watched = self._visit(name)
+        if watched is None:
+            return None
+        self._look(watched)
+        return watched.seen
+
     def look_soon(self, name: str) -> None:
         with self._lock:
             watched = self._watched.get(name)

@@ -1,0 +1,201 @@
+"""The console in a real browser: live, by keyboard, for screen readers, and with what it refuses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright")
+
+from playwright.sync_api import Browser, Page, expect
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
+
+from tests.console import pictures
+from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
+from tests.console.fleet_story import STALLED, STOPPED, told
+from tests.doubles.console_world import ConsoleWorld
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+STALLED_SHARD, STOPPED_SHARD = f"shardId-{STALLED:012}", f"shardId-{STOPPED:012}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if found() is None:
+        assert "CI" not in os.environ, MISSING
+        pytest.skip(MISSING)
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def console() -> Iterator[Served]:
+    with served(told("orders-audit", "billing-kcl", shards=16)) as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser: Browser, console: Served) -> Iterator[Page]:
+    with opened(browser, console) as made:
+        yield made
+
+
+def lease(world: ConsoleWorld, shard: str) -> Lease:
+    row = world.applications["orders-audit"].table.get(shard)
+    assert isinstance(row, Lease)
+    return row
+
+
+def refresh(page: Page) -> None:
+    """What the script also does each few seconds."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_a_change_in_the_fleet_shows_without_a_reload(page: Page, console: Served) -> None:
+    page.goto(f"{console.origin}/a/orders-audit?q={STOPPED_SHARD}")
+    row = page.get_by_role("row", name=STOPPED_SHARD)
+    expect(row).to_contain_text("STOPPED")
+    page.evaluate("document.body.dataset.mark = 'not loaded again'")
+    world, orders = console.world, console.world.applications["orders-audit"]
+    last = orders.stream.logs[STOPPED].read(0, 100, None)[0][-1].sequence_number
+    orders.table.put_row(encode_row(Lease(STOPPED_SHARD, Checkpoint(last), 99, "worker-that-came")))
+    world.console.watching.look("orders-audit")
+    refresh(page)
+    expect(row).to_contain_text("worker-that-came", timeout=15_000)
+    expect(row).to_contain_text("OK")
+    assert page.evaluate("document.body.dataset.mark") == "not loaded again"
+
+
+def test_a_split_shows_the_children(page: Page, console: Served) -> None:
+    page.goto(f"{console.origin}/a/orders-audit?sort=shard")
+    orders = console.world.applications["orders-audit"]
+    first, second = orders.stream.split(STALLED_SHARD)
+    for child in (first, second):
+        orders.table.put_row(
+            encode_row(
+                Lease(
+                    child, Checkpoint.parse("TRIM_HORIZON", 0), 0, parent_shard_ids=frozenset({STALLED_SHARD})
+                )
+            )
+        )
+    console.world.console.watching.look("orders-audit")
+    refresh(page)
+    for child in (first, second):
+        expect(page.get_by_role("row", name=child)).to_contain_text("WAITING", timeout=15_000)
+
+
+def test_live_updates_can_be_paused_and_leave_focus_and_filter_alone(page: Page, console: Served) -> None:
+    page.goto(f"{console.origin}/a/orders-audit")
+    search = page.get_by_role("searchbox")
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    search.fill("half a wo")
+    with page.expect_response(lambda reply: "x-sublet-live" in reply.request.headers, timeout=15_000):
+        pass
+    page.wait_for_timeout(100)
+    expect(search).to_be_focused()
+    expect(search).to_have_value("half a wo")
+    button = page.locator("#live-button")
+    button.click()
+    expect(button).to_have_text("Paused")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    button.click()
+    expect(button).to_have_text("Live")
+
+
+def test_a_seek_and_its_undo_from_the_page_by_keyboard_alone(page: Page, console: Served) -> None:
+    before = lease(console.world, STALLED_SHARD).checkpoint
+    page.goto(f"{console.origin}/a/orders-audit/positions?shard={STALLED_SHARD}")
+    page.get_by_label("the earliest record that is kept").focus()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Show the plan").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 repeats")).to_be_visible(timeout=15_000)
+    assert lease(console.world, STALLED_SHARD).checkpoint == before
+    page.get_by_role("button", name="Move").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 leases moved.")).to_be_visible(timeout=15_000)
+    assert str(lease(console.world, STALLED_SHARD).checkpoint) == "TRIM_HORIZON"
+
+    page.goto(f"{console.origin}/a/orders-audit/positions")
+    page.get_by_role("button", name="Show what undoes it").click()
+    page.get_by_role("button", name="Undo the last seek").click(timeout=15_000)
+    expect(page.get_by_text("1 leases moved.")).to_be_visible(timeout=15_000)
+    assert lease(console.world, STALLED_SHARD).checkpoint == before
+
+
+def test_a_payload_that_is_a_script_does_not_run(page: Page, console: Served) -> None:
+    orders = console.world.applications["orders-audit"]
+    orders.stream.put("<img src=x onerror=document.title=1>", b"<script>document.title='ran'</script>", 0)
+    page.goto(f"{console.origin}/a/orders-audit/records?shard=shardId-000000000000&from=5s")
+    page.locator("details.record summary").first.click()
+    expect(page.locator("pre").first).to_contain_text("<script>document.title='ran'</script>")
+    assert page.title() == "Records of orders-audit · sublet console"
+
+
+def test_a_page_of_another_site_can_neither_frame_it_nor_send_its_forms(
+    browser: Browser, console: Served
+) -> None:
+    before = lease(console.world, STALLED_SHARD)
+    with opened(browser, console) as page:
+        reply = page.context.request.post(
+            f"{console.origin}/a/orders-audit/positions/undo", headers={"Origin": "http://evil.example"}
+        )
+        assert reply.status == 403
+        stranger = page.context.new_page()
+        stranger.set_content(f'<iframe src="{console.origin}/a/orders-audit"></iframe>')
+        stranger.wait_for_timeout(300)
+        framed = [frame.url for frame in stranger.frames[1:]]
+        assert all(url.startswith("chrome-error:") for url in framed)
+        stranger.close()
+    assert lease(console.world, STALLED_SHARD) == before
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (PHONE, "dark")], ids=["wide", "phone"])
+def test_axe_finds_nothing_on_any_page(
+    browser: Browser, console: Served, scheme: str, width: dict[str, int]
+) -> None:
+    """WCAG 2.2 A and AA, and axe-core's best practices."""
+    with opened(browser, console, width=width, scheme=scheme) as page:
+        for path in (*pictures.PAGES.values(), "/nowhere"):
+            page.goto(console.origin + path)
+            assert (path, violations(page)) == (path, [])
+        pictures.plan(page, console.origin)
+        assert violations(page) == []
+        page.get_by_role("button", name="Sign out").click()
+        assert violations(page) == []
+
+
+def violations(page: Page) -> list[str]:
+    """In words. The policy of our pages lets no script in, so axe-core is evaluated by the browser's own protocol."""
+    page.evaluate(AXE.read_text())
+    result: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['id']}: {rule['help']}: {node['html'][:200]}"
+        for rule in result["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("width", [WIDE, PHONE], ids=["wide", "phone"])
+def test_no_page_is_wider_than_the_window(browser: Browser, console: Served, width: dict[str, int]) -> None:
+    with opened(browser, console, width=width) as page:
+        for path in pictures.PAGES.values():
+            page.goto(console.origin + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width["width"], path
+
+
+def test_the_pictures_of_the_documents_can_be_taken_and_are_small(browser: Browser, tmp_path: Path) -> None:
+    pictures.take(browser, tmp_path)
+    sizes = [file.stat().st_size for file in tmp_path.iterdir()]
+    assert len(sizes) == len(pictures.PICTURES)
+    assert max(sizes) < 1.2 * pictures.SIZE_MAX, "fonts differ from machine to machine"
