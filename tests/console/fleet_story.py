@@ -60,11 +60,12 @@ class FleetStory:
     def write(self, index: int, shard: Shard, minute: int) -> None:
         shard_id, lag = shard.shard_id, lag_of(index, minute)
         is_child = bool(shard.parent_shard_ids)
-        numbers, owner = self.numbers.get(shard_id, []), WORKERS[index % len(WORKERS)]
+        numbers = self.numbers.get(shard_id, [])
+        owner = None if is_child else WORKERS[index % len(WORKERS)]
         if index == STOPPED and minute > 22:
             return
         if is_child or len(numbers) <= lag:
-            checkpoint, owner = TRIM_HORIZON, None if is_child else owner
+            checkpoint = TRIM_HORIZON
         else:
             checkpoint = Checkpoint(numbers[-1 - lag])
         self.counters[shard_id] = self.counters.get(shard_id, 0) + 1
