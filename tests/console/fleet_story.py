@@ -64,10 +64,7 @@ class FleetStory:
         owner = None if is_child else WORKERS[index % len(WORKERS)]
         if index == STOPPED and minute > 22:
             return
-        if is_child or len(numbers) <= lag:
-            checkpoint = TRIM_HORIZON
-        else:
-            checkpoint = Checkpoint(numbers[-1 - lag])
+        checkpoint = TRIM_HORIZON if is_child or len(numbers) <= lag else Checkpoint(numbers[-1 - lag])
         self.counters[shard_id] = self.counters.get(shard_id, 0) + 1
         self.application.table.put_row(
             encode_row(
