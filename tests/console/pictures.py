@@ -17,6 +17,9 @@ SHARD = f"shardId-{STALLED:012}"
 PAGES = {
     "console": "/a/orders-audit",
     "console-applications": "/",
+    "console-shard": f"/a/orders-audit/shards/{SHARD}",
+    "console-workers": "/a/orders-audit/workers",
+    "console-hash-keys": "/a/orders-audit/hash-keys",
     "console-records": f"/a/orders-audit/records?shard={SHARD}",
     "console-positions": "/a/orders-audit/positions",
 }

@@ -24,7 +24,7 @@ def routes(world: ConsoleWorld) -> list[Route]:
 def posts(world: ConsoleWorld) -> list[str]:
     """Every address that takes a form, but the one that begins a session."""
     found = [
-        route.path.format(application="orders", number="1")
+        route.path.format(application="orders", number="1", shard="shardId-000000000000")
         for route in routes(world)
         if "POST" in (route.methods or ()) and route.path != "/sign-in"
     ]
@@ -129,7 +129,7 @@ def test_get_and_head_change_nothing() -> None:
     client = ConsoleClient(world)
     before = world.orders.table.rows()
     for route in routes(world):
-        path = route.path.format(application="orders", number="1")
+        path = route.path.format(application="orders", number="1", shard="shardId-000000000000")
         client.get(path)
         client.http.head(path)
     assert world.orders.table.rows() == before

@@ -24,7 +24,7 @@ class Console:
     log: Log
     allows_changes: bool
     version: str
-    tabs: ClassVar = ("shards", "records", "positions")
+    tabs: ClassVar = ("shards", "workers", "hash-keys", "records", "positions")
 
 
 class NoSuchApplication(Exception):

@@ -17,7 +17,17 @@ from starlette.types import ASGIApp
 from sublet.console.console import Console, NoSuchApplication
 from sublet.console.forms import Form, posted
 from sublet.console.guard import Guard
-from sublet.console.pages import application, overview, plan, positions, records, sign_in
+from sublet.console.pages import (
+    application,
+    hash_keys,
+    overview,
+    plan,
+    positions,
+    records,
+    shard,
+    sign_in,
+    workers,
+)
 from sublet.console.rendering import FOLDER, problem
 from sublet.errors import SubletError
 
@@ -46,6 +56,9 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
             sent("/sign-in", sign_in.sign_in, needs_session=False),
             sent("/sign-out", sign_in.sign_out),
             shown("/a/{application}", application.show),
+            shown("/a/{application}/shards/{shard}", shard.show),
+            shown("/a/{application}/workers", workers.show),
+            shown("/a/{application}/hash-keys", hash_keys.show),
             shown("/a/{application}/records", records.show),
             shown("/a/{application}/positions", positions.show),
             sent("/a/{application}/positions/seek", positions.plan_a_seek),

@@ -1,0 +1,106 @@
+"""The stream's hash keys as a bar: which shard has which part of them, and how busy each is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sublet.decisions.shard_status import ShardStatus, worst_first
+from sublet.decisions.shard_verdict import Word
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+
+WIDTH, HEIGHT = 1000.0, 100.0
+HOT = 2.0
+"""A shard that gets so many times its part of the bytes is hot."""
+
+LEAST_WIDTH = 0.6
+"""So that a narrow shard among many can still be seen."""
+
+COLUMNS = 400
+"""With more shards than that, each column stands for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashKeyBar:
+    """One shard. `x`, `width`, `height`: in WIDTH by HEIGHT. `part`: of all hash keys. `load`: times its even part of the bytes
+    that are handled; None if it is not known.
+    """
+
+    shard: ShardStatus
+    x: float
+    width: float
+    height: float
+    part: float
+    load: float | None
+
+    @property
+    def is_hot(self) -> bool:
+        return self.load is not None and self.load >= HOT
+
+
+def bars_of(shards: Sequence[ShardStatus]) -> tuple[HashKeyBar, ...]:
+    """Of the shards that have not ended, and whose rows state their range, in order of their hash keys. Parents that are still
+    read lie under their children, which wait for them: only those that nothing waits for are shown.
+    """
+    ranged = [
+        (shard.hash_key_range, shard)
+        for shard in shards
+        if shard.hash_key_range is not None and shard.word is not Word.ENDED and not shard.waits_for
+    ]
+    total = sum(shard.kbps for _, shard in ranged if shard.kbps is not None)
+    loads = [
+        (_load(shard, keys, total), keys, shard) for keys, shard in sorted(ranged, key=lambda each: each[0])
+    ]
+    most = max([HOT, *(load for load, _, _ in loads if load is not None)])
+    return tuple(
+        HashKeyBar(
+            shard,
+            WIDTH * keys.starting / (HASH_KEY_MAX + 1),
+            max(LEAST_WIDTH, WIDTH * _part(keys)),
+            0.0 if load is None else HEIGHT * load / most,
+            _part(keys),
+            load,
+        )
+        for load, keys, shard in loads
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HashKeyColumn:
+    """What is drawn for one shard or for several beside each other: the worst word, and the load of the hottest."""
+
+    title: str
+    word: Word
+    x: float
+    width: float
+    height: float
+    is_hot: bool
+
+
+def columns_of(bars: Sequence[HashKeyBar]) -> tuple[HashKeyColumn, ...]:
+    """`bars`: in order of their hash keys."""
+    together: dict[int, list[HashKeyBar]] = {}
+    for number, bar in enumerate(bars):
+        together.setdefault(number if len(bars) <= COLUMNS else int(bar.x * COLUMNS / WIDTH), []).append(bar)
+    return tuple(_column(each) for each in together.values())
+
+
+def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
+    first, last = bars[0], bars[-1]
+    title = f"{first.shard.shard_id}: {100 * first.part:.2f}% of the hash keys"
+    return HashKeyColumn(
+        title if first is last else f"{len(bars)} shards from {first.shard.shard_id} on",
+        worst_first([bar.shard for bar in bars])[0].word,
+        first.x,
+        last.x + last.width - first.x,
+        max(bar.height for bar in bars),
+        any(bar.is_hot for bar in bars),
+    )
+
+
+def _part(keys: HashKeyRange) -> float:
+    return (keys.ending - keys.starting + 1) / (HASH_KEY_MAX + 1)
+
+
+def _load(shard: ShardStatus, keys: HashKeyRange, total: float) -> float | None:
+    return None if shard.kbps is None or not total else shard.kbps / total / _part(keys)

@@ -1,0 +1,78 @@
+"""The hash-key map: bars by what a shard gets beside its part of the hash keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from sublet.console.hash_key_map import COLUMNS, HEIGHT, WIDTH, bars_of, columns_of
+from sublet.decisions.fleet_status import fleet_status
+from sublet.decisions.shard_status import ShardStatus
+from sublet.decisions.shard_verdict import Word
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.settings import Settings
+
+SETTINGS = Settings(application="orders", stream="events")
+NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
+
+
+def shards_of(*parts: tuple[int, float | None]) -> list[ShardStatus]:
+    """Shards side by side. Each: how many sixteenths of the hash keys, and KB a second."""
+    leases, at = [], 0
+    for number, (size, kbps) in enumerate(parts):
+        keys = HashKeyRange(at << 124, ((at + size) << 124) - 1)
+        leases.append(
+            Lease(f"shardId-{number:012}", TRIM_HORIZON, 1, "w", hash_key_range=keys, throughput_kbps=kbps)
+        )
+        at += size
+    return list(fleet_status(LeaseScan(tuple(leases)), NOW, SETTINGS).shards)
+
+
+def test_a_shard_is_hot_that_gets_twice_its_part_of_the_bytes() -> None:
+    wide, hot, narrow = bars_of(shards_of((8, 100.0), (4, 260.0), (4, 40.0)))
+    assert (wide.x, wide.width, wide.is_hot) == (0.0, WIDTH / 2, False)
+    assert hot.load == pytest.approx(2.6)
+    assert hot.is_hot
+    assert hot.height == HEIGHT
+    assert narrow.load == pytest.approx(0.4)
+
+
+def test_without_rates_no_load_is_made_up() -> None:
+    bars = bars_of(shards_of((8, None), (8, None)))
+    assert [(bar.load, bar.height, bar.is_hot) for bar in bars] == [(None, 0.0, False)] * 2
+
+
+def test_children_that_wait_and_shards_that_have_ended_are_left_out() -> None:
+    first, waiting, ended, unknown = shards_of((4, 1.0), (4, 1.0), (4, 1.0), (4, 1.0))
+    shards = [
+        first,
+        replace(waiting, waits_for=frozenset({"p"})),
+        replace(ended, word=Word.ENDED),
+        replace(unknown, hash_key_range=None),
+    ]
+    assert [bar.shard for bar in bars_of(shards)] == [first]
+
+
+def test_many_shards_are_drawn_together_with_the_worst_word_and_the_hottest_load() -> None:
+    number = 5000
+    size = (HASH_KEY_MAX + 1) // number
+    template = shards_of((16, 10.0))[0]
+    shards = [
+        replace(
+            template,
+            shard_id=f"shardId-{at:012}",
+            word=Word.OK,
+            hash_key_range=HashKeyRange(at * size, (at + 1) * size - 1),
+        )
+        for at in range(number)
+    ]
+    shards[2500] = replace(shards[2500], word=Word.STALLED, kbps=100.0)
+    columns = columns_of(bars_of(shards))
+    assert len(columns) <= COLUMNS + 1
+    odd = [column for column in columns if column.word is Word.STALLED]
+    assert [column.is_hot for column in odd] == [True]
+    assert sum(column.is_hot for column in columns) == 1
+    assert columns[-1].x + columns[-1].width == pytest.approx(WIDTH, abs=1)
