@@ -21,6 +21,7 @@ PAGES = {
     "console-workers": "/a/orders-audit/workers",
     "console-hash-keys": "/a/orders-audit/hash-keys",
     "console-records": f"/a/orders-audit/records?shard={SHARD}",
+    "console-control": "/a/orders-audit/control",
     "console-positions": "/a/orders-audit/positions",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 
@@ -12,7 +12,14 @@ from sublet.console.applications import OpenApplication
 from sublet.console.console import Console
 from sublet.console.plans import Plans
 from sublet.console.watching import Watching
-from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
+from sublet.memory import (
+    FakeClock,
+    MemoryDestination,
+    MemoryLeaseTable,
+    MemoryLog,
+    MemorySightingStore,
+    MemoryStream,
+)
 from sublet.memory.ports import memory_ports
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import TRIM_HORIZON
@@ -31,6 +38,7 @@ class MemoryApplication:
     shards: int = 2
     stream: MemoryStream = field(init=False)
     table: MemoryLeaseTable = field(init=False)
+    aside: MemoryDestination = field(init=False)
     opened: OpenApplication = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +59,14 @@ class MemoryApplication:
             tasks=ThreadTasks(),
             log=self.log,
         )
-        self.opened = OpenApplication(self.name, "events", settings, ports, sightings)
+        self.aside = MemoryDestination()
+        self.opened = OpenApplication(
+            self.name, "events", settings, ports, sightings, self.aside, "s3://bucket/aside"
+        )
+
+    def without_control(self) -> None:
+        """As KCL's own applications are: there is no table beside theirs."""
+        self.opened = replace(self.opened, ports=replace(self.opened.ports, control=None))
 
 
 @dataclass
@@ -93,6 +108,7 @@ class ConsoleWorld:
             self.clock,
             self.log,
             allows_changes,
+            "ada@laptop",
             "0.0",
         )
 

@@ -76,7 +76,7 @@ def test_a_seek_is_planned_shown_confirmed_done_and_undone() -> None:
     assert moved.lease_counter == 8
     assert world.log.messages() == ["console change", "position moved", "console change ended"]
     change = world.log.lines[0].fields
-    assert (change["application"], change["who"]) == ("orders", "testclient")
+    assert (change["application"], change["who"]) == ("orders", "ada@laptop from testclient")
     assert change["what"] == f"Move {SHARD} to 2026-01-31T09:31:00Z"
 
     undo = client.post("/a/orders/positions/undo").url.path

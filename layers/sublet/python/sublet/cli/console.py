@@ -73,6 +73,7 @@ def run_console(options: Namespace) -> int:
         )
     from sublet import __version__
     from sublet.aws.account import AwsAccount
+    from sublet.cli.pausing import operator
     from sublet.console.access import SignIn
     from sublet.console.console import Console
     from sublet.console.hosts import is_loopback
@@ -97,6 +98,7 @@ def run_console(options: Namespace) -> int:
         clock,
         log,
         options.allow_changes,
+        operator(),
         __version__,
     )
     applications.names()  # what is wrong with the account is said here, and not on the page
@@ -170,6 +172,7 @@ class AwsApplications:
 
     def open(self, name: str) -> OpenApplication | None:
         from sublet.aws.ports import aws_ports
+        from sublet.cli.skip import destination_of
         from sublet.cli.snapshots import snapshot_store
         from sublet.cli.status import with_sightings_if_there
         from sublet.console.applications import OpenApplication
@@ -182,7 +185,10 @@ class AwsApplications:
         stated = Namespace(application=name, stream=stream)
         settings = settings_of(stated, os.environ, required=("application",))
         ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
-        return OpenApplication(name, stream, settings, ports, snapshot_store(settings), known)
+        destination, where = destination_of(None, settings, ports.destination)
+        return OpenApplication(
+            name, stream, settings, ports, snapshot_store(settings), destination, where, known
+        )
 
 
 COMMAND = Command("console", "a page that shows applications, and moves them", add_arguments, run_console)

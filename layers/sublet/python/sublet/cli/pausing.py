@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
@@ -135,22 +135,12 @@ def duration(text: str) -> timedelta:
 
 def until(text: str) -> Callable[[datetime], datetime]:
     """From now, the moment that is meant."""
+    from sublet.operate.pausing import ends_at
+
     try:
-        lasts = parse_duration("until", text)
-    except SettingsError:
-        pass
-    else:
-        return lambda now: now + lasts
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ArgumentTypeError(
-            f"{text!r} is neither a time with its zone, such as 2026-11-23T18:00:00Z, nor a duration, such as 2h"
-        )
-    at = moment.astimezone(UTC)
-    return lambda _: at
+        return ends_at(text)
+    except ControlRefused as refused:
+        raise ArgumentTypeError(str(refused)) from None
 
 
 def pause(options: Namespace) -> int:

@@ -74,7 +74,7 @@ def skip(options: Namespace) -> int:
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     known = stream_of(settings.application)
     found = planned_skip(options.shard, options.records, known, scan, shards, ports, settings)
-    destination, where = _destination(options.folder, settings, ports.destination)
+    destination, where = destination_of(options.folder, settings, ports.destination)
     if options.json:
         print(json.dumps(skip_json(found.plan, where), indent=2))
     else:
@@ -88,7 +88,7 @@ def skip(options: Namespace) -> int:
     return 0
 
 
-def _destination(
+def destination_of(
     folder: Path | None, settings: Settings, of_application: FailureDestination | None
 ) -> tuple[FailureDestination, str]:
     """And its name, as `redrive --from` takes it."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sublet.ports import Ports, SnapshotStore
+from sublet.ports import FailureDestination, Ports, SnapshotStore
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
 
@@ -16,6 +16,7 @@ class OpenApplication:
     """One application, for looking at it and moving it.
 
     stream  the stream's name; None if it is not known: then only what the lease table says can be shown
+    destination, destination_name  where skipped records are kept, and how `sublet redrive --from` takes it
     known   the stream of its leases, as lease managers have stored it; None if they have not
     """
 
@@ -24,6 +25,8 @@ class OpenApplication:
     settings: Settings
     ports: Ports
     snapshots: SnapshotStore
+    destination: FailureDestination
+    destination_name: str
     known: StreamIdentity | None = None
 
 

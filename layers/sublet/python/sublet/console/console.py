@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from sublet.console.access import SignIn
 from sublet.console.applications import Applications, OpenApplication
@@ -14,7 +13,10 @@ from sublet.ports import Clock, Log
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """`allows_changes`: without it every form is refused that changes more than the session."""
+    """
+    allows_changes  without it every form is refused that changes more than the session
+    operator        who runs it, as its changes name them
+    """
 
     applications: Applications
     access: SignIn
@@ -23,8 +25,8 @@ class Console:
     clock: Clock
     log: Log
     allows_changes: bool
+    operator: str
     version: str
-    tabs: ClassVar = ("shards", "workers", "hash-keys", "records", "positions")
 
 
 class NoSuchApplication(Exception):

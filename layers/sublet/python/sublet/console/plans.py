@@ -63,10 +63,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`command`: does the same in a terminal. `said`: the outcome, or why it was refused."""
+    """`command`: does the same in a terminal. `tab`: the page that it was asked for on.
+    `said`: the outcome, or why it was refused."""
 
     number: str
     application: str
+    tab: str
     what: str
     command: str
     made_at: datetime
@@ -95,9 +97,11 @@ class Plans:
             found = self._plans.get(number)
         return found if found is not None and found.application == application else None
 
-    def begin(self, application: str, what: str, command: str, prepare: Callable[[], Prepared]) -> Plan:
+    def begin(
+        self, application: str, tab: str, what: str, command: str, prepare: Callable[[], Prepared]
+    ) -> Plan:
         """Returns at once; the plan is made beside. `prepare` may raise SubletError."""
-        plan = Plan(self._secret(), application, what, command, self._clock.now())
+        plan = Plan(self._secret(), application, tab, what, command, self._clock.now())
         with self._lock:
             self._plans[plan.number] = plan
             for number in list(self._plans)[:-KEPT]:

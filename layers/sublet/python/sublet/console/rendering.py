@@ -82,3 +82,8 @@ def page(
 
 def problem(request: Request, status: HTTPStatus, title: str, said: str) -> HTMLResponse:
     return page(request, "problem.html", status, title=title, said=said, application=None)
+
+
+def address_of(request: Request) -> str:
+    """Where it comes from, for a log line."""
+    return "unknown" if request.client is None else request.client.host

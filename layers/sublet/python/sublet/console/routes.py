@@ -19,6 +19,7 @@ from sublet.console.forms import Form, posted
 from sublet.console.guard import Guard
 from sublet.console.pages import (
     application,
+    control,
     hash_keys,
     overview,
     plan,
@@ -64,6 +65,12 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
             sent("/a/{application}/positions/seek", positions.plan_a_seek),
             sent("/a/{application}/positions/undo", positions.plan_an_undo),
             changed("/a/{application}/positions/snapshot", positions.keep_a_snapshot),
+            shown("/a/{application}/control", control.show),
+            sent("/a/{application}/control/pause", control.plan_a_pause),
+            sent("/a/{application}/control/drain", control.plan_a_drain),
+            sent("/a/{application}/control/resume", control.plan_a_resume),
+            sent("/a/{application}/control/release", control.plan_a_release),
+            sent("/a/{application}/control/skip", control.plan_a_skip),
             shown("/a/{application}/plans/{number}", plan.show),
             changed("/a/{application}/plans/{number}", plan.execute),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from sublet.decisions.control import check_owners, held, is_settled, pausing, resuming, unreleased, without
 from sublet.decisions.liveness import Sighting, observe
-from sublet.errors import ControlRefused
+from sublet.errors import ControlRefused, SettingsError
 from sublet.operate.shown import time_text
 from sublet.ports import ControlStore, Ports
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease, lease_key_of
 from sublet.settings import Settings
+from sublet.settings.text import parse_duration
 
 TRIES = 5
 """Of one change: other operators' changes come in between."""
@@ -51,14 +52,19 @@ class Pausing:
 
     def order(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
         """Pause these shards, or all. Raises ControlRefused, ControlUnreadable and what LeaseTable raises."""
+        planned = self.planned(pause, shards)
+        named = sorted(lease.lease_key for lease in planned.leases) if shards else ()
+        self._change(partial(pausing, pause=pause, lease_keys=named))
+        return planned
+
+    def planned(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
+        """What `order` would do; it changes nothing. Raises ControlRefused and what LeaseTable raises."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         meant = self._of(scan.leases, shards)
         owned = held(scan.leases, remembered.sightings, self.ports.clock.now(), self.settings.failover_time)
         keys = {lease.lease_key for lease in meant}
         concerned = tuple(lease for lease in owned if lease.lease_key in keys)
         check_owners(concerned if pause.order is Order.RELEASE else owned, pause.order)
-        named = sorted(keys) if shards else ()
-        self._change(partial(pausing, pause=pause, lease_keys=named))
         return Ordered(pause, meant, concerned)
 
     def resume(self, shards: Collection[str] = ()) -> Mapping[str, Pause]:
@@ -75,6 +81,10 @@ class Pausing:
     def take_back(self, pause: Pause, shards: Collection[str]) -> None:
         """Exactly this pause of these shards, whatever others have ordered since."""
         self._change(partial(without, pause=pause, lease_keys=[lease_key_of(shard) for shard in shards]))
+
+    def standing(self) -> Control:
+        """Raises ControlRefused and ControlUnreadable."""
+        return self._store.control()
 
     @property
     def _store(self) -> ControlStore:
@@ -99,6 +109,26 @@ class Pausing:
                 f"{', '.join(sorted(known)[:5]) or 'none at all'}{' and more' if len(known) > 5 else ''}"
             )
         return tuple(lease for shard, lease in known.items() if not shards or shard in shards)
+
+
+def ends_at(text: str) -> Callable[[datetime], datetime]:
+    """From now, the moment that a text means: a time with its zone, or in how long. Raises ControlRefused."""
+    try:
+        lasts = parse_duration("until", text)
+    except SettingsError:
+        pass
+    else:
+        return lambda now: now + lasts
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ControlRefused(
+            f"{text!r} is neither a time with its zone, such as 2026-11-23T18:00:00Z, nor a duration, such as 2h"
+        )
+    at = moment.astimezone(UTC)
+    return lambda _: at
 
 
 def _in_milliseconds(moment: datetime) -> datetime:

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from sublet.console.console import Console, opened
 from sublet.console.forms import Form
 from sublet.console.plans import Plan
-from sublet.console.rendering import page, problem
+from sublet.console.rendering import address_of, page, problem
 
 SHOWN_ROWS = 500
 """Rows of a plan on the page; the command's `--json` has all."""
@@ -31,7 +31,7 @@ def execute(console: Console, request: Request, form: Form) -> Response:
         return _gone(request)
     if plan.prepared is not None and plan.prepared.needs_name and form.get("name") != application.name:
         return _page(console, request, plan, f"Type {application.name} to go on: nothing has been changed.")
-    who = "unknown" if request.client is None else request.client.host
+    who = f"{console.operator} from {address_of(request)}"
     refused = console.plans.execute(plan, who, lambda: console.watching.look_soon(application.name))
     if refused:
         return _page(console, request, plan, refused)
@@ -48,7 +48,7 @@ def _page(console: Console, request: Request, plan: Plan, said: str) -> Response
         plan=plan,
         shown_rows=SHOWN_ROWS,
         said=said,
-        tab="positions",
+        tab=plan.tab,
     )
 
 

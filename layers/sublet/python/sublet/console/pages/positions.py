@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from sublet.console.applications import OpenApplication
 from sublet.console.console import Console, opened
 from sublet.console.forms import Form
-from sublet.console.rendering import page
+from sublet.console.rendering import address_of, page
 from sublet.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
 from sublet.errors import SeekRefused, StreamNotFound
 from sublet.operate.place import EARLIEST, LATEST, place
@@ -40,12 +40,12 @@ def show(console: Console, request: Request) -> Response:
 
 
 def plan_a_seek(console: Console, request: Request, form: Form) -> Response:
-    application = _with_stream(opened(console, request.path_params["application"]))
+    application = with_stream(opened(console, request.path_params["application"]))
     return _planned(console, application, request_of(form))
 
 
 def plan_an_undo(console: Console, request: Request, form: Form) -> Response:  # noqa: ARG001 - every form has the same shape
-    application = _with_stream(opened(console, request.path_params["application"]))
+    application = with_stream(opened(console, request.path_params["application"]))
     return _planned(console, application, SeekRequest())
 
 
@@ -56,15 +56,18 @@ def keep_a_snapshot(console: Console, request: Request, form: Form) -> Response:
         raise SeekRefused(f"{name!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
     held = {lease.lease_key: lease.position for lease in application.ports.table.scan().leases}
     application.snapshots.keep_snapshot(Snapshot(name, console.clock.now(), "by hand", held))
-    console.log.info("console change", application=application.name, what=f"keep snapshot {name}")
+    console.log.info(
+        "console change",
+        application=application.name,
+        what=f"keep snapshot {name}",
+        who=f"{console.operator} from {address_of(request)}",
+    )
     return RedirectResponse(f"/a/{application.name}/positions", HTTPStatus.SEE_OTHER)
 
 
 def request_of(form: Form) -> SeekRequest:
     """Raises SeekRefused."""
-    shards = tuple(form.get("shards", "").replace(",", " ").split())
-    if len(shards) > SHARDS_NAMED:
-        raise SeekRefused(f"name at most {SHARDS_NAMED} shards, or none for all")
+    shards = shards_of(form)
     match form.get("to"):
         case "earliest":
             return SeekRequest(place(EARLIEST), shards=shards)
@@ -81,7 +84,15 @@ def request_of(form: Form) -> SeekRequest:
     raise SeekRefused("choose where to move the positions")
 
 
-def _with_stream(application: OpenApplication) -> OpenApplication:
+def shards_of(form: Form) -> tuple[str, ...]:
+    """Raises SeekRefused."""
+    shards = tuple(form.get("shards", "").replace(",", " ").split())
+    if len(shards) > SHARDS_NAMED:
+        raise SeekRefused(f"name at most {SHARDS_NAMED} shards, or none for all")
+    return shards
+
+
+def with_stream(application: OpenApplication) -> OpenApplication:
     if application.stream is None:
         raise StreamNotFound(
             f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
@@ -93,6 +104,7 @@ def _planned(console: Console, application: OpenApplication, wanted: SeekRequest
     wanted = fixed(wanted, application.ports.stream.service_time())
     plan = console.plans.begin(
         application.name,
+        "positions",
         words_of(wanted),
         command_of(wanted, application),
         lambda: prepare_seek(wanted, application, console.applications),

@@ -11,7 +11,7 @@ from sublet.console.access import LASTS, BrowserSession
 from sublet.console.console import Console
 from sublet.console.forms import Form
 from sublet.console.guard import COOKIE
-from sublet.console.rendering import page
+from sublet.console.rendering import address_of, page
 
 
 def open_link(console: Console, request: Request) -> Response:
@@ -31,7 +31,7 @@ def show(console: Console, request: Request) -> Response:
 def sign_in(console: Console, request: Request, form: Form) -> Response:
     session = console.access.sign_in(form.get("token", ""))
     if session is None:
-        console.log.warning("console sign-in refused", who=_address(request))
+        console.log.warning("console sign-in refused", who=address_of(request))
         return _sign_in_page(console, request, HTTPStatus.UNAUTHORIZED, "That is not the token.")
     return _begun(request, session)
 
@@ -60,7 +60,3 @@ def _sign_in_page(console: Console, request: Request, status: HTTPStatus, said: 
     return page(
         request, "sign_in.html", status, said=said, has_token=console.access.has_token, application=None
     )
-
-
-def _address(request: Request) -> str:
-    return "unknown" if request.client is None else request.client.host
