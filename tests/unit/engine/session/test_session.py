@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.process_end import Ending
 from sublet.decisions.window import Next, Outcome
-from sublet.engine.session.records import PLAIN_SLICE_BYTES, SLICE_BYTES, slice_bytes, slices
+from sublet.engine.session.page_runner import PLAIN_SLICE_BYTES, SLICE_BYTES, slice_bytes, slices
 from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal

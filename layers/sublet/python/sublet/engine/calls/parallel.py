@@ -155,18 +155,9 @@ class LaneStop:
 
 
 def records_at_once(settings: Settings) -> int:
-    """How many records `handle_batch` is given at once."""
+    """How many records make one batch, or are spread over the lanes at once."""
     calls = settings.parallelization_factor * CALLS_AHEAD if settings.parallelization_factor > 1 else 1
     return settings.batch_size * calls
-
-
-def handle_batch(
-    runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
-) -> bool:
-    """As BatchRunner.handle: in one call after another, or in as many lanes as the setting parallelization_factor says."""
-    if runner.caller.session.settings.parallelization_factor > 1:
-        return handle_in_lanes(runner, progress, records, millis_behind_latest)
-    return runner.handle(records, millis_behind_latest)
 
 
 def handle_in_lanes(

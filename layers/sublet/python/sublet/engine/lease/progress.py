@@ -23,13 +23,7 @@ from sublet.ports import Clock, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, joined
 from sublet.protocol.lease import Lease, Position, Quiet
-from sublet.protocol.lease_writes import (
-    LeaseWrite,
-    checkpoint,
-    hand_over,
-    heartbeat,
-    prepare,
-)
+from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat, prepare
 from sublet.protocol.records import Page
 from sublet.settings import Settings
 

@@ -14,18 +14,7 @@ from sublet.metric_names import Metric
 from sublet.protocol.aggregation import Deaggregation, deaggregated
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.kpl_format import MAGIC
-from sublet.protocol.records import Page, StreamRecord, UserRecord, as_put
-
-SLICE_BYTES = 2**20
-"""About as many bytes of stream records make batches together: 10,000 user records of 100 bytes, which stay near the CPU's
-cache.
-"""
-
-PLAIN_SLICE_BYTES = 4 * SLICE_BYTES
-"""The same for plain records, of which nothing is copied: fewer and larger batches. A call with a time limit wakes another
-thread, which costs as much CPU as 200 records.
-"""
+from sublet.protocol.records import StreamRecord, UserRecord, as_put
 
 USER_RECORDS_AT_ONCE = 4096
 """Made together, or no more than one batch takes. They need far more memory than the bytes that they come of: 200 bytes for each
@@ -140,19 +129,3 @@ class UserRecords:
                 shard_id=self.shard_id,
                 aggregates=delivered_whole,
             )
-
-
-def slice_bytes(page: Page) -> int:
-    """By the page's first record: a producer seldom mixes aggregates and plain records."""
-    is_aggregate = bool(page.records) and page.records[0].data.startswith(MAGIC)
-    return SLICE_BYTES if is_aggregate else PLAIN_SLICE_BYTES
-
-
-def slices(
-    records: tuple[StreamRecord, ...], total_bytes: int, about: int
-) -> Iterator[tuple[StreamRecord, ...]]:
-    """Runs of about `about` bytes each, in order. Of equal count: a look at each record's size would cost a tenth of all."""
-    runs = max(1, -(-total_bytes // about))
-    step = max(1, -(-len(records) // runs))
-    for start in range(0, len(records), step):
-        yield records[start : start + step]

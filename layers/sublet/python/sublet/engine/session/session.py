@@ -14,9 +14,8 @@ from sublet.decisions.held_lease import Tenure
 from sublet.decisions.process_report import ShardReport
 from sublet.decisions.quiet import opening
 from sublet.decisions.shard_end import Blocked
-from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
+from sublet.decisions.window import AtTip, LeaseReport, Outcome, has_caught_up
 from sublet.engine.calls.caller import Caller, SessionCalls
-from sublet.engine.calls.parallel import handle_batch, records_at_once
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease.held import HeldLease, instant
@@ -26,17 +25,17 @@ from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.metrics import LeaseMetrics
+from sublet.engine.session.page_runner import PageRunner
 from sublet.engine.session.pages import GapWatch, PageFeed
 from sublet.engine.session.phase import PhaseEvent, Phases
-from sublet.engine.session.records import UserRecords, slice_bytes, slices
+from sublet.engine.session.records import UserRecords
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal
-from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import hand_over, release
-from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.records import Page
 from sublet.settings import HashRangeFilter
 
 
@@ -58,6 +57,7 @@ class LeaseSession:
     calls: SessionCalls = field(init=False)
     caller: Caller = field(init=False)
     runner: BatchRunner = field(init=False)
+    page_runner: PageRunner = field(init=False)
     metrics: LeaseMetrics = field(init=False)
     lag: SessionLag = field(init=False)
     feed: PageFeed | None = field(default=None, init=False)
@@ -79,6 +79,9 @@ class LeaseSession:
             self.held.lease, shared.ports.clock, shared.settings.heartbeat_interval, shared.ports.tasks.lock()
         )
         self.held.know_lag(self.lag.report)
+        self.page_runner = PageRunner(
+            shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag
+        )
 
     def run(self) -> LeaseReport:
         """Consume, then release. Whatever happens in between, what is finished gets written and the lease released."""
@@ -160,10 +163,9 @@ class LeaseSession:
             if page.records and not page.is_shard_end and not caught_up:
                 feed.read_ahead()  # while they are handled
             gaps.look_at(page, feed.polled_at, now.wall)
-            if not self._handle(page):
+            if not self.page_runner.handle(page):
                 return self._not_handled()
-            self.progress.has_read(page, feed.polled_at)
-            self.lag.has_read(page, feed.polled_at, self.caller.tally.handled)
+            self._has_handled(page, feed.polled_at)
             if self.held.lease.crashes and self.progress.caught_up_at is not None:
                 self.held.write(self.progress.heartbeat)  # nothing is left that its owners could have died of
             if page.is_shard_end:
@@ -190,11 +192,7 @@ class LeaseSession:
         has_failed = tally.retries_exhausted and not self.stop.is_set()
         return Outcome.HANDLER_FAILED if has_failed else self._stopped()
 
-    def _handle(self, page: Page) -> bool:
-        """The page's user records to the handler; False if it did not finish them."""
-        for stream_records in slices(page.records, page.data_bytes, slice_bytes(page)):
-            if not self._handle_slice(stream_records, page.millis_behind_latest):
-                return False
+    def _has_handled(self, page: Page, polled_at: datetime) -> None:
         self._count(
             stream_records=self.count.stream_records + len(page.records),
             bytes=self.count.bytes + page.data_bytes,
@@ -202,7 +200,8 @@ class LeaseSession:
         )
         self.metrics.handled()
         self.progress.write_if_due()
-        return True
+        self.progress.has_read(page, polled_at)
+        self.lag.has_read(page, polled_at, self.caller.tally.handled)
 
     def _count(self, **news: Any) -> None:
         handled, dropped = self.caller.tally.handled, self.user_records.dropped_out_of_range
@@ -218,21 +217,6 @@ class LeaseSession:
     @property
     def _throttled(self) -> int:
         return self.feed.throttled if self.feed else 0
-
-    def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
-        """The same for a part of the page."""
-        at_once = records_at_once(self.shared.settings)
-        self.lag.takes(stream_records, self.progress.reached)
-        for batch in batches(self.user_records.parts(stream_records), at_once):
-            if not handle_batch(self.runner, self.progress, batch, millis_behind_latest):
-                return False
-            self.held.has_handled(batch)
-            self.lag.has_handled(batch)
-            self.progress.write_if_due()
-        up_to = max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last)
-        self.lag.has_passed(stream_records, up_to)
-        self.progress.pass_over(up_to)
-        return True
 
     def _end(self, page: Page) -> Outcome:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""

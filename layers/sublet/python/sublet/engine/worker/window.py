@@ -2,34 +2,41 @@
 
 look     acquire each claim, exactly as the lease manager saw it
 decide   each acquired lease runs in a task of its own; children of a shard that ends here run too, if there is room
-act      consume until caught up, ended, lost or out of time, while one more task heartbeats all of them. A process's leases go on
-         beyond the window's end while a neighbour is in a long call
+act      consume until caught up, ended, lost or out of time. Beside them one task each heartbeats all leases, shows their metrics
+         each minute, and obeys an operator's pauses. A process's leases go on beyond the window's end while a neighbour is in
+         a long call
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.control import READ_EVERY, pause_of
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport
+from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.acquire import LeaseAcquirer
 from sublet.engine.manager.announcing import keep_reporting
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import Exclusion, ProcessShared
+from sublet.engine.session.metrics import SHOWN_EVERY
+from sublet.engine.session.session import LeaseSession
 from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.children import Children
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
-from sublet.engine.worker.upkeep import keep_heartbeating, keep_obeying, keep_showing, show_no_trouble
 from sublet.errors import LeaseTableError, StreamError
 from sublet.metric_names import Metric
-from sublet.ports import Signal, Task
+from sublet.ports import Ports, Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence
-from sublet.settings import Mode
+from sublet.settings import Mode, Settings
+
+CHECKS_PER_INTERVAL = 10
+"""How often within a heartbeat_interval due leases are looked for: a heartbeat is late by a tenth of the interval at most."""
 
 
 @dataclass(slots=True)
@@ -71,20 +78,13 @@ class Window:
         showing: Task[bool] | None = None
         forgets = [self.shared.calls.health.ends_at_once.on_set(self.sessions.stop)]
         try:
-            beside.append(
-                tasks.spawn(lambda: keep_heartbeating(self.sessions.held, self.shared.settings, done))
-            )
-            showing = tasks.spawn(lambda: keep_showing(self.sessions.held, self.shared.ports, done))
-            if self.shared.settings.mode is Mode.CONTINUOUS:
-                beside.append(
-                    tasks.spawn(lambda: keep_reporting(self.item.worker_id, self.shared.ports, done))
-                )
-            if self.shared.ports.control is not None:
-                beside.append(
-                    tasks.spawn(
-                        lambda: keep_obeying(self.sessions.held, self.shared.watch, self.shared.ports, done)
-                    )
-                )
+            held, shared, ports = self.sessions.held, self.shared, self.shared.ports
+            beside.append(tasks.spawn(lambda: keep_heartbeating(held, shared.settings, done)))
+            showing = tasks.spawn(lambda: keep_showing(held, ports, done))
+            if shared.settings.mode is Mode.CONTINUOUS:
+                beside.append(tasks.spawn(lambda: keep_reporting(self.item.worker_id, ports, done)))
+            if ports.control is not None:
+                beside.append(tasks.spawn(lambda: keep_obeying(held, shared.watch, ports, done)))
             if self.stop is not None:
                 forgets.append(self.stop.on_set(self.sessions.stop))
             self._start_claims()
@@ -171,3 +171,57 @@ class Window:
     def _leases_max(self) -> int:
         at_once = self.shared.settings.leases_per_worker
         return at_once if self.item.leases_max is None else min(at_once, self.item.leases_max)
+
+
+# What goes on beside the sessions.
+
+
+def keep_heartbeating(held: Callable[[], Iterable[LeaseSession]], settings: Settings, stop: Signal) -> None:
+    """Until `stop`, heartbeat each lease that was not written to for heartbeat_interval."""
+    pause = max(settings.heartbeat_interval / CHECKS_PER_INTERVAL, timedelta(milliseconds=50))
+    due_after = settings.heartbeat_interval - pause / 2
+    while not stop.wait(pause):
+        for session in held():
+            session.progress.heartbeat_if_due(due_after, slack=pause)
+
+
+def keep_obeying(
+    held: Callable[[], Iterable[LeaseSession]], watch: ControlWatch, ports: Ports, stop: Signal
+) -> None:
+    """Until `stop`, release each lease that an operator has paused: as soon as its handler call has ended, and checkpointed."""
+    while not stop.wait(READ_EVERY):
+        control, now = watch.current(), ports.clock.now()
+        for session in held():
+            lease_key = session.held.lease.lease_key
+            pause = pause_of(control, lease_key, now)
+            if pause is not None and not session.phase.is_recalled:
+                ports.log.info(
+                    "lease paused by an operator: it is released",
+                    lease_key=lease_key,
+                    order=pause.order,
+                    by=pause.by,
+                )
+                session.stop_early()
+
+
+def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, stop: Signal) -> bool:
+    """Until `stop`, put every lease's metrics each minute: alarms look at each minute, and a window may last for many.
+
+    True if it has put any. A shorter window puts its own at its end.
+    """
+    has_shown = False
+    while not stop.wait(SHOWN_EVERY):
+        has_shown = True
+        running = sessions()
+        ports.metrics.put(Metric.WORKER_LEASES, len(running))
+        for session in running:
+            session.show()
+        show_no_trouble(ports)
+        ports.metrics.flush()
+    return has_shown
+
+
+def show_no_trouble(ports: Ports) -> None:
+    """Put a zero beside what else was put in this minute: an alarm without a figure for it goes by older ones."""
+    for metric in (Metric.HANDLER_FAILURES, Metric.LEASES_FAILED, Metric.READS_REFUSED):
+        ports.metrics.put(metric, 0)
