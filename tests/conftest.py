@@ -1,7 +1,7 @@
 """What tests of several levels share.
 
 Hypothesis draws the same examples on every run and has no deadline, so that a slow machine or a lucky draw changes nothing.
-`make test-all` draws five times as many (`full`). To look further: `--hypothesis-profile=explore`, which draws by chance and
+`make test-all` draws ten times as many (`full`). To look further: `--hypothesis-profile=explore`, which draws by chance and
 prints how to repeat a failure.
 """
 
@@ -20,7 +20,11 @@ from infra.local import embedded_aws as start_embedded_aws
 
 # How long examples take to draw depends on the machine, and on what else it does.
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "repeatable",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("full", settings.get_profile("repeatable"), max_examples=500)
 settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=10)  # `make check`

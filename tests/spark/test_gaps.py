@@ -11,7 +11,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.errors import DataGap
@@ -125,7 +125,6 @@ def steps(hours: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     shards=st.integers(1, 2),
     first=st.sampled_from(["run", "available now", "crash"]),
@@ -143,7 +142,6 @@ def test_every_gap_is_reported(shards: int, first: str, history: list[Step], las
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     shards=st.integers(1, 2),
     history=steps(st.just(11)),
