@@ -96,6 +96,7 @@ LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
 def test_the_lease_worker_may_do_exactly_this(template: Template) -> None:
     assert role(template, "LeaseWorker") == {
         "leases": ({"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}, "Leases"),
+        "sightings": ({"dynamodb:GetItem"}, "Sightings"),
         "stream": (
             {
                 "kinesis:DescribeStreamSummary",
@@ -113,7 +114,10 @@ def test_the_lease_manager_may_do_exactly_this(template: Template) -> None:
     state_machine = f"arn:*ref*:states:*ref*:*ref*:stateMachine:{STATE_MACHINE_NAME}"
     assert role(template, "LeaseManager") == {
         "leases": ({"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"}, "Leases"),
-        "sightings": ({"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"}, "Sightings"),
+        "sightings": (
+            {"dynamodb:GetItem", "dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"},
+            "Sightings",
+        ),
         "stream": (
             {
                 "kinesis:DescribeStreamSummary",

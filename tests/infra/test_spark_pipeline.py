@@ -362,7 +362,7 @@ def test_the_library_and_its_dependencies_are_on_python_s_path_everywhere(make: 
 
 @pytest.mark.parametrize(("sink", "taken"), [(Sink.PARQUET, False), (Sink.DELTA, True)])
 def test_deltalake_goes_along_for_delta_tables_alone(make: Make, sink: Sink, taken: bool) -> None:
-    app = an_app()
+    app = an_app(is_staged=True)
     make(app, sink=sink)
     app.synth()
     (staged,) = [path for path in Path(app.outdir).glob("asset.*") if (path / "pyarrow").is_dir()]
@@ -370,7 +370,7 @@ def test_deltalake_goes_along_for_delta_tables_alone(make: Make, sink: Sink, tak
 
 
 def test_the_library_s_asset_is_the_library(make: Make) -> None:
-    app = an_app()
+    app = an_app(is_staged=True)
     make(app)
     app.synth()
     (staged,) = [path for path in Path(app.outdir).glob("asset.*") if (path / "pyspark_sublet").is_dir()]
