@@ -6,6 +6,7 @@ and returns True if its goals are met.
 
 NAMES = (
     "decisions",
+    "console",
     "cold_start",
     "deaggregation",
     "worker_loop",

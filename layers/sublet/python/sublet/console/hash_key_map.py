@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sublet.decisions.shard_status import ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
@@ -20,8 +21,7 @@ COLUMNS = 400
 """With more shards than that, each column stands for several."""
 
 
-@dataclass(frozen=True, slots=True)
-class HashKeyBar:
+class HashKeyBar(NamedTuple):
     """One shard. `x`, `width`, `height`: in WIDTH by HEIGHT. `part`: of all hash keys. `load`: times its even part of the bytes
     that are handled; None if it is not known.
     """
@@ -42,26 +42,32 @@ def bars_of(shards: Sequence[ShardStatus]) -> tuple[HashKeyBar, ...]:
     """Of the shards that have not ended, and whose rows state their range, in order of their hash keys. Parents that are still
     read lie under their children, which wait for them: only those that nothing waits for are shown.
     """
-    ranged = [
-        (shard.hash_key_range, shard)
-        for shard in shards
-        if shard.hash_key_range is not None and shard.word is not Word.ENDED and not shard.waits_for
-    ]
+    ranged = sorted(
+        (
+            (shard.hash_key_range, shard)
+            for shard in shards
+            if shard.hash_key_range is not None and shard.word is not Word.ENDED and not shard.waits_for
+        ),
+        key=lambda each: each[0].starting,
+    )
     total = sum(shard.kbps for _, shard in ranged if shard.kbps is not None)
+    parts = [_part(keys) for keys, _ in ranged]
     loads = [
-        (_load(shard, keys, total), keys, shard) for keys, shard in sorted(ranged, key=lambda each: each[0])
+        None if shard.kbps is None or not total else shard.kbps / total / part
+        for part, (_, shard) in zip(parts, ranged, strict=True)
     ]
-    most = max([HOT, *(load for load, _, _ in loads if load is not None)])
+    most = max((load for load in loads if load is not None), default=HOT)
+    scale = HEIGHT / max(HOT, most)
     return tuple(
         HashKeyBar(
             shard,
             WIDTH * keys.starting / (HASH_KEY_MAX + 1),
-            max(LEAST_WIDTH, WIDTH * _part(keys)),
-            0.0 if load is None else HEIGHT * load / most,
-            _part(keys),
+            max(LEAST_WIDTH, WIDTH * part),
+            0.0 if load is None else scale * load,
+            part,
             load,
         )
-        for load, keys, shard in loads
+        for load, part, (keys, shard) in zip(loads, parts, ranged, strict=True)
     )
 
 
@@ -100,7 +106,3 @@ def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
 
 def _part(keys: HashKeyRange) -> float:
     return (keys.ending - keys.starting + 1) / (HASH_KEY_MAX + 1)
-
-
-def _load(shard: ShardStatus, keys: HashKeyRange, total: float) -> float | None:
-    return None if shard.kbps is None or not total else shard.kbps / total / _part(keys)
