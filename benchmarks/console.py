@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 
 from sublet.memory import FakeClock
@@ -66,10 +67,7 @@ def measure() -> list[PageCost]:
     made = world()
     client = ConsoleClient(made)
     made.console.watching.look("orders")
-    costs = [
-        _cost(name, lambda path=path: client.get(path, **{"X-Sublet-Live": "1"}).content)
-        for name, path in PAGES.items()
-    ]
+    costs = [_cost(name, partial(_refresh, client, path)) for name, path in PAGES.items()]
 
     def look() -> bytes:
         assert isinstance(made.clock, FakeClock)
@@ -79,6 +77,11 @@ def measure() -> list[PageCost]:
     look_cost = _cost("a look in the background", look)
     made.console.watching.stop()
     return [*costs, look_cost]
+
+
+def _refresh(client: ConsoleClient, path: str) -> bytes:
+    content: bytes = client.get(path, **{"X-Sublet-Live": "1"}).content
+    return content
 
 
 def _cost(name: str, ask: Callable[[], bytes]) -> PageCost:
