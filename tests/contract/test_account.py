@@ -11,8 +11,14 @@ from typing import Any
 import boto3
 import pytest
 from sublet import Context, LeaseTableError, StreamError, connect
+from sublet.aws.account import AwsAccount
+from sublet.cli import applications
+from sublet.cli.main import main
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamExists, StreamNotFound
 from sublet.memory import FakeClock, MemoryAccount
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.stream_info import StreamMode
 from sublet.testing.turn_taking import TurnTaking
 
@@ -142,3 +148,39 @@ def test_another_application_s_table_is_not_deleted(context: Context, orders: st
     other.delete_consumer(f"{orders}-audit")
     with pytest.raises(LeaseTableError):
         other.consumer(f"{orders}-audit").info()
+
+
+def test_every_lease_table_of_an_account_is_an_application_and_nothing_else_is(moto_aws: None) -> None:
+    """By the tables' key: a Java KCL's, which has no sightings, is one too."""
+    client = boto3.client("dynamodb")
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    for table, key in ((name, "leaseKey"), (f"{name}-java", "leaseKey"), (f"{name}-users", "id")):
+        create_table(client, table, key)
+    create_table(client, f"{name}-sightings", "chunk")
+    row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1"))
+    client.put_item(TableName=f"{name}-java", Item=row)
+    client.put_item(TableName=f"{name}-sightings", Item={"chunk": {"S": "control"}})
+    account = AwsAccount()
+    assert {name, f"{name}-java", f"{name}-users", f"{name}-sightings"} <= set(account.tables())
+    assert account.application_rows(f"{name}-users") is None
+    assert account.application_rows(f"{name}-sightings") is None
+    java = account.application_rows(f"{name}-java")
+    assert java is not None
+    assert ([lease.lease_owner for lease in java.scan.leases], java.remembered) == (["host:java-1"], None)
+    ours = account.application_rows(name)
+    assert ours is not None
+    assert (ours.scan.leases, ours.control) == ((), None)
+    assert ours.problem is not None
+    assert "control item" in ours.problem
+    with pytest.raises(LeaseTableNotFound):
+        account.application_rows(f"{name}-none")
+
+
+@pytest.mark.parametrize("example", ["sublet applications", "sublet applications --unhealthy --json"])
+def test_the_examples_of_sublet_applications_run(
+    example: str, moto_aws: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_table(boto3.client("dynamodb"), "orders-audit", "leaseKey")
+    assert example in applications.EXAMPLES
+    assert main(example.split()[1:]) == 0
+    assert ("orders-audit" in capsys.readouterr().out) is ("--unhealthy" not in example)

@@ -72,6 +72,9 @@ OF_STREAMS = [
 USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     # file and function, "" for any other; then by operation
     ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM) | {"dynamodb:ListTables": OF_THE_PROGRAM},
+    ("account.py", "application_rows"): dict.fromkeys(
+        ("dynamodb:DescribeTable", "dynamodb:Scan"), OF_THE_PROGRAM
+    ),
     ("account.py", "compose"): {"kinesis:ListShards": {"stream": "process"}},
     ("account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
     ("assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},

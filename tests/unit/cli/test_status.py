@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from datetime import timedelta
+from io import StringIO
 
 import pytest
+from sublet.cli.last_hour import bars
 from sublet.cli.main import main
-from sublet.cli.status import exit_code, text_of
+from sublet.cli.status import Screen, exit_code, text_of
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.control import Order, Pause
@@ -107,3 +110,48 @@ def test_a_duration_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         main(["status", "--behind", "long"])
     assert "'long' is not" in capsys.readouterr().err
+
+
+class Terminal(StringIO):
+    """Of six lines."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_that_is_watched_has_one_screen_with_the_worst_shards_and_the_last_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("COLUMNS", "90"), ("LINES", "6")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout", Terminal())
+    screen = Screen(Namespace(**{**vars(ALL), "watch": True}), "orders-audit")
+    screen.show(FOUND)
+    cleared, _, shown = sys.stdout.getvalue().rpartition("\x1b[J")  # type: ignore[attr-defined]
+    head, titles, worst, more, graph = shown.splitlines()
+    assert cleared == "\x1b[H"
+    assert head.startswith("orders-audit at")
+    assert titles.startswith("shard")
+    assert "STOPPED" in worst
+    assert len(worst) == 89
+    assert more == "... and 5 more"
+    assert graph == f"lag   |{' ' * 59}█| at most 50m in the last hour"[:89]
+
+
+def test_what_is_not_watched_or_goes_to_a_file_has_all_of_its_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Screen(ALL, "orders-audit").show(FOUND)
+    assert capsys.readouterr().out.splitlines() == lines()
+    Screen(Namespace(**{**vars(ALL), "watch": True}), "orders-audit").show(FOUND)
+    *shown, graph = capsys.readouterr().out.splitlines()
+    assert shown == lines()
+    assert graph.startswith("lag   |")
+
+
+def test_bars_are_to_the_scale_of_the_most_and_what_is_not_known_is_empty() -> None:
+    assert bars([None, 0, 1, 4, 8], plain=False) == " ▁▂▅█"
+    assert bars([None, 0, 1, 4, 8], plain=True) == " ._+#"
+    assert bars([0, 0], plain=False) == "▁▁"

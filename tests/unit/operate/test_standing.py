@@ -98,3 +98,15 @@ def test_a_paused_shard_is_told_as_such_whatever_waits() -> None:
     assert shard.lag >= DAY / 2
     world.control.keep_control(Control(round=1))
     assert words(world, watched) != [Word.PAUSED]
+
+
+def test_a_shard_whose_row_says_its_lag_is_not_asked() -> None:
+    """Its owner has read on a moment ago, or its row says since when a record waits."""
+    world = EngineWorld(NO_WAITING)
+    world.put("data")
+    world.window()
+    looks = len(world.stream.looks)
+    (shard,) = watch(world).look(DAY).shards
+    assert shard.word is Word.OK
+    assert "shards" not in world.stream.looks[looks:]
+    assert not world.stream.polls[1:]

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
+from sublet.ports import Clock, Log, Ports, Remembered, Signal, Stream, Tasks
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
     from sublet.decisions.stream_changes import Change
+    from sublet.protocol.control import Control
+    from sublet.protocol.lease import LeaseScan
     from sublet.protocol.records import NewRecord
     from sublet.protocol.stream_identity import StreamIdentity
     from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo
+
+
+class ApplicationRows(NamedTuple):
+    """`remembered` and `control` are None for an application without a sightings table, such as a Java KCL's, and for one
+    whose sightings may not be read: `problem` then says why.
+    """
+
+    scan: LeaseScan
+    remembered: Remembered | None = None
+    control: Control | None = None
+    problem: str | None = None
 
 
 class Account(Protocol):
@@ -65,6 +78,12 @@ class Account(Protocol):
 
     def applications(self) -> Iterator[str]:
         """The names of all that have a sightings table, in order."""
+
+    def tables(self) -> Iterator[str]:
+        """The names of all of its DynamoDB tables, in order."""
+
+    def application_rows(self, table: str) -> ApplicationRows | None:
+        """What the application that leases by this table has in its tables; None if it is no lease table of KCL's, by its key."""
 
     def stream_of(self, application: str) -> StreamIdentity | None:
         """The stream that its leases belong to; None if that is not known."""

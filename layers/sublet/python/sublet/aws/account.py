@@ -10,10 +10,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from sublet.account import ApplicationRows
 from sublet.aws import clients, sightings
 from sublet.aws.clients import MACHINE, Connection
+from sublet.aws.control import DynamoDbControlStore
 from sublet.aws.create_tables import create_tables, require_tables
 from sublet.aws.delete_tables import delete_tables
+from sublet.aws.dynamodb import WHAT as LEASES
+from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.faults import code_of
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
@@ -33,7 +37,9 @@ from sublet.decisions.stream_changes import (
     SetShards,
 )
 from sublet.errors import (
+    ControlUnreadable,
     LeaseTableAccessDenied,
+    LeaseTableError,
     LeaseTableKeyUnexpected,
     LeaseTableNotFound,
     StreamAccessDenied,
@@ -41,6 +47,7 @@ from sublet.errors import (
     StreamExists,
 )
 from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
+from sublet.protocol.lease_row import LEASE_KEY
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
 from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
@@ -78,6 +85,11 @@ class AwsAccount:
 
     @cached_property
     def _dynamodb(self) -> Any:
+        return clients.dynamodb_client(*self._connection)
+
+    @cached_property
+    def _scans(self) -> Any:
+        """One of its own: its Scan replies are raw JSON."""
         return clients.dynamodb_client(*self._connection)
 
     def streams(self) -> Iterator[str]:
@@ -200,10 +212,30 @@ class AwsAccount:
 
     def applications(self) -> Iterator[str]:
         with named_table_errors(sightings.WHAT, THE_ACCOUNT, sightings.KEY):
+            for name in self.tables():
+                if name.endswith(SIGHTINGS_SUFFIX):
+                    yield name.removesuffix(SIGHTINGS_SUFFIX)
+
+    def tables(self) -> Iterator[str]:
+        with named_table_errors(LEASES, THE_ACCOUNT, LEASE_KEY):
             for page in self._dynamodb.get_paginator("list_tables").paginate():
-                for name in page["TableNames"]:
-                    if name.endswith(SIGHTINGS_SUFFIX):
-                        yield name.removesuffix(SIGHTINGS_SUFFIX)
+                yield from page["TableNames"]
+
+    def application_rows(self, table: str) -> ApplicationRows | None:
+        with named_table_errors(LEASES, table, LEASE_KEY):
+            described = self._dynamodb.describe_table(TableName=table)["Table"]
+        if [column["AttributeName"] for column in described["KeySchema"]] != [LEASE_KEY]:
+            return None
+        scan = DynamoDbLeaseTable(self._scans, table).scan()
+        beside = table + SIGHTINGS_SUFFIX
+        try:
+            remembered = sightings.DynamoDbSightingStore(lambda: self._dynamodb, beside).load()
+            control = DynamoDbControlStore(lambda: self._dynamodb, beside).control()
+        except LeaseTableNotFound:
+            return ApplicationRows(scan)
+        except (LeaseTableError, ControlUnreadable) as unknown:
+            return ApplicationRows(scan, problem=str(unknown))
+        return ApplicationRows(scan, remembered, control)
 
     def stream_of(self, application: str) -> StreamIdentity | None:
         name, key = application + SIGHTINGS_SUFFIX, {sightings.KEY: {"S": sightings.STREAM}}

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable
-from sublet.decisions.work_distribution import WorkDistribution
+from sublet.cli.workers import distribution_lines
 from sublet.protocol.lease import LeaseScan
 from sublet.settings import DEFINITIONS
 
@@ -50,7 +50,7 @@ def show_leases(options: Namespace) -> int:
         print(f"sublet: expired owners and moved leases are not known: {unknown}", file=sys.stderr)
         sightings = {}
     status = fleet_status(scan, SystemClock().now(), settings, Findings(sightings))
-    for line in (*lease_lines(scan), "", *distribution_lines(status.distribution)):
+    for line in (*lease_lines(scan), "", *distribution_lines(status.distribution, status.at)):
         print(line)
     return 0
 
@@ -63,27 +63,6 @@ def lease_lines(scan: LeaseScan) -> Iterable[str]:
         yield f"{printable(lease.lease_key):<28} {owner:<28} {lease.lease_counter:>10}  {lease.checkpoint}"
     for row in scan.malformed:
         yield f"{printable(row.lease_key):<28} MALFORMED: {printable(row.problem)}"
-
-
-def distribution_lines(of: WorkDistribution) -> Iterable[str]:
-    """A line for each group of workers, one for each worker, and one for all."""
-    if of.workers:
-        yield f"{'group':<28} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10}"
-        for group in of.groups:
-            yield f"{printable(group.group):<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} {_kbps(group.kbps):>10}"
-        yield ""
-        yield f"{'worker':<46} {'leases':>8} {'KB/s':>19}"
-        for worker in of.workers:
-            yield f"{printable(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
-        yield ""
-    yield (
-        f"target: {of.target} leases a worker; {of.unowned} unowned, {of.expired} expired,  "
-        f"{of.moved} moved in the last hour"
-    )
-
-
-def _kbps(kbps: float | None) -> str:
-    return "-" if kbps is None else f"{kbps:,.1f}"
 
 
 COMMAND = Command("leases", "show every lease, and the load of each worker", add_arguments, show_leases)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from sublet import __version__
 from sublet.cli import (
+    applications,
     console,
     cost,
     deploy,
@@ -22,10 +23,12 @@ from sublet.cli import (
     redrive,
     run,
     seek,
+    shards,
     skip,
     snapshots,
     status,
     tail,
+    workers,
 )
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
@@ -33,7 +36,10 @@ from sublet.errors import SubletError
 
 COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
+    applications.COMMAND,
     status.COMMAND,
+    shards.COMMAND,
+    workers.COMMAND,
     console.COMMAND,
     doctor.COMMAND,
     cost.COMMAND,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
@@ -11,9 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.last_hour import hour_lines
+from sublet.cli.settings_options import NO_STREAM, add_setting, settings_of
 from sublet.cli.shown import age_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
+from sublet.decisions.last_hour import LastHour
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
 from sublet.errors import LeaseTableError, SettingsError
@@ -23,6 +26,7 @@ from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import FleetStatus
+    from sublet.operate.standing import Watch
     from sublet.ports import Ports
 
 DESCRIPTION = """\
@@ -35,24 +39,30 @@ up, the owner, and the reason for the word. Read-only; works with any lease tabl
   PAUSED    an operator has paused it              ENDED    read to its end
   UNKNOWN   not watched for long enough, or not asked
 
-With --stream each shard is asked for its next record, at most once a second, so that the lag is exact. A trend and a forecast
-need several looks: --watch looks each ten seconds until Ctrl-C, and judges by what it has seen (five minutes are enough).
+Lag, trend and forecast are those that sublet's own workers leave in the lease table. For rows without them, such as a Java KCL's,
+--probe asks the stream once for each shard, and --watch looks each ten seconds until Ctrl-C, judges by what it has seen (five
+minutes are enough), and draws the last hour. With --stream, what retention has trimmed, or soon will, is known too.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
 error."""
 
 EXAMPLES = """\
 examples:
-  sublet status --application orders-audit --stream orders
+  sublet status --application orders-audit
+  sublet status --application orders-audit --stream orders --probe
   sublet status --application orders-audit --stream orders --watch
-  sublet status --application orders-audit --stream orders --unhealthy --json
-  sublet status --application orders-audit --stream orders --behind 10m"""
+  sublet status --application orders-audit --unhealthy --json
+  sublet status --application orders-audit --behind 10m"""
 
 LOOKS_EVERY = timedelta(seconds=10)
+HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "--probe", action="store_true", help="ask the stream about shards whose rows do not say their lag"
+    )
     parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
     parser.add_argument("--unhealthy", action="store_true", help="only shards that make the exit code 1")
     parser.add_argument(
@@ -72,32 +82,70 @@ def duration(text: str) -> timedelta:
 
 
 def show_status(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports
-    from sublet.operate.seek import check_stream
-    from sublet.operate.standing import Watch
     from sublet.system.threads import ThreadTasks
 
-    settings = settings_of(options, os.environ, required=("application",))
-    probes = options.stream is not None or "SUBLET_STREAM" in os.environ
-    ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
-    retention = None
-    if probes:
-        retention = ports.stream.describe().retention
-        scan, known = ports.table.scan(), ports.sightings.load().stream
-        check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
-    watch = Watch(ports, settings, probes)
-    pause = ThreadTasks().signal()
+    watch, retention = watch_of(options, probes=options.probe)
+    screen, pause = Screen(options, watch.settings.application), ThreadTasks().signal()
     while True:
         found = watch.look(retention)
-        if not found.shards and not found.malformed:
-            print(f"sublet: application {settings.application} has no leases yet", file=sys.stderr)
-        print(text_of(found, options, settings.application), flush=True)
+        screen.show(found)
         if not options.watch:
             return exit_code(found)
         try:
             pause.wait(LOOKS_EVERY)
         except KeyboardInterrupt:
             return exit_code(found)
+
+
+def look_once(options: Namespace) -> FleetStatus:
+    """What the tables say, without a stream."""
+    watch, retention = watch_of(options, probes=False)
+    return watch.look(retention)
+
+
+def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | None]:
+    """With the stream's retention, if the stream is given. Probing needs the stream."""
+    from sublet.aws.ports import aws_ports
+    from sublet.operate.seek import check_stream
+    from sublet.operate.standing import Watch
+
+    settings = settings_of(options, os.environ, required=("application", *(("stream",) if probes else ())))
+    ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
+    if settings.stream == NO_STREAM or not hasattr(options, "stream"):
+        return Watch(ports, settings, probes), None
+    retention = ports.stream.describe().retention
+    scan, known = ports.table.scan(), ports.sightings.load().stream
+    check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
+    return Watch(ports, settings, probes), retention
+
+
+class Screen:
+    """What is shown of each look: lines one below the other, or in a terminal that is watched, one screen that changes."""
+
+    def __init__(self, options: Namespace, application: str) -> None:
+        self._options, self._application = options, application
+        self._hour = LastHour()
+        self._is_live = options.watch and not options.json and sys.stdout.isatty()
+
+    def show(self, found: FleetStatus) -> None:
+        if not found.shards and not found.malformed:
+            print(f"sublet: application {self._application} has no leases yet", file=sys.stderr)
+        text = text_of(found, self._options, self._application)
+        if self._options.watch and not self._options.json:
+            self._hour = self._hour.after(found)
+            text = "\n".join((*text.splitlines(), *hour_lines(self._hour, found.at)))
+        print(f"{HOME_AND_CLEAR}{self._cut(text)}" if self._is_live else text, flush=True)
+
+    def _cut(self, text: str) -> str:
+        """To the terminal's size: the worst shards are first, and the graph is last."""
+        columns, rows = shutil.get_terminal_size()
+        lines = [line[: columns - 1] for line in text.splitlines()]
+        room, graph = rows - 1, len(hour_lines(self._hour, self._hour.at))
+        if len(lines) <= room:
+            return "\n".join(lines)
+        shown = max(room - graph - 1, 2)
+        hidden = f"... and {len(lines) - graph - shown} more"
+        return "\n".join((*lines[:shown], hidden, *lines[len(lines) - graph :]))
 
 
 def with_sightings_if_there(ports: Ports) -> Ports:

@@ -19,6 +19,7 @@ def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None)
         "at": _moment(status.at),
         "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
         "lag": _seconds(status.lag),
+        "kbps": status.kbps,
         "oldest_unhandled": _moment(status.oldest_unhandled),
         "retention": _seconds(status.retention),
         "retention_left": _seconds(status.retention_left),
@@ -59,6 +60,7 @@ def shard_json(shard: ShardStatus) -> Json:
         "parents": sorted(shard.parents),
         "children": sorted(shard.children),
         "waits_for": sorted(shard.waits_for),
+        "history": [{"at": _moment(seen.at), "lag": _seconds(seen.behind)} for seen in shard.history],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -16,7 +16,7 @@ from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
 from sublet.decisions.unread_shards import UnreadShard
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.control import Pause
-from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
 from sublet.settings import Settings
 
 
@@ -76,6 +76,24 @@ class FleetStatus:
         return self.retention - self.lag if self.lag and self.retention is not None else None
 
     @property
+    def kbps(self) -> float | None:
+        """KB a second of all measured shards; None if none is."""
+        known = [
+            shard.kbps for shard in self.shards if shard.kbps is not None and shard.word is not Word.ENDED
+        ]
+        return sum(known) if known else None
+
+    @property
+    def earlier_lags(self) -> Sequence[tuple[datetime, timedelta]]:
+        """Of all shards, as far as the last observations of each tell; in no order."""
+        return [
+            (seen.at, seen.behind)
+            for shard in self.shards
+            for seen in shard.history
+            if seen.behind is not None
+        ]
+
+    @property
     def words(self) -> Mapping[Word, int]:
         """The number of shards with each word; only words that occur."""
         return Counter(shard.word for shard in self.shards)
@@ -110,7 +128,9 @@ def fleet_status(
 def _shard_status(
     lease: Lease, waits_for: frozenset[str], now: datetime, settings: Settings, known: Findings
 ) -> ShardStatus:
-    standing, position = _standing(lease, waits_for, now, known), known.positions.get(lease.lease_key)
+    history, here = _history(lease, known)
+    standing = _standing(lease, history, here, waits_for, now, known)
+    position = known.positions.get(lease.lease_key)
     sighting, idle = known.sightings.get(lease.lease_key), idle_time(lease, known.sightings, now)
     owner = lease.actual_owner
     return ShardStatus(
@@ -140,24 +160,32 @@ def _shard_status(
         children=lease.child_shard_ids,
         waits_for=frozenset() if lease.is_ended else waits_for,
         pause=known.paused.get(lease.lease_key),
+        history=history,
     )
 
 
-def _standing(lease: Lease, waits_for: frozenset[str], now: datetime, known: Findings) -> TimeStanding:
-    key = lease.lease_key
-    asked, watched = known.positions.get(key), known.histories.get(key, ())
+def _history(lease: Lease, known: Findings) -> tuple[History, Position]:
+    """The longer one of what was watched and of what owners have left, and where the lease stands in it."""
+    watched = known.histories.get(lease.lease_key, ())
     by_owners, here = seen_by_owners(lease)
-    is_watched = len(watched) >= len(by_owners)
+    return (watched, lease.position) if len(watched) >= len(by_owners) else (by_owners, here)
+
+
+def _standing(
+    lease: Lease, history: History, here: Position, waits_for: frozenset[str], now: datetime, known: Findings
+) -> TimeStanding:
+    key = lease.lease_key
+    asked = known.positions.get(key)
     return standing_of(
         lease,
-        watched if is_watched else by_owners,
+        history,
         now,
         waiting=known.waiting.get(key) if asked is None else asked.lag,
         waits_since=_waits_since(lease, known.unread.get(key)),
         waits_for=waits_for,
         retention=known.retention,
         pause=known.paused.get(key),
-        here=None if is_watched else here,
+        here=here,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from sublet.decisions.lease_history import History
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Pause
@@ -54,6 +55,7 @@ class ShardStatus:
     parents, children   shard ids, by its row
     waits_for           its parents that are not finished
     pause               by an operator; None if there is none
+    history             its last observations, oldest first; their positions compare with each other alone
     """
 
     shard_id: str
@@ -82,6 +84,7 @@ class ShardStatus:
     children: frozenset[str]
     waits_for: frozenset[str]
     pause: Pause | None
+    history: History = ()
 
     @property
     def is_owner_gone(self) -> bool:

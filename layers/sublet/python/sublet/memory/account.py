@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import msgspec
 
+from sublet.account import ApplicationRows
 from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.decisions.stream_changes import (
     Change,
@@ -27,11 +28,13 @@ from sublet.memory.ports import memory_ports
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
 from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
+from sublet.protocol.control import NO_CONTROL
 from sublet.protocol.records import NewRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity, stream_settings
 from sublet.protocol.stream_info import ACTIVE, AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
 from sublet.settings import Settings
+from sublet.settings.value import SIGHTINGS_SUFFIX
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -151,6 +154,15 @@ class MemoryAccount:
     def applications(self) -> Iterator[str]:
         with self._lock:
             return iter(sorted(self._tables))
+
+    def tables(self) -> Iterator[str]:
+        names = [(name, name + SIGHTINGS_SUFFIX) for name in self.applications()]
+        return iter(sorted(chain.from_iterable(names)))
+
+    def application_rows(self, table: str) -> ApplicationRows | None:
+        with self._lock:
+            found = self._tables.get(table)
+        return None if found is None else ApplicationRows(found[0].scan(), found[1].load(), NO_CONTROL)
 
     def stream_of(self, application: str) -> StreamIdentity | None:
         with self._lock:

@@ -13,7 +13,7 @@ from sublet.decisions.unread_shards import Probes
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import Probing
 from sublet.ports import Ports, Remembered
-from sublet.protocol.lease import LeaseScan
+from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import Settings
 
 PROBE_PAUSE = timedelta(seconds=1)
@@ -24,7 +24,7 @@ PROBE_PAUSE = timedelta(seconds=1)
 class Watch:
     """Looks at an application again and again, and remembers what it saw: a trend needs several looks.
 
-    probes  ask each shard too, which needs the stream
+    probes  ask each shard whose row does not say its lag, which needs the stream
     """
 
     ports: Ports
@@ -61,7 +61,12 @@ class Watch:
         asked = [
             lease
             for lease in scan.leases
-            if not lease.is_ended and unfinished.isdisjoint(lease.parent_shard_ids)
+            if not lease.is_ended and unfinished.isdisjoint(lease.parent_shard_ids) and _is_silent(lease)
         ]
         probing = Probing(self.ports, self.settings, scan.leases, remembered.unread, PROBE_PAUSE)
         return waiting_times(probing.look_into(Probes(tuple(asked))))
+
+
+def _is_silent(lease: Lease) -> bool:
+    """Whether its row does not say how far it is behind, as a Java KCL's does not."""
+    return lease.lag_report is None or lease.lag_report.lag is None

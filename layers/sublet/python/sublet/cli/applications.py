@@ -1,0 +1,114 @@
+"""`sublet applications`: every application of the account, worst first."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import age_text, printable, time_text
+from sublet.decisions.shard_status import WORST_FIRST
+from sublet.settings import DEFINITIONS
+from sublet.settings.value import variable_of
+
+if TYPE_CHECKING:
+    from sublet.decisions.application_status import ApplicationStatus
+    from sublet.decisions.fleet_status import FleetStatus
+
+DESCRIPTION = """\
+Show every application of this account and region, worst first: its shards by word, its worst lag, its live workers, when a lease
+was last written to, and its stream. An application is a DynamoDB table with the key of KCL's lease table, so those of KCL 1, 2
+and 3 are there too. Read-only. It lists the tables, describes each, and reads each lease table whole; it asks no stream. What the
+words mean: `sublet status --help`.
+
+The lag and the last write are known where sublet owns the leases, or ticks beside those that do. A table that cannot be read is
+named, with the reason.
+
+The exit code is 0 if all is well, 1 if an application has a bad shard or cannot be read, and 2 for an error."""
+
+EXAMPLES = """\
+examples:
+  sublet applications
+  sublet applications --unhealthy --json"""
+
+ANY = "any"
+SETTINGS = ("failover_time", "group_separator")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("--unhealthy", action="store_true", help="only those that make the exit code 1")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    for name in SETTINGS:
+        add_setting(parser, DEFINITIONS[name])
+
+
+def show_applications(options: Namespace) -> int:
+    from sublet.aws.account import AwsAccount
+    from sublet.operate.applications import applications
+
+    environment = {**os.environ, variable_of("application"): ANY}
+    found = applications(AwsAccount(), settings_of(options, environment, required=()))
+    shown = [one for one in found if one.is_bad or not options.unhealthy]
+    if options.json:
+        print(json.dumps([as_json(one) for one in shown], indent=2))
+    else:
+        print("\n".join(lines_of(shown)))
+    return 1 if any(one.is_bad for one in found) else 0
+
+
+def lines_of(found: Iterable[ApplicationStatus]) -> Iterable[str]:
+    yield f"{'application':<32} {'worst':<8} {'lag':>6} {'workers':>8}  {'last write':<20}  {'shards':<36} stream"
+    for one in found:
+        yield _line(one)
+        if one.problem is not None:
+            yield f"  {printable(one.problem)}"
+
+
+def _line(one: ApplicationStatus) -> str:
+    status, name = one.status, printable(one.name)
+    if status is None:
+        return f"{name:<32} cannot be read"
+    word = "-" if one.word is None else one.word.value
+    lag = "-" if status.lag is None else age_text(status.lag)
+    last = "-" if one.last_write is None else time_text(one.last_write)
+    stream = "-" if one.stream is None else printable(one.stream.rpartition("/")[2])
+    return (
+        f"{name:<32} {word:<8} {lag:>6} {len(status.workers):>8}  {last:<20}  {_shards(status):<36} {stream}"
+    )
+
+
+def _shards(status: FleetStatus) -> str:
+    words = [f"{status.words[word]} {word}" for word in WORST_FIRST if word in status.words]
+    unreadable = [f"{len(status.malformed)} unreadable"] if status.malformed else []
+    return ", ".join([*words, *unreadable]) or "none"
+
+
+def as_json(one: ApplicationStatus) -> dict[str, object]:
+    """Times are ISO 8601, durations seconds."""
+    status = one.status
+    known: dict[str, object] = {}
+    if status is not None:
+        known = {
+            "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
+            "lag": None if status.lag is None else status.lag.total_seconds(),
+            "workers": dict(status.workers),
+            "malformed": [{"row": row.lease_key, "problem": row.problem} for row in status.malformed],
+        }
+    return {
+        "application": one.name,
+        "word": None if one.word is None else one.word.value,
+        "stream": one.stream,
+        "last_write": None if one.last_write is None else one.last_write.isoformat(),
+        "problem": one.problem,
+        **known,
+    }
+
+
+COMMAND = Command(
+    "applications", "every application of the account, worst first", add_arguments, show_applications
+)

@@ -1,0 +1,42 @@
+"""The last hour of an application as two lines of bars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sublet.cli.shown import age_text
+from sublet.decisions.last_hour import LastHour, by_minute
+
+BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "._-=+*%#"
+UNKNOWN = " "
+
+
+def hour_lines(hour: LastHour, now: datetime) -> list[str]:
+    """Worst lag and throughput, a column for each minute, each line to its own scale. Without a line for what is not known."""
+    lags, rates = by_minute(hour.lags, now), by_minute(hour.kbps, now)
+    lines = []
+    if (worst := _most(lags)) is not None:
+        lines.append(f"lag   |{bars(lags)}| at most {age_text(timedelta(seconds=worst))} in the last hour")
+    if (most := _most(rates)) is not None:
+        lines.append(f"KB/s  |{bars(rates)}| at most {most:,.1f} in the last hour")
+    return lines
+
+
+def bars(values: Sequence[float | None], *, plain: bool | None = None) -> str:
+    """`plain`: with ASCII only; by default if the terminal has nothing else."""
+    if plain is None:
+        plain = "utf" not in (sys.stdout.encoding or "").lower()
+    levels, most = PLAIN_BARS if plain else BARS, _most(values) or 0
+    return "".join(_bar(value, most, levels) for value in values)
+
+
+def _bar(value: float | None, most: float, levels: str) -> str:
+    if value is None:
+        return UNKNOWN
+    return levels[min(int(value / most * len(levels)), len(levels) - 1)] if most else levels[0]
+
+
+def _most(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,81 @@
+"""`sublet shards`: the tree of an application's shards through their reshards, each with its word."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+
+from sublet.cli.command import Command, explain
+from sublet.cli.settings_options import add_setting
+from sublet.cli.shown import age_text, printable
+from sublet.cli.status import exit_code, look_once, why_of
+from sublet.decisions.fleet_json import shard_json
+from sublet.decisions.shard_status import ShardStatus
+from sublet.decisions.shard_tree import Branch, shard_tree
+from sublet.decisions.shard_verdict import Word
+from sublet.protocol.shard import HASH_KEY_MAX
+from sublet.settings import DEFINITIONS
+
+DESCRIPTION = """\
+Show an application's shards as a tree, through every split and merge that its leases still know: each shard's word, its lag, its
+part of the hash keys, its owner, and the reason for the word. A merged shard is under the first of its parents and names the
+other. Read-only; works with any lease table of KCL 1, 2 or 3, and asks no stream. What the words mean: `sublet status --help`.
+
+The exit code is 0 if all is well, 1 if a shard is bad or a row cannot be read, and 2 for an error."""
+
+EXAMPLES = """\
+examples:
+  sublet shards --application orders-audit
+  sublet shards --application orders-audit --json"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("--json", action="store_true", help="as JSON, in the order of the tree")
+    for name in ("application", "failover_time"):
+        add_setting(parser, DEFINITIONS[name])
+
+
+def show_shards(options: Namespace) -> int:
+    found = look_once(options)
+    tree = shard_tree(found.shards)
+    if options.json:
+        print(json.dumps([{"depth": len(each.is_last), **shard_json(each.shard)} for each in tree], indent=2))
+    else:
+        print("\n".join(tree_lines(tree)))
+        for row in found.malformed:
+            print(f"{printable(row.lease_key)}  the row cannot be read: {printable(row.problem)}")
+    return exit_code(found)
+
+
+def tree_lines(tree: Iterable[Branch]) -> Iterable[str]:
+    drawn = [(f"{_stem(each)}{printable(each.shard.shard_id)}", each) for each in tree]
+    width = max((len(name) for name, _ in drawn), default=0)
+    return [f"{name:<{width}}  {_facts(each)}" for name, each in drawn]
+
+
+def _stem(branch: Branch) -> str:
+    if not branch.is_last:
+        return ""
+    *above, is_last = branch.is_last
+    return "".join("    " if last else "|   " for last in above) + ("`-- " if is_last else "|-- ")
+
+
+def _facts(branch: Branch) -> str:
+    shard = branch.shard
+    also = "" if branch.also_of is None else f"also of {printable(branch.also_of)}; "
+    if shard.word is Word.ENDED:
+        return f"{shard.word:<8} {'':>6} {_part(shard):>6}  {also}".rstrip("; ")
+    lag = "-" if shard.lag is None else age_text(shard.lag)
+    owner = printable(shard.owner or "-") + (" (gone)" if shard.is_owner_gone else "")
+    return f"{shard.word:<8} {lag:>6} {_part(shard):>6}  {owner:<24} {also}{why_of(shard)}"
+
+
+def _part(shard: ShardStatus) -> str:
+    """Of all hash keys, in percent."""
+    keys = shard.hash_key_range
+    return "-" if keys is None else f"{(keys.ending - keys.starting + 1) / (HASH_KEY_MAX + 1):.1%}"
+
+
+COMMAND = Command("shards", "the tree of the shards, through their reshards", add_arguments, show_shards)

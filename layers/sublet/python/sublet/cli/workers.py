@@ -1,0 +1,85 @@
+"""`sublet workers`: the load of each worker and group of workers, beside an even share."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from datetime import datetime
+
+from sublet.cli.command import Command, explain
+from sublet.cli.settings_options import add_setting
+from sublet.cli.shown import age_text, printable
+from sublet.cli.status import look_once
+from sublet.decisions.fleet_json import distribution_json
+from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
+from sublet.settings import DEFINITIONS
+
+DESCRIPTION = """\
+Show how an application's leases and their throughput are spread over its live workers and groups of workers, beside what each
+would have if all had the same; for each worker, how long ago a write of it was last seen, and when it last took a lease from
+another. Read-only; works with any lease table of KCL 1, 2 or 3. Workers that are gone, writes and moved leases are known from
+<application>-sightings, if a lease manager of sublet writes it.
+
+The exit code is 0, or 2 for an error."""
+
+EXAMPLES = """\
+examples:
+  sublet workers --application orders-audit
+  sublet workers --application orders-audit --group-separator - --json"""
+
+SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_worker")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    for name in SETTINGS:
+        add_setting(parser, DEFINITIONS[name])
+
+
+def show_workers(options: Namespace) -> int:
+    found = look_once(options)
+    if options.json:
+        print(json.dumps(distribution_json(found.distribution), indent=2))
+    else:
+        print("\n".join(distribution_lines(found.distribution, found.at)))
+    return 0
+
+
+def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
+    """A line for each group of workers, one for each worker, and one for all."""
+    if of.workers:
+        yield f"{'group':<28} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10} {'share':>10}"
+        yield from map(_group_line, of.groups)
+        yield ""
+        yield f"{'worker':<46} {'leases':>8} {'KB/s':>10} {'wrote':>8} {'took':>8}"
+        yield from (_worker_line(worker, at) for worker in of.workers)
+        yield ""
+    even = "" if of.target_kbps is None else f" and {of.target_kbps:,.1f} KB/s"
+    yield (
+        f"target: {of.target} leases{even} a worker; {of.unowned} unowned, {of.expired} expired, "
+        f"{of.moved} moved in the last hour"
+    )
+
+
+def _group_line(group: GroupLoad) -> str:
+    return (
+        f"{printable(group.group):<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} "
+        f"{_kbps(group.kbps):>10} {_kbps(group.kbps_share):>10}"
+    )
+
+
+def _worker_line(worker: WorkerLoad, at: datetime) -> str:
+    wrote = "-" if worker.idle is None else f"{age_text(worker.idle)} ago"
+    took = "-" if worker.took_at is None else f"{age_text(at - worker.took_at)} ago"
+    return (
+        f"{printable(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>10} {wrote:>8} {took:>8}"
+    )
+
+
+def _kbps(kbps: float | None) -> str:
+    return "-" if kbps is None else f"{kbps:,.1f}"
+
+
+COMMAND = Command("workers", "the load of each worker and group of workers", add_arguments, show_workers)

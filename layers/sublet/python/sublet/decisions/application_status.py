@@ -1,0 +1,61 @@
+"""The applications of an account at a glance: for each, how many shards, the worst word, its owners, and its last write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.liveness import Sighting
+from sublet.decisions.shard_status import WORST_FIRST
+from sublet.decisions.shard_verdict import Word
+from sublet.protocol.lease import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationStatus:
+    """
+    status      None if its lease table cannot be read
+    stream      its ARN, as its lease managers know it; None if they do not, as for a Java KCL's
+    last_write  the last time at which a lease is known to have been written to; None if nothing tells
+    problem     why something about it is not known
+    """
+
+    name: str
+    status: FleetStatus | None = None
+    stream: str | None = None
+    last_write: datetime | None = None
+    problem: str | None = None
+
+    @property
+    def word(self) -> Word | None:
+        """Of its worst shard; None if it has no shards, or cannot be read."""
+        words = () if self.status is None else self.status.words
+        return min(words, key=WORST_FIRST.index, default=None)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether somebody should look at it."""
+        return self.status is None or self.status.is_bad
+
+
+def last_write(leases: Iterable[Lease], sightings: Mapping[str, Sighting]) -> datetime | None:
+    """By what owners of ours have left in the rows, and by when ticks first saw a row as it is."""
+    left = [
+        at
+        for lease in leases
+        for at in (lease.caught_up_at, None if lease.lag_report is None else lease.lag_report.at)
+    ]
+    seen = [sighting.seen_at for sighting in sightings.values()]
+    return max((at for at in (*left, *seen) if at is not None), default=None)
+
+
+def worst_applications_first(found: Iterable[ApplicationStatus]) -> list[ApplicationStatus]:
+    """Those that cannot be read, then by the worst word, then by name."""
+
+    def badness(one: ApplicationStatus) -> tuple[int, int, str]:
+        word = one.word
+        return (not one.is_bad, -1 if word is None else WORST_FIRST.index(word), one.name)
+
+    return sorted(found, key=badness)

@@ -1,0 +1,59 @@
+"""All applications of an account: every DynamoDB table that has the key of KCL's lease table is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from sublet.account import Account, ApplicationRows
+from sublet.decisions.application_status import ApplicationStatus, last_write, worst_applications_first
+from sublet.decisions.control import paused
+from sublet.decisions.fleet_status import Findings, fleet_status
+from sublet.errors import LeaseTableError, SettingsError
+from sublet.ports import Remembered
+from sublet.settings import Settings
+from sublet.settings.value import SIGHTINGS_SUFFIX
+
+AT_ONCE = 10
+"""Tables that are read at the same time."""
+
+
+def applications(account: Account, settings: Settings) -> Sequence[ApplicationStatus]:
+    """The worst first. `settings`: of any application; `failover_time` and the groups of workers are taken from it.
+
+    Reads each lease table whole, and asks no stream. A table that cannot be read is named. Raises LeaseTableAccessDenied if the
+    tables may not be listed.
+    """
+    slots = account.tasks.slots(AT_ONCE)
+
+    def look(table: str) -> ApplicationStatus | None:
+        with slots:
+            return _look(table, account, settings)
+
+    names = [name for name in account.tables() if not name.endswith(SIGHTINGS_SUFFIX)]
+    tasks = [account.tasks.spawn(partial(look, name)) for name in names]
+    return worst_applications_first(found for task in tasks if (found := task.result()) is not None)
+
+
+def _look(table: str, account: Account, settings: Settings) -> ApplicationStatus | None:
+    """None: it is no lease table."""
+    try:
+        rows = account.application_rows(table)
+        return None if rows is None else _status(rows, replace(settings, application=table), account)
+    except (LeaseTableError, SettingsError) as problem:
+        return ApplicationStatus(table, problem=str(problem))
+
+
+def _status(rows: ApplicationRows, settings: Settings, account: Account) -> ApplicationStatus:
+    now, remembered = account.clock.now(), rows.remembered or Remembered({})
+    stopped = {} if rows.control is None else paused(rows.control, rows.scan.leases, now)
+    known = Findings(remembered.sightings, remembered.unread, paused=stopped)
+    stream = remembered.stream
+    return ApplicationStatus(
+        settings.application,
+        fleet_status(rows.scan, now, settings, known),
+        None if stream is None else stream.arn,
+        last_write(rows.scan.leases, remembered.sightings),
+        rows.problem,
+    )
