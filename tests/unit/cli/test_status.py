@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from datetime import timedelta
@@ -126,10 +125,11 @@ def test_a_terminal_that_is_watched_has_one_screen_with_the_worst_shards_and_the
 ) -> None:
     for name, value in (("COLUMNS", "90"), ("LINES", "6")):
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stdout", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
     screen = Screen(Namespace(**{**vars(ALL), "watch": True}), "orders-audit")
     screen.show(FOUND)
-    cleared, _, shown = sys.stdout.getvalue().rpartition("\x1b[J")  # type: ignore[attr-defined]
+    cleared, _, shown = terminal.getvalue().rpartition("\x1b[J")
     head, titles, worst, more, graph = shown.splitlines()
     assert cleared == "\x1b[H"
     assert head.startswith("orders-audit at")

@@ -25,7 +25,7 @@ def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[Branch]:
     """In the order in which a tree is read. A shard whose parents have no lease is a root."""
     known = {shard.shard_id: shard for shard in sorted(shards, key=lambda shard: shard.shard_id)}
     children: defaultdict[str, list[ShardStatus]] = defaultdict(list)
-    roots = []
+    roots: list[ShardStatus] = []
     for shard in known.values():
         parents = sorted(shard.parents & known.keys())
         (children[parents[0]] if parents else roots).append(shard)
