@@ -30,13 +30,15 @@ from sublet.settings import Settings
 
 @dataclass(slots=True)
 class ConsumerProcess:
-    """Runs until `stop` is set; then every lease is checkpointed and released, so that others go on at once.
+    """Runs until `stop` is set, then checkpoints and releases every lease, so that other workers continue at once.
 
-    First the leases that an earlier run under the same worker id left behind. Then a tick every two thirds of failover_time, so
-    that an owner's death is seen by failover_time plus one tick; at once when a window leaves work behind; and each second while
-    another joins or leaves (`decisions.announcing`).
+    It first resumes the leases that an earlier run under the same worker id left behind. Then it ticks every two
+    thirds of failover_time, so an owner's death is noticed within failover_time and one tick. It ticks at once when a
+    window leaves work behind, and each second while another process joins or leaves (`decisions.announcing`).
 
-    `leaving`: the gentle way to have it stop. It goes on until the others look each second, and gives its leases back then.
+    leaving      set it to stop gently: the process continues until the others tick each second, and then releases its
+                 leases
+    takes_share  if False, it takes only free leases until `take_share` is called
     """
 
     ports: Ports
@@ -45,17 +47,16 @@ class ConsumerProcess:
     stop: Signal
     leaving: Signal | None = None
     takes_share: bool = True
-    """False: it takes only free leases until `take_share` is called."""
     _prompt: Signal = field(init=False)
-    """Set to have the next tick at once; another for each wait."""
+    """Setting it starts the next tick at once. Each wait has a new one."""
     _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Task[None]] = field(default_factory=dict)
     _is_alone: bool = True
-    """As it was at the last look."""
+    """At the last tick, this process was the only worker."""
     _tried_at: datetime = field(init=False)
     _looked_at: datetime | None = None
     _is_reporting: bool = False
-    """To a KCL 3.x leader; as it was at the last look."""
+    """At the last tick, a KCL 3.x leader assigned the leases and wanted reports."""
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
@@ -63,8 +64,8 @@ class ConsumerProcess:
         self._tried_at = self.ports.clock.steady()
 
     def run(self) -> None:
-        """Raises what a tick raises that is not transient, after everything has been released; ProcessSpent if it can do no more
-        where a new process could.
+        """Raises a tick's error if it is not transient, after every lease is released. Raises ProcessSpent if only a new
+        process could continue.
         """
         health = self._worker.health
         health.ends_at_once.on_set(self.stop.set)
@@ -79,20 +80,20 @@ class ConsumerProcess:
             raise ProcessSpent(f"this process can do no more: {why}; every lease is released, start it again")
 
     def take_share(self) -> None:
-        """From now on it has its share like the others, and takes it from them. From any thread."""
+        """Steal from now on, until this process has its share of the leases. Any thread may call it."""
         self.takes_share = True
         self._tick_at_once()
 
     def poll_quiet_shards(self) -> None:
-        """Poll them before their time: a caller waits for records, and not for long. From any thread."""
+        """Poll them now, because a caller waits for records and will not wait long. Any thread may call it."""
         self._worker.poll_quiet_shards()
 
     def left(self) -> tuple[LeftBehind, ...]:
-        """The leases that it holds at this moment."""
+        """The leases that this process holds now, as it would leave them behind."""
         return self._worker.left()
 
     def report(self) -> ProcessReport:
-        """How it is at this moment."""
+        """The health of this process now."""
         state = ProcessState(
             self._tried_at,
             self._looked_at,
@@ -105,7 +106,7 @@ class ConsumerProcess:
 
     @property
     def has_hung_calls(self) -> bool:
-        """True if a handler call that was given up still runs: it may keep Python from ending."""
+        """True if a handler call still runs although it has timed out. It may keep Python from ending."""
         return self._worker.health.hung > 0
 
     def _run(self) -> None:
@@ -121,12 +122,10 @@ class ConsumerProcess:
                 if settings.steals and not has_joined:
                     has_joined = True
                     announce(What.JOINS, self.ports, settings)
-                self._prompt.wait(
-                    self._tick(LeaseManager(self.ports, self, settings, asks=True, watch=self._worker.watch))
-                )
-                self._prompt = (
-                    self.ports.tasks.signal()
-                )  # before the tick, which answers whatever the old one was set for
+                manager = LeaseManager(self.ports, self, settings, asks=True, watch=self._worker.watch)
+                self._prompt.wait(self._tick(manager))
+                # Replaced before the next tick, which does whatever the old one was set for.
+                self._prompt = self.ports.tasks.signal()
             if self._is_reporting:
                 stop_reporting(self.settings.own_worker_ids, self.ports)
             if not self.stop.is_set():
@@ -156,7 +155,7 @@ class ConsumerProcess:
         )
 
     def _tick(self, manager: LeaseManager) -> timedelta:
-        """When the next one is due, unless it is prompted for."""
+        """Returns how long to wait for the next tick, unless it is prompted."""
         try:
             report = manager.tick()
         except TransientError as problem:
@@ -172,12 +171,11 @@ class ConsumerProcess:
             self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))
             self._worker.give(others.gives)
         after = others.next_look.after
-        return (
-            min(after, REPORTED_EVERY) if self._is_reporting else after
-        )  # without a lease no window reports for it
+        # Without a lease, no window reports for this process.
+        return min(after, REPORTED_EVERY) if self._is_reporting else after
 
     def _leave(self) -> None:
-        """Say so, and go on with what it has until the others have heard of it."""
+        """Announce it, and keep the leases until the other processes have read the announcement."""
         try:
             announced = self.ports.sightings.load().announced
         except LeaseTableError:
@@ -192,14 +190,16 @@ class ConsumerProcess:
         self._prompt.set()
 
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
-        """This process is its own dispatcher: each item's windows run in a thread of their own."""
+        """Run each item's windows in a thread of its own: this process is its own dispatcher."""
         chosen = {claim.lease_key for item in items for claim in item.claims}
         self._worker.health.has_chosen(chosen, is_at_work=bool(self._windows))
         for item in items:
             self._windows[item.item_id] = self.ports.tasks.spawn(partial(self._consume, item))
 
     def _consume(self, item: WorkerItem) -> None:
-        """A window that fails unplanned has given its leases back: say so and go on, the next tick chooses them again."""
+        """Log an unexpected failure and continue. The window has released its leases, and the next tick chooses them
+        again.
+        """
         try:
             self._run_windows(item)
         except Exception as fault:  # noqa: BLE001 - a process outlives one window's fault
