@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from boto3.dynamodb.types import TypeDeserializer
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
+from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.memory import memory_ports
+from sublet.operate.standing import Watch
 from sublet.ports import LeaseTable, Stream
 from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 from examples.flights.flights import ShardTotals
 from infra.local import EmbeddedAws
@@ -38,13 +43,14 @@ LOOK = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """The deployed consumer. `manager` is the lease manager's function name."""
+    """The deployed consumer. `manager` is the lease manager's function name; `watch` looks at it as `sublet status` does."""
 
     aws: EmbeddedAws
     leases: LeaseTable
     stream: Stream
     manager: str
     state_machine_arn: str
+    watch: Watch
 
     def stored(self) -> list[ShardTotals]:
         """The handler's rows. boto3's Table converts them to the types that the handler wrote."""
@@ -76,12 +82,17 @@ def deploy_consumer(
     }
     outputs = deploy(aws, context, report=report)
     own = Settings(application=APPLICATION, stream=STREAM, stream_arn=stream_arn)
+    leases = DynamoDbLeaseTable(aws.client("dynamodb"), own.lease_table)
+    stream = KinesisStream(aws.client("kinesis"), aws.client("kinesis"), own)
+    sightings = DynamoDbSightingStore(lambda: aws.client("dynamodb"), own.sightings_table)
+    looking = memory_ports(stream, leases, sightings=sightings, clock=SystemClock(), tasks=ThreadTasks())
     return Consumer(
         aws,
-        DynamoDbLeaseTable(aws.client("dynamodb"), own.lease_table),
-        KinesisStream(aws.client("kinesis"), aws.client("kinesis"), own),
+        leases,
+        stream,
         outputs["LeaseManager"],
         outputs["StateMachineArn"],
+        Watch(looking, own, probes=False),
     )
 
 

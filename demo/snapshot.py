@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
+from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.shard_status import ShardStatus
 from sublet.protocol.shard import Shard
 
 
@@ -31,15 +34,6 @@ PLAN = (Phase.READ, Phase.START, Phase.DEPLOY, Phase.FLOW, Phase.LAST, Phase.LEA
 """The phases of `make demo`, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseView:
-    """A lease as in its row."""
-
-    owner: str | None
-    checkpoint: str
-    is_ended: bool
-
-
 class Part(NamedTuple):
     """Events that one runtime has handled, from taking over the stream until giving it away."""
 
@@ -47,7 +41,7 @@ class Part(NamedTuple):
     events: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """The demo at one moment. Mappings are by shard id; a missing shard has nothing yet."""
 
@@ -58,7 +52,8 @@ class Snapshot:
     detail: str = ""
     """The phase's current step."""
     shards: tuple[Shard, ...] = ()
-    leases: Mapping[str, LeaseView] = field(default_factory=dict)
+    fleet: FleetStatus | None = None
+    """As `sublet status` shows it; None before the first look."""
     put: Mapping[str, int] = field(default_factory=dict)
     """Events in the stream."""
     handled: Mapping[str, int] = field(default_factory=dict)
@@ -86,6 +81,11 @@ class Snapshot:
     windows_running: int = 0
     happenings: tuple[str, ...] = ()
     """Events in the demo, the latest last, each with its time."""
+
+    @cached_property
+    def leases(self) -> Mapping[str, ShardStatus]:
+        """Shards that have a lease."""
+        return {} if self.fleet is None else {shard.shard_id: shard for shard in self.fleet.shards}
 
     @property
     def put_in_all(self) -> int:

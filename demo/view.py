@@ -8,6 +8,10 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+from sublet.cli.shown import age_text
+from sublet.cli.status import counted
+from sublet.decisions.shard_status import BAD_WORDS
+from sublet.decisions.shard_verdict import Word
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
 
 from demo.snapshot import Snapshot
@@ -24,6 +28,13 @@ HAPPENINGS_SHOWN = 4
 SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 """A worker id's colour, by its last digit."""
 SPARK_SHADE = "bright_yellow"
+_WORDS = {
+    Word.ENDED: "bright_black",
+    Word.WAITING: "bright_black",
+    Word.UNKNOWN: "bright_black",
+    **dict.fromkeys(BAD_WORDS, "bold red"),
+}
+"""Others are green."""
 
 
 def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
@@ -45,11 +56,16 @@ def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
             below,
         ),
         title="[bold]sublet[/] · the flights of New York, 2013, on four shards",
-        subtitle=clock(snapshot.elapsed),
+        subtitle=f"{clock(snapshot.elapsed)}{_standing(snapshot)}",
         width=width,
         padding=(0, 2),
         border_style="bright_black",
     )
+
+
+def _standing(snapshot: Snapshot) -> str:
+    """As the first line of `sublet status`."""
+    return "" if snapshot.fleet is None else f" · {counted(snapshot.fleet)}"
 
 
 def _phases(snapshot: Snapshot) -> Text:
@@ -92,7 +108,8 @@ def _shards(snapshot: Snapshot, width: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black")
     table.add_column("shard", width=9, no_wrap=True)
     table.add_column("owner", width=18, no_wrap=True)
-    table.add_column("checkpoint", width=12, no_wrap=True)
+    table.add_column("word", width=8, no_wrap=True)
+    table.add_column("lag", width=4, justify="right", no_wrap=True)
     table.add_column("handled", width=8, justify="right", no_wrap=True)
     table.add_column("per s", width=6, justify="right", no_wrap=True)
     table.add_column("waiting", width=lag_cells(width), no_wrap=True)
@@ -107,14 +124,15 @@ def _shards(snapshot: Snapshot, width: int) -> Table:
 
 def lag_cells(width: int) -> int:
     """A terminal of 80 columns has room for the number and a short bar."""
-    return 21 if width == WIDTH else 11
+    return 19 if width == WIDTH else 9
 
 
 def _row(snapshot: Snapshot, shard: Shard, branch: str, width: int) -> Iterator[RenderableType]:
     lease, ended = snapshot.leases.get(shard.shard_id), snapshot.has_ended(shard)
     yield _name(shard, branch, ended=ended)
     yield _owner(shard, lease.owner if lease else None, ended=ended, has_lease=lease is not None)
-    yield Text(_checkpoint(lease.checkpoint if lease else ""), style="bright_black" if ended else "")
+    yield Text(lease.word if lease else "", style=_WORDS.get(lease.word, "green") if lease else "")
+    yield Text(age_text(lease.lag) if lease and lease.lag is not None else "")
     yield Text(f"{snapshot.handled.get(shard.shard_id, 0):,}", style="bright_black" if ended else "")
     rate = snapshot.rates.get(shard.shard_id, 0)
     yield Text(f"{rate:,.0f}" if rate >= 1 else "", style="bold green")
@@ -139,12 +157,6 @@ def _owner(shard: Shard, owner: str | None, *, ended: bool, has_lease: bool) -> 
     if not has_lease:
         return Text("no lease yet", style="bright_black")
     return Text("○ nobody" if shard.is_open else "○ nobody, closed", style="bright_black")
-
-
-def _checkpoint(checkpoint: str) -> str:
-    """A sequence number has 56 digits, of which only the end distinguishes it from others."""
-    number, colon, sub = checkpoint.partition(":")
-    return f"…{number[-7:]}{colon}{sub}" if number.isdigit() and len(number) > 7 else checkpoint
 
 
 def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from demo.consumer import TABLE, Consumer
 from demo.lanes import Lanes
 from demo.producer import PATIENCE
-from demo.snapshot import LeaseView, Snapshot
+from demo.snapshot import Snapshot
 from demo.story import Story
 from demo.view import short
 
@@ -125,7 +125,7 @@ class Watcher:
         executions, running, windows = self._executions.look()
         return Snapshot(
             shards=tuple(shards),
-            leases=self._leases(),
+            fleet=self._consumer.watch.look(None),
             handled=handled,
             by_spark=by_spark,
             redelivered=redelivered,
@@ -142,12 +142,6 @@ class Watcher:
             sent_again=self._lanes.sent_again,
             total=self._total,
         )
-
-    def _leases(self) -> dict[str, LeaseView]:
-        return {
-            lease.shard_id: LeaseView(lease.lease_owner, str(lease.checkpoint), lease.is_ended)
-            for lease in self._consumer.leases.scan().leases
-        }
 
     def _by_lambda(self) -> tuple[dict[str, int], int]:
         rows = self._dynamodb.scan(TableName=TABLE, ProjectionExpression="shard_id, events, redelivered")[

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 from rich.console import Console, RenderableType
+from sublet.decisions.shard_status import ShardStatus
+from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 
-from demo.snapshot import LeaseView, Part, Phase, Snapshot
+from demo.snapshot import Part, Phase, Snapshot
 from demo.view import HAPPENINGS_SHOWN, PROGRESS_CELLS, WIDTH, draw, progress_line
+from tests.doubles.fleet import fleet_of, shard_status
 
 QUARTER = (HASH_KEY_MAX + 1) // 4
-LAST_CHECKPOINT = "49655923345627486310519857136541063432187209412345167874:311"
 
 
 def shard(number: int, quarters: tuple[int, int], *parents: int, is_open: bool = True) -> Shard:
@@ -28,8 +31,10 @@ def shard(number: int, quarters: tuple[int, int], *parents: int, is_open: bool =
     )
 
 
-FREE = LeaseView(None, "TRIM_HORIZON", is_ended=False)
-BUSY = LeaseView("flights-lambda-0", LAST_CHECKPOINT, is_ended=False)
+FREE = shard_status(4, Word.WAITING, Because.PARENTS, owner=None)
+BUSY = shard_status(
+    0, Word.BEHIND, Because.LAG_NEVER_FELL, lag=timedelta(seconds=90), owner="flights-lambda-0"
+)
 SHARDS = (
     shard(0, (0, 1)),
     shard(1, (1, 2)),
@@ -40,7 +45,7 @@ SHARDS = (
 S0, S1, S2, S3, S4 = (s.shard_id for s in SHARDS)
 
 
-def snapshot(leases: Mapping[str, LeaseView], **fields: object) -> Snapshot:
+def snapshot(leases: Mapping[str, ShardStatus], **fields: object) -> Snapshot:
     known = {
         "phase": Phase.FLOW,
         "shards": SHARDS,
@@ -48,7 +53,7 @@ def snapshot(leases: Mapping[str, LeaseView], **fields: object) -> Snapshot:
         "put": {S0: 3_000, S4: 500},
         "handled": {S0: 1_000},
     }
-    return Snapshot(leases=leases, **{**known, **fields})  # type: ignore[arg-type]
+    return Snapshot(fleet=fleet_of(*leases.values()), **{**known, **fields})  # type: ignore[arg-type]
 
 
 def text_of(renderable: RenderableType) -> str:
@@ -57,11 +62,12 @@ def text_of(renderable: RenderableType) -> str:
     return console.export_text()
 
 
-def test_a_row_says_who_has_the_shard_how_far_it_is_and_what_waits() -> None:
+def test_a_row_says_who_has_the_shard_how_it_stands_and_what_waits() -> None:
     lines = text_of(draw(snapshot({S0: BUSY}, rates={S0: 432.0}))).splitlines()
     row = next(line for line in lines if "flights-lambda-0" in line)
-    for words in ("…5167874:311", "1,000", "432", "2,000"):
+    for words in ("BEHIND", "90s", "1,000", "432", "2,000"):
         assert words in row
+    assert "0:00 · 1 BEHIND; worst lag 90s" in lines[-1]
 
 
 def test_nothing_is_wider_than_the_panel_and_the_height_stays() -> None:

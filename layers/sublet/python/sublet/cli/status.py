@@ -183,10 +183,7 @@ def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
 
 def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str) -> Iterable[str]:
     """A line for all, then one for each shard but those that have ended."""
-    words = found.words
-    counted = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
-    worst = "" if found.lag is None else f"; worst lag {age_text(found.lag)}"
-    yield f"{application} at {time_text(found.at)}: {counted or 'no shards'}{worst}"
+    yield f"{application} at {time_text(found.at)}: {counted(found)}"
     open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     if open_ones:
         yield f"{'shard':<21} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
@@ -194,6 +191,14 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
         yield _line(shard)
     for row in found.malformed:
         yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
+
+
+def counted(found: FleetStatus) -> str:
+    """How many shards have each word, and the worst lag."""
+    words = found.words
+    by_word = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
+    worst = "" if found.lag is None else f"; worst lag {age_text(found.lag)}"
+    return f"{by_word or 'no shards'}{worst}"
 
 
 def _line(shard: ShardStatus) -> str:

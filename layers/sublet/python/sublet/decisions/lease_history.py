@@ -1,7 +1,8 @@
 """A lease's last ten observations: where it stood, and how far behind it was. From these come its word and its trend.
 
 Burrow keeps such a ring of ten for each partition (core/internal/storage/inmemory.go), one for each time that a consumer group
-stores its position. An observation is made when a lease manager finds that an owner has written to the lease.
+stores its position. Here an observation is made by a command or page that watches, when it finds that an owner has written to the
+lease; and by the owners themselves, which leave theirs in the lease's row (`protocol/lag_history`).
 """
 
 from __future__ import annotations

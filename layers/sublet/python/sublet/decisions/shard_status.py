@@ -87,6 +87,11 @@ class ShardStatus:
     history: History = ()
 
     @property
+    def is_ended(self) -> bool:
+        """Whether it is read to its end."""
+        return self.state is ShardState.ENDED
+
+    @property
     def is_owner_gone(self) -> bool:
         """Whether its owner has not written for longer than failover_time."""
         return self.state is ShardState.EXPIRED
