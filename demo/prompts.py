@@ -27,7 +27,7 @@ class Prompter:
     def look(self, snapshot: Snapshot, now: float) -> None:
         """`now` in seconds, from a monotonic clock."""
         if self._is_due(snapshot, now):
-            prompt = {"prompt": {"because": "events are waiting in a shard that nobody has"}}
+            prompt = {"prompt": {"because": "events are waiting in a shard without an owner"}}
             self.lambda_.invoke(FunctionName=self.manager, InvocationType="Event", Payload=json.dumps(prompt))
             self.prompted_at, self.ticks_then = now, snapshot.ticks
 

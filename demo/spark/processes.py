@@ -32,7 +32,7 @@ def end(pids: frozenset[int], within: float) -> None:
 
 
 def _alive(pids: frozenset[int]) -> frozenset[int]:
-    """Zombies that nobody waits for do not count."""
+    """Zombies do not count."""
     return pids & {int(pid) for pid, _, state in _processes() if not state.startswith("Z")}
 
 

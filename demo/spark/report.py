@@ -16,14 +16,14 @@ from demo.spark.proof import Proof
 
 LOOK_NEXT = """\
 Where to look next
-  docs/spark.md              "Sharing leases with a fleet": what holds, and by what
-  examples/pipeline/         the schema, and the table per carrier. In that folder, what you just watched:
+  docs/spark.md              "Sharing leases with a fleet": what is guaranteed, and how
+  examples/pipeline/         the schema, and the table per carrier. In that folder, the same as one command:
       sublet pipeline --stream flights --application flights --leases hold \\
           --schema flights.json --transform carriers:tables --output lake
   demo/spark/switch.py       how the fleet was stopped and started again: two calls each\
 """
 
-WHEN = ("before Spark came", "while it held the leases", "after it gave them back")
+WHEN = ("before Spark", "while Spark held the leases", "after Spark released them")
 PART_CELLS = 40
 
 
@@ -34,7 +34,7 @@ def draw_report(
     tables = (
         f"  {kept}   the tables: raw, parsed, carriers"
         if kept
-        else "  make demo-spark KEEP=lake  leaves the Parquet tables in the folder lake"
+        else "  make demo-spark KEEP=lake  keeps the Parquet tables in the folder lake"
     )
     return Group(
         figures_table(proof.figures, expected, names),
@@ -66,9 +66,13 @@ def _checks(proof: Proof) -> Table:
     table.add_column(width=1)
     table.add_column()
     check(table, f"{proof.handled:,} of {proof.expected:,} events handled", proof.handled == proof.expected)
-    check(table, "each had its turn: Lambda, Spark, Lambda", all(part.events for part in proof.parts))
+    check(
+        table,
+        "Lambda, Spark and Lambda handled events, in this order",
+        all(part.events for part in proof.parts),
+    )
     check(table, f"{proof.missing:,} events missing", not proof.missing)
-    check(table, f"{proof.overlap:,} events handled twice, by both or by one", not proof.overlap)
+    check(table, f"{proof.overlap:,} events handled twice", not proof.overlap)
     order = (
         f"{proof.out_of_turn:,} partition keys out of order"
         if proof.out_of_turn
@@ -77,7 +81,7 @@ def _checks(proof: Proof) -> Table:
     check(table, order, not proof.out_of_turn)
     check(table, f"{proof.rejected:,} rows rejected by the schema", not proof.rejected)
     differing = f"differing figures: {', '.join(proof.differing)}"
-    same = "every carrier's figures, from DynamoDB and Parquet together, are the data set's"
+    same = "every carrier's figures in DynamoDB and Parquet add up to the data set's"
     check(table, differing if proof.differing else same, not proof.differing)
     return table
 

@@ -130,21 +130,21 @@ def process_hangs(fleet: Fleet) -> None:
 
 
 STORIES: Mapping[str, Callable[[Fleet], None]] = {
-    "the stream's key is disabled, or a permission lost": key_disabled,
+    "the stream's KMS key is disabled, or a permission is missing": key_disabled,
     "the stream is deleted": stream_deleted,
     "every poll is throttled": always_throttled,
-    "the handler hangs on one shard among healthy ones": handler_hangs,
+    "the handler hangs on one shard, and the others are healthy": handler_hangs,
     "the handler raises on one shard": handler_fails,
     "a KCL worker on the same table heartbeats and hangs": kcl_worker_hangs,
-    "so does a process of this application, and nobody reads its output": process_hangs,
-    "the handler takes 2.5 minutes for each batch of all shards": handler_slow,
-    "the handler's process dies of one shard": handler_kills,
+    "so does a process of this application whose metrics are not collected": process_hangs,
+    "the handler takes 2.5 minutes for each batch of every shard": handler_slow,
+    "one shard's records kill the handler's process": handler_kills,
     "the schedule is disabled": ticks_stop,
     "Lambda does not start workers": workers_not_started,
     "executions fail": executions_fail,
-    "the lease table takes no writes": table_refuses_writes,
+    "the lease table refuses writes": table_refuses_writes,
     "one row is malformed": row_malformed,
-    "a limit leaves shards over": one_lease_too_many,
+    "a limit leaves shards without an owner": one_lease_too_many,
 }
 
 
@@ -219,4 +219,4 @@ def rows(ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
 def cell(story: str, way: Way) -> str:
     told = tell(story, way)
     names = ", ".join(f"`{name}`" for name in told.names)
-    return f"{told.first} min: {names}" if told.names else "nothing stands still yet"
+    return f"{told.first} min: {names}" if told.names else "no shard stands still yet"

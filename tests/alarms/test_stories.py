@@ -1,4 +1,4 @@
-"""Every standstill reaches a person in time, and a healthy fleet wakes nobody. `make alarms` has more of both."""
+"""Every standstill fires an alarm in time, and a healthy fleet fires none. `make alarms` has more of both."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
     """Yields each message once, in order per shard within a round. Messages left by the caller come again in the next
     round and are released.
 
-    A message whose visibility timeout passed while it waited is yielded in a later round, if nobody else has removed
+    A message whose visibility timeout passed while it waited is yielded in a later round, if no other redrive has removed
     it.
     """
     known: set[str] = set()

@@ -19,7 +19,7 @@ Java's KCL on Fargate, and the cheapest for a latency. Prices are the list price
 without Kinesis itself, whose price is the same for all of them.
 
 With --stream it asks Kinesis for the open shards and CloudWatch for what producers wrote during --over. With --shards and
---records-per-second it asks nobody. Metrics, alarms and logs are counted for sublet; the other two have their own."""
+--records-per-second it makes no calls. Metrics, alarms and logs are counted for sublet; the other two have their own."""
 
 EXAMPLES = """\
 examples:

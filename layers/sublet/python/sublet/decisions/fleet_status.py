@@ -25,7 +25,7 @@ class Findings:
     """What is known about an application beside its rows. Each mapping is by lease key; what is not known is left out.
 
     sightings, unread  what lease managers remember
-    histories          the last observations by whoever watches; those that owners have left count if they are more
+    histories          the last observations by a watching command; the owners' own observations count if there are more
     waiting            how long the next record has waited, of shards that were asked; None: their pages did not tell
     positions          of shards that were asked for the checkpointed record
     retention          of the stream

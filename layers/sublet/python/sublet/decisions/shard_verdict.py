@@ -44,7 +44,7 @@ class Word(StrEnum):
     STALLED = "STALLED"
     """Its owner lives and records wait, but its position stands still."""
     STOPPED = "STOPPED"
-    """Records wait, and nobody has written to its lease for longer than the last ten observations span."""
+    """Records wait, and its lease has not been written for longer than the last ten observations span."""
     REWOUND = "REWOUND"
     """Its position was moved back, and has not come as far again."""
     WAITING = "WAITING"

@@ -170,8 +170,8 @@ class LeaseLife:
         return self.finished >= self.batch.records[-1].checkpoint
 
     def live(self, handler: Handler, millis_behind_latest: int) -> BaseException | None:
-        """Acquired, handled, and released however that went; what was raised first. Where the batch's lease was when it was set
-        aside nobody knows any more, so it begins before all records.
+        """Acquire, handle, and release even after a failure. Returns the first failure. The lease's position when the batch
+        was set aside is not known, so the handler is told of one before all records.
         """
         shard_id = self.batch.shard_id
         failure = _failure_of(partial(handler.lease_acquired, shard_id, TRIM_HORIZON))
