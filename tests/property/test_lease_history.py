@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.lease_history import LENGTH, PACE, History, histories_after
+from sublet.decisions.lag import LENGTH, PACE
+from sublet.decisions.lease_history import History, histories_after
 from sublet.decisions.liveness import Sighting, observe
 from sublet.decisions.shard_verdict import Word, standing_of
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint

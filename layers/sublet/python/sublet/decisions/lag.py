@@ -6,12 +6,20 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sublet.decisions.lease_history import FORGOTTEN_AFTER, LENGTH, PACE
 from sublet.decisions.throughput import averaged
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.row_values import EPOCH
+
+LENGTH = 10
+"""Observations of a lease that are kept."""
+
+PACE = timedelta(minutes=1)
+"""The shortest time between two of them, so that ten span ten minutes even if looks are seconds apart."""
+
+FORGOTTEN_AFTER = timedelta(hours=1)
+"""An observation from before a long quiet time says nothing about the present."""
 
 NOTHING = timedelta(0)
 SECOND = timedelta(seconds=1)

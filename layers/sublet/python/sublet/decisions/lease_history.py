@@ -12,20 +12,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from sublet.decisions.lag import FORGOTTEN_AFTER, LENGTH, PACE
 from sublet.decisions.liveness import Sighting, has_moved
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY, Probe, ProbeResult
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.row_values import EPOCH, MILLISECOND
 
-LENGTH = 10
 SECOND = timedelta(seconds=1)
-
-PACE = timedelta(minutes=1)
-"""The shortest time between two observations, so that ten of them span ten minutes even if ticks are seconds apart."""
-
-FORGOTTEN_AFTER = timedelta(hours=1)
-"""An observation from before a long quiet time says nothing about the present."""
 
 
 class Observation(Struct, frozen=True):

@@ -13,14 +13,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from sublet.decisions.lease_history import (
-    LENGTH,
-    PACE,
-    History,
-    Observation,
-    is_caught_up,
-    nothing_waited_at,
-)
+from sublet.decisions.lag import LENGTH, PACE
+from sublet.decisions.lease_history import History, Observation, is_caught_up, nothing_waited_at
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, Position
