@@ -190,5 +190,5 @@ def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[U
         if sequence_number > handled or (
             sequence_number == handled and record.sub_sequence_number > checkpoint.sub_sequence_number
         ):
-            return records[index:]
+            return records[index:] if index else records
     return []
