@@ -1,4 +1,4 @@
-"""What the log tells of an exception. Its text goes nowhere else: it may hold what a record holds."""
+"""What the log says of an exception. Its text goes nowhere else, because it may contain a record's data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT_MAX = 32_000
 
 
 def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, str]:
-    """Fields for one log line: its type and frames, and, if all is wanted, the traceback as Python prints it."""
+    """Fields for one log line: the type and the frames, and with LogExceptions.FULL the traceback as Python prints it."""
     fields = {"error": type(failure).__name__, "frames": frames_of(failure)}
     if how is LogExceptions.FRAMES:
         return fields
@@ -24,7 +24,7 @@ def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, st
 
 
 def exception_text(failure: BaseException) -> str:
-    """As Python prints it, traceback and all. Where it is too long: where it was raised stands in the frames too."""
+    """As Python prints it, with the traceback, shortened. The frames also say where it was raised."""
     return shortened("".join(format_exception(failure)), TEXT_MAX)
 
 

@@ -1,4 +1,4 @@
-"""Handing set-aside records to the handler once more: in order per shard, and what succeeds is removed from where it was kept."""
+"""Calls the handler again with records that were set aside, in order for each shard, and removes from the store what succeeds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """How far it is, of about so many `batches`.
+    """How far a redrive has come. All counts are of batches, except `records_done`.
 
-    foreign    other applications', and what cannot be read: left alone
-    changed    handled, but something else is kept in its place by now, or another consumer was given it: it stays
-    hidden     about how many another consumer was given before
-    held_back  message groups of a FIFO queue of which ten stay, so that the queue gives no more of them
-    behind     about how many batches were not reached for that
-    is_shared  another redrive removes what this one handles: it has stopped
+    batches    about how many there were to begin with
+    foreign    left alone: they belong to another application, or cannot be read
+    changed    handled, but not removed: something else is kept in their place by now, or another consumer has received them
+    hidden     about how many another consumer had received before
+    held_back  message groups of a FIFO queue: ten batches of each stay, so the queue delivers no more of the group
+    behind     about how many were not reached because of that
+    is_shared  it has stopped, because another redrive removes what this one handles
     """
 
     batches: int = 0
@@ -50,7 +51,7 @@ class Redriven:
 
 @dataclass(slots=True)
 class Redrive:
-    """One run. `dry_run` calls nothing and removes nothing; `show` is called after each batch."""
+    """One run. `dry_run` neither calls the handler nor removes anything. `show` is called after each batch."""
 
     store: SetAsideStore
     handler: Handler
@@ -61,12 +62,12 @@ class Redrive:
     dry_run: bool = False
     _so_far: Redriven = field(default=Redriven(), init=False)
     _handled: str | None = field(default=None, init=False)
-    """Which batch was handled last, by its identity."""
+    """The identity of the batch that was handled last."""
     _told: set[str] = field(default_factory=set, init=False)
-    """Of what is left alone, what the log has already."""
+    """The reasons for leaving batches alone that are in the log already."""
 
     def run(self) -> Redriven:
-        """Raises DestinationRefused. What has not been handled then is kept as it was, and can be had again at once."""
+        """Raises DestinationRefused. Batches that were not handled by then are kept, and another redrive can begin at once."""
         counted = self.store.counted()  # before we hide any ourselves
         self._so_far = Redriven(counted.available, hidden=counted.hidden)
         with closing(self.store.kept(self.settings.application)) as kept:
@@ -91,7 +92,7 @@ class Redrive:
             raise
 
     def _one(self, kept: KeptBatch) -> None:
-        """What was set aside twice, since a crash came before the checkpoint, is its own neighbour, and handled once."""
+        """A batch that was set aside twice, by a crash before the checkpoint, comes twice in a row and is handled once."""
         so_far, batch = self._so_far, kept.batch
         if batch is None or batch.application != self.settings.application:
             self._leave_alone(kept)
@@ -116,7 +117,7 @@ class Redrive:
         )
 
     def _leave_alone(self, kept: KeptBatch) -> None:
-        """The log has each reason once: a bucket may be shared with applications that have set much aside."""
+        """Logs each reason once: other applications may have set much aside in the same bucket."""
         problem = kept.problem or f"of the application {kept.batch and kept.batch.application}"
         if problem not in self._told:
             self._told.add(problem)
@@ -128,13 +129,13 @@ class Redrive:
         self._so_far = replace(self._so_far, held_back=(*self._so_far.held_back, held.group))
 
     def _count_behind(self) -> None:
-        """What the queue has beside what we know of. A queue counts all its groups together."""
+        """Count what the queue has beyond the batches that we know of. A queue counts all its groups together."""
         counted, so_far = self.store.counted(), self._so_far
         known = so_far.failed + so_far.foreign + so_far.changed + so_far.hidden
         self._so_far = replace(so_far, behind=max(0, counted.available + counted.hidden - known))
 
     def _handle(self, batch: SetAsideBatch) -> bool:
-        """True if the handler has done all of it. Called once: a batch that fails again stays, and the next one is handled."""
+        """True if the handler has finished all of it. It is called once: a batch that fails again stays."""
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
         life = LeaseLife(batch, is_by_hand=self.settings.is_checkpointed_by_hand)
@@ -154,8 +155,8 @@ class Redrive:
 
 @dataclass(slots=True)
 class LeaseLife:
-    """Passes a batch to the handler as the engine passes a lease's records, and counts as it does what is finished. There is no
-    lease: nothing is stored before the whole batch is removed.
+    """Calls the handler's functions for a batch as the engine calls them for a lease, and tracks what is finished. There is no
+    lease, so nothing is stored until the whole batch is removed.
 
     finished   how far the handler has come: by returning, or by checkpointing if only that counts (`is_by_hand`)
     """
@@ -170,8 +171,8 @@ class LeaseLife:
         return self.finished >= self.batch.records[-1].checkpoint
 
     def live(self, handler: Handler, millis_behind_latest: int) -> BaseException | None:
-        """Acquire, handle, and release even after a failure. Returns the first failure. The lease's position when the batch
-        was set aside is not known, so the handler is told of one before all records.
+        """Calls lease_acquired, handle, and lease_releasing even if `handle` failed. Returns the first exception. The position of
+        the batch's lease when it was set aside is not known, so lease_acquired gets TRIM_HORIZON.
         """
         shard_id = self.batch.shard_id
         failure = _failure_of(partial(handler.lease_acquired, shard_id, TRIM_HORIZON))
@@ -192,8 +193,8 @@ class LeaseLife:
         )  # fmt: skip
 
     def _checkpoint(self, record: UserRecord) -> bool:
-        """Where checkpoints alone count, "not written" would mean that the lease is lost. A part of a batch cannot be removed:
-        if the rest is not done, all of it comes again.
+        """With manual checkpointing this returns True, since False would mean that the lease is lost. A part of a batch cannot be
+        removed: unless the rest is finished too, all of it comes again.
         """
         first, last = self.batch.records[0], self.batch.records[-1]
         if not first.checkpoint <= record.checkpoint <= last.checkpoint:
@@ -208,11 +209,11 @@ class LeaseLife:
 
 
 def _failure_of(call: Callable[[], None]) -> BaseException | None:
-    """Whatever the user's code raises is the batch's, SystemExit and CancelledError too, but not who stops us at the terminal."""
+    """What the user's code raised, SystemExit and CancelledError too. Ctrl-C is not caught."""
     try:
         call()
     except KeyboardInterrupt:
         raise
-    except BaseException as failure:  # noqa: BLE001 - as told
+    except BaseException as failure:  # noqa: BLE001 - see the docstring
         return failure
     return None

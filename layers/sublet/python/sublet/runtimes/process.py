@@ -1,6 +1,6 @@
-"""One long-lived process: the lease manager's ticks and the lease workers' windows in threads, until it is stopped.
+"""A long-lived process: runs the lease manager's ticks and the lease workers' windows in threads until it is stopped.
 
-The same leases, checkpoints and handlers as on Lambda, and in the same lease table: a process counts as one more worker.
+It uses the same leases, checkpoints, handlers and lease table as the Lambda functions, and counts as one more worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls a function of the user's handler for one lease, through the call guard, and adds up what came of it."""
+"""Calls the functions of the user's handler for one lease, through the call guard, and counts the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class BatchProgress(Protocol):
-    """How far a runner's records are handled: a shard's progress, or one lane's."""
+    """How far a runner's records are handled: the progress of a shard, or of one lane."""
 
     @property
     def finished(self) -> Checkpoint: ...
@@ -45,7 +45,7 @@ class BatchProgress(Protocol):
 
 @dataclass(slots=True)
 class CallTally:
-    """What a runner's calls came to. The task that makes the calls is the only one that changes it."""
+    """The results of a runner's calls. Only the task that makes the calls changes it."""
 
     handled: int = 0
     """User records that the handler has finished: by returning, or by checkpointing them before it failed."""
@@ -56,7 +56,7 @@ class CallTally:
     is_hung: bool = False
     """A call was given up. It may still be running, so no other call is made for this lease."""
     is_to_blame: bool = False
-    """That call was not merely held up by another one."""
+    """That call hung by itself: no other call held it up."""
 
     def add(self, other: CallTally) -> None:
         self.handled += other.handled
@@ -72,7 +72,7 @@ class SessionCalls:
     """What all calls of one session have in common.
 
     cut_off      when the runtime ends this process (None: it does not)
-    faults       what the content of records raised that are handed over: a call with such a record fails with it
+    faults       what the content of records raised, by position: a call with such a record fails with it
     may_say      whether what the handler says of its batches still counts
     under_way    the calls that are running. Each runner sets and deletes its own key, so this needs no lock
     """
@@ -126,7 +126,7 @@ class Caller:
         return self.session.deadline - self.session.ports.clock.steady()
 
     def call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> HandlerCall:
-        """Call `handle` once, in a slot that the runner has."""
+        """Call `handle` once. The runner has a slot."""
         session, settings = self.session, self.session.settings
         held, by_hand = session.held.lease, settings.is_checkpointed_by_hand
         first, last, count = records[0].checkpoint, records[-1].checkpoint, len(records)
@@ -163,7 +163,7 @@ class Caller:
         return call
 
     def _run(self, call: HandlerCall, batch: Batch) -> bool:
-        """Make the call, and note in the progress that it begins, and what it has finished. True if it returned."""
+        """Make the call. Note in the progress that it begins, and then what it has finished. True if it returned."""
         last, by_hand = batch.records[-1].checkpoint, self.session.settings.is_checkpointed_by_hand
         if self.shard is not None:
             self.shard.begin_call(last, call.count)
@@ -204,7 +204,7 @@ class Caller:
         return 0 if self.stop.is_set() else max(0, self.time_left() // MILLISECOND)
 
     def _make(self, call: HandlerCall, work: Callable[[], None]) -> bool:
-        """Make a call, in a slot that the caller has. True if it returned."""
+        """Make a call. The caller has a slot. True if it returned."""
         session, tally = self.session, self.tally
         session.under_way[id(self)] = call
         session.guard.make(call, work, session.cut_off, late=self._tell_lost_late)

@@ -1,8 +1,8 @@
-"""Guards the handler calls of a process: so many at once, each within its time.
+"""Limits how many handler calls a process makes at once, and how long each may take.
 
-A call that may take only so long is made in a task of its own, and its lease's session waits for it: a Python thread cannot be
-ended, but it can be left behind. So the session that gives a call up is not the one that hangs, and it ends as it does for any
-other reason: what is finished is written, memory is given back, the lease released.
+A call with a time limit runs in a task of its own, and its lease's session waits for it: a Python thread cannot be ended, but it
+can be left behind. So the session that gives up a call does not hang itself. It ends as for any other reason: it writes what is
+finished, returns its memory and releases the lease.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HandlerCall:
     """It was given up because another call blocks the event loop that it runs on or waits for."""
     failure: BaseException | None = None
     work: Callable[[], None] | None = None
-    """Until it is done: then nothing here holds the batch, whose memory the next one is to have."""
+    """None once it is done, so that the batch can be freed before the next one is made."""
     turn: Turn = field(default_factory=Turn)
 
     @property
@@ -58,7 +58,7 @@ class HandlerCall:
 
 
 class CallGuard:
-    """`slots` bounds the calls at once. A call that is given up leaves its slot to another."""
+    """`slots` limits the calls at once. A call that is given up leaves its slot to another."""
 
     def __init__(self, ports: Ports, settings: Settings, health: ProcessHealth) -> None:
         self.health = health
@@ -83,7 +83,7 @@ class CallGuard:
         """Do the work, and note in `call` what came of it. `late` runs when a call that was given up ends after all.
 
         The caller has a slot. Raises nothing: whatever the user's code raises is the call's failure, CancelledError and
-        SystemExit too; and so is a thread that cannot be had.
+        SystemExit too. So is the error if no thread can be started.
         """
         call.work, call.began_at = work, (now := self._ports.clock.steady())
         until = overdue_at(now, cut_off, self._settings)
@@ -125,7 +125,7 @@ class CallGuard:
             self._ended_late(call, late)
 
     def _note(self, call: HandlerCall) -> None:
-        """Log and count what the call came to, and note what it says about the process."""
+        """Log and count the result, and note what it says about the process."""
         if call.is_given_up:
             self.health.hangs(self._as_hung(call))
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)

@@ -29,11 +29,11 @@ and what is finished out of order is bounded.
 
 @dataclass(slots=True)
 class Spread:
-    """Records that are handed over in several lanes at once. The checkpoint follows the first record that is not finished.
+    """Records that are handed over in several lanes at once. The checkpoint stays before the first record that is not finished.
 
     lock    guards `prefix`, `limit` and each lane's `done`; any one of them may be read without it. Taken before the progress's
             own lock, and never while a write is made
-    limit   a lane that has come to this place goes no further (None: no limit)
+    limit   a lane that has reached this place stops (None: no limit)
     """
 
     records: Sequence[UserRecord]
@@ -46,7 +46,7 @@ class Spread:
     of_lanes: list[LaneProgress] = field(default_factory=list)
 
     def finished_ahead(self, *, as_put: bool) -> FinishedAhead:
-        """How far each lane has come. Any thread that writes may ask, while the lanes go on: what they have done stays done."""
+        """How far each lane has come. Any thread may call this while the lanes run: what is finished stays finished."""
         up_to: list[Checkpoint | None] = [None] * self.lanes
         for lane in self.of_lanes:
             if (done := lane.done) > 0:
@@ -61,7 +61,7 @@ class Spread:
 
 @dataclass(slots=True)
 class LaneProgress:
-    """How far one lane is, as its runner sees it. `places`: of its records among the spread's."""
+    """One lane's progress, as its runner sees it. `places`: where its records are among the spread's."""
 
     spread: Spread
     places: Sequence[int]
@@ -123,7 +123,7 @@ class LaneProgress:
         self.spread.real.write_if_due()
 
     def write(self) -> None:
-        """Write what this lane has finished, even where it is beyond what another lane has not."""
+        """Write what this lane has finished, even beyond records that another lane has not finished."""
         spread = self.spread
         with spread.lock:
             is_beyond = self.done > 0 and self.places[self.done - 1] >= spread.prefix.length
@@ -135,7 +135,7 @@ class LaneProgress:
 
 @dataclass(frozen=True, slots=True)
 class LaneStop:
-    """A lane's stop signal: the session's, or that the lane has come to the limit. Setting it ends all lanes."""
+    """A lane's stop signal: set if the session's is, or if the lane has reached the limit. Setting it ends all lanes."""
 
     session: Signal
     progress: LaneProgress
@@ -150,7 +150,7 @@ class LaneStop:
         return self.session.wait(timeout) or self.progress.has_come_to_limit
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """When the session is to end. A lane that has come to the limit sees it with its next call."""
+        """Called when the session is to end. A lane that has reached the limit notices at its next call."""
         return self.session.on_set(callback)
 
 
@@ -163,11 +163,11 @@ def records_at_once(settings: Settings) -> int:
 def handle_in_lanes(
     runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
 ) -> bool:
-    """As BatchRunner.handle: returns when every lane has ended. If one gives up, the others come as far: its first record is then
-    what follows the checkpoint, and its attempts can be kept. After a call that hangs the others end with their next call.
+    """As BatchRunner.handle. Returns when every lane has ended. If one gives up, the others stop at its first unfinished record:
+    that record then follows the checkpoint, so its attempts can be kept. After a call that hangs, the others make no more calls.
 
-    After repeated crashes there is one lane, so that a record that kills the process does not cut off other lanes' calls each
-    time: the checkpoint would never come to it.
+    After repeated crashes there is one lane. Otherwise a record that kills the process would cut off the other lanes' calls each
+    time, and the checkpoint would never reach it.
     """
     session = runner.caller.session
     tasks, is_careful = session.ports.tasks, caution(session.held.lease) >= Caution.ALONE

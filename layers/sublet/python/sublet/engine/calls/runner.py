@@ -1,6 +1,6 @@
-"""Hands batches to the handler: in order, again after a failure, never past a record that is neither finished nor set aside.
+"""Hands batches to the handler in order, again after a failure, and never past a record that is neither finished nor set aside.
 
-A batch goes one way: the runner, the retry loop, which asks the runner to make a call, the caller, and the call guard.
+A batch passes the runner, the retry loop (which asks the runner to make each call), the caller, and the call guard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Attempts(NamedTuple):
-    """How often the next records were tried in vain, in earlier windows too. `tried`: which records these are."""
+    """How often the next records have failed, in earlier windows too. `tried`: which records these are."""
 
     times: int = 0
     tried: Tried | None = None
@@ -44,10 +44,11 @@ class BatchRunner:
     _millis_behind_latest: int = field(default=0, init=False)
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished or set aside. False: hung, given up, stopped, or past the deadline; then
-        `progress` says how far it came, and `attempts` how often what follows was tried.
+        """Hand over `records` until all are finished or set aside. False if a call hung, the records were given up, or the
+        session was stopped or is past its deadline. Then `progress` says how far it came, and `attempts` how often the next
+        records failed.
 
-        No call begins after the deadline, so only the call under way and the last writes need the window's margin.
+        No call begins after the deadline, so only the current call and the last writes need the window's margin.
         """
         self._millis_behind_latest = millis_behind_latest
         given = tuple(records)  # the handler cannot remove a record from a tuple
@@ -64,9 +65,7 @@ class BatchRunner:
         return not left.runs and not self.caller.tally.is_hung
 
     def _known_of(self, records: Sequence[UserRecord]) -> tuple[int, int, int]:
-        """What the lease's row says of them: attempts, crashes, and how many of the records, from the first on, were in each of
-        these attempts.
-        """
+        """From the lease's row: attempts, crashes, and how many of these records, from the first on, were in each attempt."""
         lease = self.caller.session.held.lease
         if lease.tried is None or lease.tried.lanes not in (1, self.caller.progress.lanes):
             return lease.attempts, lease.crashes, 0
@@ -74,7 +73,7 @@ class BatchRunner:
         return (lease.attempts if tried else 0), lease.crashes, tried
 
     def note_attempts(self, attempts: Attempts) -> None:
-        """Write them to the lease's row, for its next session, unless it says them already."""
+        """Write them to the lease's row for its next session, unless the row has them already."""
         known = self.caller.session.held.lease
         is_new = (
             attempts.times != known.attempts if attempts.times else attempts.tried not in (None, known.tried)
@@ -109,7 +108,7 @@ class BatchRunner:
         return Answer(made.finished, _has_raised(made), made.failure)
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
-        """Sets aside first, then checkpoints past: a crash in between sets aside twice, and loses nothing."""
+        """Set aside first, then checkpoint past. A crash in between sets them aside twice, and loses nothing."""
         if not self._may_call():
             return None
         records = self._records[step.run.start : step.run.end]

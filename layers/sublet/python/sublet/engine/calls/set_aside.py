@@ -1,4 +1,4 @@
-"""Gives records to the failure destination, and logs what came of it."""
+"""Gives records to the failure destination, and logs the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sublet.settings import FailureDetails, Settings
 
 @dataclass(frozen=True, slots=True)
 class SettingAside:
-    """For one shard's records. `holder`: who gives them up, as in the lease's row."""
+    """For one shard's records. `holder`: the lease's holder, as its row names it."""
 
     destination: FailureDestination | None
     log: Log
@@ -30,9 +30,9 @@ class SettingAside:
     holder: str
 
     def put(self, records: Sequence[UserRecord], step: SetAside, last: Answer | None) -> bool:
-        """True if the destination has them all. A refusal shows in the log, a metric and an alarm.
+        """True if the destination has accepted them all. A refusal shows in the log, a metric and an alarm.
 
-        `last`: the handler's answer to the last call that they were in, perhaps with others that have been split off since.
+        `last`: the result of the last call that had them, perhaps with others that have been split off since.
         """
         attempts = max(step.run.attempts, 0 if last is None else 1)
         failure = None if last is None else last.failure
@@ -52,7 +52,7 @@ class SettingAside:
         }
         try:
             self._give(batch)
-        except Exception as problem:  # noqa: BLE001 - an expired token, a bug: whatever it is, the records wait
+        except Exception as problem:  # noqa: BLE001 - an expired token, a bug: in any case the records wait
             self.count(Metric.DESTINATION_REFUSALS, 1)
             self.log.error(
                 "the failure destination refused records, which wait for it",
@@ -72,7 +72,7 @@ class SettingAside:
 
 
 def told(failure: BaseException | None, settings: Settings) -> Failure | None:
-    """What the destination may know of the handler's exception."""
+    """What the failure document says of the handler's exception, by the setting on_failure_details."""
     if failure is None:
         return None
     text = exception_text(failure) if settings.on_failure_details is FailureDetails.FULL else None

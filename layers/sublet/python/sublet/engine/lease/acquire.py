@@ -1,5 +1,6 @@
-"""Acquiring a worker item's leases: each exactly as the lease manager saw it, and what an earlier attempt at the item held as it
-stands."""
+"""Acquires a worker item's leases, each exactly as the lease manager saw it. A lease that a crashed attempt at the same item
+held is taken over as it stands.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.settings import Settings
 
 ASKED_EVERY = timedelta(milliseconds=250)
-"""A lease that was given back is unowned until we see it."""
+"""How often to look whether the owner has released a lease. Until we see it, the lease has no owner."""
 
 ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
-"""The pauses while the lease table is out of reach. After them the next tick dispatches the lease again."""
+"""The pauses between attempts while the lease table is out of reach. After the last one the lease is left to the next tick."""
 
 
 @dataclass(slots=True)
 class LeaseAcquirer:
-    """For one window. `holder`: item and invocation, as it stands on the rows. `stopping`: nothing is waited for any more."""
+    """For one window. `holder`: item and invocation, as the rows name it. `stopping`: ends every wait."""
 
     ports: Ports
     settings: Settings
@@ -38,15 +39,15 @@ class LeaseAcquirer:
     deadline: datetime
     stopping: Signal
     asks: bool = False
-    """What is to be stolen is waited for first: its owner may see that it is asked for, and give it back."""
+    """Before it steals a lease it gives the owner time to see the request and release the lease."""
     _given: set[str] = field(default_factory=set)
-    """Claims that were given back for us: nothing of them is still under way with their owner."""
+    """Claims that their owners released for us: no handler call of theirs is still running."""
     _from_the_living: set[str] = field(default_factory=set)
-    """Claims that were stolen as they stood, from an owner who had heartbeat since."""
+    """Claims that were stolen from an owner that had written another heartbeat since the tick."""
 
     def acquire(self, seen: LeaseFence, why: ClaimReason) -> tuple[Lease | MalformedRow | None, Instant]:
-        """The row, and when it was asked for. A table that is out of reach is asked again for half a minute: what is free would
-        wait for the next tick otherwise, and what was kept for this window for its own expiry.
+        """The row, and when the request for it was sent. While the table is out of reach this tries again for half a minute.
+        Otherwise a free lease would wait for the next tick, and a lease kept for this window until it expires.
         """
         if self.asks and why is ClaimReason.STEAL:
             self._ask(seen)
@@ -64,7 +65,7 @@ class LeaseAcquirer:
                     raise
 
     def _ask(self, seen: LeaseFence) -> None:
-        """Wait for its owner to give it back, which may then be taken as it stands."""
+        """Wait for the owner to release the lease."""
         clock = self.ports.clock
         until = clock.steady() + asked_for(self.settings)
         while clock.steady() < until and not self.stopping.wait(ASKED_EVERY):
@@ -76,8 +77,8 @@ class LeaseAcquirer:
                 break
 
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
-        """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands; so
-        is what is to be stolen, if its owner has only heartbeat it since, or given it back.
+        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this item held is taken over as it stands.
+        So is a lease to be stolen, if its owner has only written heartbeats since, or has released it.
         """
         row = self._acquire_as(seen, why)
         if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self.is_ours(row):
@@ -104,7 +105,7 @@ class LeaseAcquirer:
         return may_steal_as_it_stands(seen, row, self.item.dispatched_at, now, failover_time)
 
     def spared(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
-        """Taken over from an attempt at this item that crashed, as others before it: why the lease is not tried once more now."""
+        """Why a lease that was taken over after several crashes is not tried again now; None if it is."""
         if taken.lease_counter == claim.lease_counter + 1 or taken.lease_key in self._from_the_living:
             return None  # as it was claimed: the lease manager knew
         with_care = caution(taken)
@@ -119,6 +120,6 @@ class LeaseAcquirer:
         return is_held_by(lease, self.item.worker_id, self.holder)
 
     def is_of_this_item(self, lease: Lease) -> bool:
-        """The worker id belongs to it: a Java worker that takes a lease from us leaves our holder on the row."""
+        """Compares the worker id too: a Java worker that takes a lease from us leaves our holder on the row."""
         held_by_item = (lease.held_by or "").startswith(f"{self.item.item_id}/")
         return held_by_item and lease.lease_owner == self.item.worker_id

@@ -1,4 +1,4 @@
-"""A lease that this process holds: one lock that puts our writes in order, and decisions.held_lease to say what each came to."""
+"""A lease that this process holds. One lock keeps our writes in order, and decisions.held_lease judges each reply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from sublet.protocol.lease_writes import (
 from sublet.protocol.records import UserRecord
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
-"""None: the lease as it stands says it already."""
+"""Returns None if the lease as it stands says it already."""
 
 _DATA: Callable[[UserRecord], bytes] = attrgetter("data")
 
@@ -50,11 +50,11 @@ LagAt = Callable[[Checkpoint], tuple[LagReport, tuple[LagSeen, ...]] | None]
 REPORTS_LAG = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
-"""Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
+"""Of one write, if our own earlier write or a request to leave refuses it. Each refusal says what to write instead."""
 
 
 class Ahead(NamedTuple):
-    """What is finished beyond the checkpoint, whenever it is asked for; and how often another had moved the position when what it
+    """What is finished beyond the checkpoint, computed on demand; and how often another had moved the position when what it
     is of was begun: it is void after one more move.
     """
 
@@ -81,18 +81,18 @@ class HeldLease:
         self._throughput: Throughput | None = None
         self._interval = timedelta(0)
         self._bytes_handled = 0
-        """Since we have it."""
+        """Since we acquired the lease."""
         self._ahead = Ahead(0, lambda: None)
         self._lag_at: LagAt = lambda _: None
         self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
-        """From now on heartbeats and checkpoints say how many bytes a second the lease brings, measured once an interval."""
+        """From now on heartbeats and checkpoints report the lease's throughput, measured once an interval."""
         self._throughput = Throughput(self.lease.throughput_kbps, self._bytes_handled, self._now().steady)
         self._interval = interval
 
     def has_handled(self, user_records: Iterable[UserRecord]) -> None:
-        """KCL's measure: their data alone, without what an aggregate is around them. Else a leader would give us too little."""
+        """As KCL measures: only their data, not an aggregate's overhead. Otherwise a KCL 3.x leader would give us too little."""
         if self._throughput is not None:
             self._bytes_handled += sum(map(len, map(_DATA, user_records)))
 
@@ -116,7 +116,7 @@ class HeldLease:
 
     @property
     def moves(self) -> int:
-        """How often another has moved its position since we have it."""
+        """How often another writer has moved its position since we acquired it."""
         return self._holding.moves
 
     def know_ahead(self, ahead: Ahead) -> None:
@@ -129,12 +129,12 @@ class HeldLease:
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What is finished beyond the checkpoint, as far as is known: nothing, if another has moved the position since."""
+        """What is finished beyond the checkpoint. None if that is unknown, or another writer has moved the position since."""
         ahead = self._ahead
         return ahead.finished() if ahead.moves == self.moves else None
 
     def note_ahead(self) -> None:
-        """Write it at once, unless a heartbeat has: what is set aside beyond the checkpoint is not to be set aside again."""
+        """Write it at once, unless a heartbeat has. Otherwise records set aside beyond the checkpoint may be set aside twice."""
         self.write(lambda lease: heartbeat(lease) if self._lacks_ahead(lease) else None)
 
     def _lacks_ahead(self, lease: Lease) -> bool:
@@ -150,11 +150,11 @@ class HeldLease:
             self._become(self._holding)
 
     def write(self, make: MakeWrite, unmoved_since: int | None = None) -> bool:
-        """Write what `make` makes of the lease as it stands; whether the row now says at least that.
+        """Write what `make` makes of the lease as it stands. True if the row now says at least that.
 
-        unmoved_since   write nothing if `moves` is more than that by now: what is to be written has been overtaken
+        unmoved_since   write nothing if `moves` is more than that by now, since the position has been moved meanwhile
 
-        False: the lease is lost or moved, or DynamoDB cannot be reached; then nothing is known, and the next write finds out.
+        False: the lease is lost or moved, or DynamoDB cannot be reached. Then the next write finds out what the row says.
         """
         with self._lock:
             for _ in range(ATTEMPTS):
@@ -163,7 +163,7 @@ class HeldLease:
                 write = make(self.lease)
                 if write is None:
                     return True
-                # A release that was decided before another write's answer told so.
+                # The release was decided before another write's reply asked for the lease.
                 if self._holding.is_asked_for(write):
                     write, make = hand_over(self.lease), hand_over
                 after = self._write(write)
@@ -174,14 +174,14 @@ class HeldLease:
             return False
 
     def _write(self, write: LeaseWrite) -> AfterWrite | None:
-        """What it came to; None when there was no answer."""
+        """The judged reply; None if there was none."""
         sent_at = self._now()
         self._is_leaving = self._is_leaving or write.kind is WriteKind.RELEASE
         ahead = None if write.kind is WriteKind.HAND_OVER else self.finished_ahead
         write = self._reporting(with_ahead(self._measured(write, sent_at), self.lease, ahead))
         try:
             result = self._ports.table.apply(write)
-        except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
+        except Exception as problem:  # noqa: BLE001 - an expired token, a bug: it must not stop the other leases
             self._failed(write, problem)
             return None
         applied = isinstance(result, Applied)
@@ -213,7 +213,7 @@ class HeldLease:
         return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
-        """Only a permanent error of the table is final. An unexpected one may pass; if not, the lease is lost when another
+        """Only a permanent error of the table is final. An unexpected one may pass. If not, the lease is lost when another
         worker may have it.
         """
         is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
@@ -235,9 +235,9 @@ class HeldLease:
             self._stop.set()
 
     def confirm(self) -> bool:
-        """True if it is still ours to act on. Writes to the table first if our last write is older than failover_time.
+        """True if the lease is still ours. Writes to the table first if our last write is older than failover_time.
 
-        A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
+        A process that was paused (a frozen Lambda, a suspended machine) notices here, before it calls the handler again.
         """
         return not self.is_lost and (not self._is_unconfirmed() or self._heartbeat_if(self._is_unconfirmed))
 
@@ -245,7 +245,7 @@ class HeldLease:
         return self._holding.is_unconfirmed(self._now(), self._failover_time)
 
     def is_heartbeat_due(self, after: timedelta) -> bool:
-        """Not once it was to be released: if that got no answer, the lease is left to expire."""
+        """False after a release was sent, even if it got no answer: then the lease is left to expire."""
         return not self._is_leaving and self._holding.is_heartbeat_due(self._now(), after)
 
     def heartbeat_if_due(self, after: timedelta, make: Callable[[Lease], LeaseWrite] = heartbeat) -> None:
@@ -256,7 +256,7 @@ class HeldLease:
     def _heartbeat_if(
         self, still: Callable[[], bool], make: Callable[[Lease], LeaseWrite] = heartbeat
     ) -> bool:
-        """Asked once more when it is our turn: who has waited for another's write needs no heartbeat of its own."""
+        """`still` is asked again once we have the lock: another write may have made the heartbeat unnecessary."""
         return self.write(lambda lease: make(lease) if still() else None)
 
     def _now(self) -> Instant:

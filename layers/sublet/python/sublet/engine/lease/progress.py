@@ -1,9 +1,9 @@
-"""How far a lease has been handled, and writing that down: at most every checkpoint_interval, and always at the end.
+"""How far a lease has been handled, and when that is written: at most every checkpoint_interval, and always at the end.
 
-The row may say something else meanwhile: an operator has moved the checkpoint, or the owner before us has made its last one late.
-The row counts. If it was moved forward, but not beyond what is finished, both are true, and the later one is written. If it was
-moved into the batch that the handler has now, that is decided when its call has ended. Any other move ends this reading of the
-shard, and another begins from the row.
+Meanwhile an operator may move the checkpoint, or the previous owner may make its last one late. Then the row counts. If it was
+moved forward, but not beyond what is finished, both positions are true, and the later one is written. If it was moved into the
+batch that the handler has now, that is decided when the call has ended. After any other move, the shard is read again from the
+row.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class OpenBatch(NamedTuple):
 
 
 class Progress:
-    """`finished` is what the handler has finished; `written` is what the lease table is known to say.
+    """`finished`: what the handler has finished. `written`: what the lease table is known to say.
 
-    `handed` is what it was handed over, where that differs (manual checkpointing). `passed`: no record before this is left to be
+    `handed`: what the handler was given, if that differs (manual checkpointing). `passed`: no record before this remains to be
     handed over. `stop` is set as soon as the row is known to have been moved.
 
     The session, the heartbeats and the handler's own threads all change it. No write to the table is made with the lock held.
@@ -64,11 +64,11 @@ class Progress:
         """The last record of the batch that the handler has now."""
         self._written_at: datetime = clock.steady()
         self.lanes = 1
-        """Its records are handled one call after another."""
+        """One: its records are handled one call after another."""
         self.start()
 
     def start(self) -> Lease:
-        """Begin from what the row says now. Returns the lease as reading begins."""
+        """Begin from the row. Returns the lease as reading begins."""
         with self._lock:
             holding = self._held.holding
             self._moves, self._opened = holding.moves, holding.lease
@@ -92,7 +92,7 @@ class Progress:
 
     @property
     def caught_up_at(self) -> datetime | None:
-        """When the last poll was made that reached the tip, if all that came by then is checkpointed."""
+        """When the last poll reached the tip, if everything that had arrived by then is checkpointed."""
         with self._lock:
             is_known = (
                 self.is_all_finished and not self._is_unwritten() and not self._has_been_moved(self.finished)
@@ -101,23 +101,23 @@ class Progress:
 
     @property
     def quiet(self) -> Quiet | None:
-        """What the walk has proved since the last record that was read. It counts once that record is checkpointed."""
+        """What the walk has proved quiet since the last record that was read. It counts once that record is checkpointed."""
         with self._lock:
             end = max(self.reached, self.passed)
             is_begun = end != self._opened.checkpoint
             return self._walked.quiet(Position(end) if is_begun else self._opened.position)
 
     def heartbeat(self, lease: Lease) -> LeaseWrite:
-        """A heartbeat that also says what is known of the shard's tip: it costs nothing more."""
+        """A heartbeat that also says what is known of the shard's tip. This costs nothing more."""
         return heartbeat(lease, caught_up_at=self.caught_up_at, quiet=self.quiet)
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What was finished beyond the checkpoint when this reading began: not handed over again. None: nothing is known."""
+        """What was finished beyond the checkpoint when reading began, and is not handed over again. None if nothing is known."""
         return self._known_ahead if self._held.moves == self._began_at else None
 
     def follow_lanes(self, lanes: Callable[[], FinishedAhead]) -> Callable[[], None]:
-        """Note in the row, with each write, how far `lanes` says that each lane is, until the returned function is called."""
+        """From now on each write notes in the row how far each lane is, until the returned function is called."""
         known = self._known_ahead
         self._held.know_ahead(Ahead(self._began_at, lambda: joined(known, lanes())))
         return lambda: self._know_ahead(self._held.finished_ahead)
@@ -140,7 +140,7 @@ class Progress:
         return not self.is_by_hand and not self.is_unwritten
 
     def begin_call(self, last: Checkpoint, records: int) -> None:
-        """The handler is given a batch of so many records, up to `last`. The same batch may be given again."""
+        """The handler gets a batch of `records` records, up to `last`. It may get the same batch again."""
         with self._lock:
             self._in_call = last
             if self.is_by_hand and last > self.handed:
@@ -149,14 +149,14 @@ class Progress:
                 self._records_handed_over += records
 
     def end_call(self, finished: Checkpoint | None) -> None:
-        """The call has ended, or is given up. `finished`: what it has finished, unless the handler says so itself."""
+        """The call has ended or was given up. `finished`: what it finished; None if it failed or only the handler says so."""
         with self._lock:
             if finished is not None:
                 self._finish(finished)
             self._in_call = None  # not before: a row that was moved is judged by what is finished
 
     def has_been_moved(self) -> bool:
-        """True if this reading cannot go on from the row, which was moved back, or beyond what is finished. Sets `stop` then."""
+        """True if reading cannot go on, because the row was moved back, or beyond what is finished. Then sets `stop`."""
         with self._lock:
             return self._has_been_moved(self.finished)
 
@@ -173,7 +173,7 @@ class Progress:
         return True
 
     def _is_forward(self, holding: Holding, up_to: Checkpoint) -> bool:
-        """True if the row was moved on, but not beyond this."""
+        """True if the row was moved forward, but not beyond `up_to`."""
         return holding.moved_from is not None and is_true_too(
             holding.lease.checkpoint, max(self.written, holding.moved_from), up_to
         )
@@ -195,25 +195,25 @@ class Progress:
 
     @property
     def oldest_unfinished_at(self) -> datetime | None:
-        """When the oldest batch was handed over that is not checkpointed whole, by the steady clock."""
+        """When the oldest batch that is not fully checkpointed was handed over, by the steady clock."""
         with self._lock:
             return self._unfinished[0].at if self._unfinished else None
 
     @property
     def unfinished_records(self) -> int:
-        """How many records the batches hold that are not checkpointed whole."""
+        """How many records are in batches that are not fully checkpointed."""
         with self._lock:
             return self._records_handed_over - self._unfinished[0].before if self._unfinished else 0
 
     def pass_over(self, to: Checkpoint) -> None:
-        """No record before `to` is left to be handed over: `to` is finished as soon as what comes before it is."""
+        """No record before `to` remains to be handed over: `to` is finished as soon as everything before it is."""
         with self._lock:
             self.passed = max(self.passed, to)
             self._finish(self.finished)
 
     def finish(self, to: Checkpoint) -> None:
-        """The handler is done with everything up to `to`. Never goes back; nor on, once the row was moved: the shard is then read
-        again from there.
+        """The handler has finished everything up to `to`. Never moves back. Does nothing once the row was moved, since the shard
+        is then read again from there.
         """
         with self._lock:
             self._finish(to)
@@ -227,7 +227,7 @@ class Progress:
             self._unfinished.popleft()
 
     def checkpoint(self, to: Checkpoint) -> bool:
-        """The handler says itself that it is done. By hand this is written at once, and otherwise when a checkpoint is due.
+        """The handler says that it has finished up to `to`. With manual checkpointing it is written at once, else when due.
 
         True if the lease table has it.
         """
@@ -241,12 +241,12 @@ class Progress:
     def prepare(self, to: Checkpoint, state: bytes) -> bool:
         """KCL's prepareCheckpoint, a write of its own that leaves the checkpoint where it is. True if the lease table has it.
 
-        Where the checkpoint is at `to` already, there is nothing to prepare.
+        False if the checkpoint is at `to` already.
         """
         return to > self.written and self._held.write(partial(prepare, to=to, state=state))
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
-        """Write at most every checkpoint_interval, or up to `slack` earlier; for a while after a crash at once."""
+        """Write at most every checkpoint_interval, or up to `slack` earlier. For a while after a crash, write at once."""
         with self._lock:
             now = self._clock.steady()
             is_due = now - self._written_at + slack >= self._settings.checkpoint_interval
@@ -255,7 +255,7 @@ class Progress:
             self.write()
 
     def heartbeat_if_due(self, after: timedelta, slack: timedelta) -> None:
-        """A checkpoint that is due within `slack` is the heartbeat too: one write instead of two."""
+        """A checkpoint that is due within `slack` also serves as the heartbeat: one write instead of two."""
         if self._held.is_heartbeat_due(after):
             self.write_if_due(slack)
         self._held.heartbeat_if_due(after, self.heartbeat)
@@ -275,12 +275,12 @@ class Progress:
                     self.written = max(self.written, to)
                     self._written_at = self._clock.steady()
                 return
-            # once more if the row turns out to be further on than we knew
+            # again, if the row turned out to be further on than we knew
 
     def write_last(self) -> bool:
-        """The last write before we leave the lease, whatever became of it. True if it was made late, without holding the lease.
+        """The last write before we leave the lease. True if it was made late, after the lease was lost.
 
-        Draining: checkpoint as its owner, then let the new one begin. Lost: late, if the position is as we last knew it.
+        Draining: checkpoint as the owner, then hand over. Lost: checkpoint late, if the position is as we last knew it.
         """
         self.write()
         if self._held.tenure is Tenure.DRAINING:
@@ -289,7 +289,7 @@ class Progress:
 
 
 def _further(lease: Lease, to: Checkpoint, caught_up_at: datetime | None) -> LeaseWrite | None:
-    """None if the row is there already: the heartbeats and the session may both find a checkpoint due, and the second would be
-    refused because of the first, and take the lease for lost.
+    """None if the row has it already. The heartbeats and the session may both find a checkpoint due. The second write would
+    otherwise be refused because of the first, and we would take the lease for lost.
     """
     return None if lease.checkpoint >= to else checkpoint(lease, to, caught_up_at)

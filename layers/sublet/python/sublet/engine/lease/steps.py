@@ -1,6 +1,6 @@
-"""The steps of a lease's life that every runtime takes in the same way: look, acquire, begin, end the shard, delete.
+"""The steps of a lease's life that are the same in every runtime: create, acquire, begin, end the shard, delete.
 
-Each looks, asks a decision, and acts through the ports; each is safe to be cut off after any statement.
+Each looks, asks a decision, and acts through the ports. A crash after any statement does no harm.
 """
 
 from __future__ import annotations

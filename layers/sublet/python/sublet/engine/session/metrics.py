@@ -1,4 +1,4 @@
-"""A lease's metrics. Shown every minute of a window, whether the lease gets on or not, and at its end."""
+"""A lease's metrics: published every minute of a window, whether or not the lease makes progress, and at its end."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SHOWN_EVERY = timedelta(minutes=1)
 """CloudWatch's resolution."""
 
 STANDS_STILL_AFTER = timedelta(minutes=5)
-"""Only then has a shard in trouble a metric of its own, and a line in the log: less is a pause."""
+"""From then on a shard in trouble has its own metric and a log line. A shorter stop is only a pause."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
 
 class LeaseMetrics:
-    """Turns a lease's running totals into what was added since they were last shown, and tells whether it stands still.
+    """Publishes what was added to a lease's totals since the last time, and notices when the lease stands still.
 
-    `show` is called by two threads: the session's, and the one that shows a window's leases each minute.
+    Two threads call `show`: the session's, and the one that publishes a window's metrics each minute.
     """
 
     def __init__(self, shard_id: str, ports: Ports, progress: Progress) -> None:
@@ -35,16 +35,18 @@ class LeaseMetrics:
         self._ports = ports
         self._progress = progress
         self._lock: AbstractContextManager[object] = ports.tasks.lock()
-        """Guards what was last shown, since two threads show. What the session notes of a page it alone writes."""
+        """Guards what was published last. Only the session's thread writes what it notes of a page, so that needs no lock."""
         self._behind: int | None = None
-        """As of the last page. None before the first, and for an empty page that lags: it does not show whether records wait."""
+        """The lag after the last page. None before the first page, and after an empty page with lag, which does not show whether
+        records wait.
+        """
         self._is_heard = False
-        """A page has come."""
+        """True once a page has arrived."""
         self._polled_at = self._standing_since = ports.clock.steady()
         self._walked_to = datetime.min.replace(tzinfo=self._polled_at.tzinfo)
-        """In the shard's time, but by our steady clock: it tells whether empty pages get on."""
+        """A time in the shard, on our steady clock's scale. It shows whether empty pages get further."""
         self._is_in_hand = False
-        """A page has been fetched and is not handled yet."""
+        """True while a page is fetched and not handled yet."""
         self._position: Checkpoint = progress.finished
         self._told_unfinished_at: datetime | None = None
         self._bytes = self._records = 0
@@ -62,7 +64,7 @@ class LeaseMetrics:
         self._is_in_hand = False
 
     def show(self, total: LeaseReport, throttled: int, called_at: datetime | None) -> None:
-        """`throttled`: polls refused in a row. `called_at`: when the handler's call under way began."""
+        """`throttled`: polls refused in a row. `called_at`: when the current handler call began."""
         with self._lock:
             now = self._ports.clock.steady()
             waits = self._waits(now, throttled)
@@ -77,13 +79,14 @@ class LeaseMetrics:
             )
 
     def _waits(self, now: datetime, throttled: int) -> bool:
-        """It is not done with its page, or has not got to its first one, or its next: others have the handler's slots, or the
-        memory. Whether there are records is unknown; a quiet shard is polled more often."""
+        """True while a page is not handled yet, or a poll is overdue because other leases have the handler's slots or the memory.
+        Then it is unknown whether records wait. A quiet shard is polled more often than this.
+        """
         is_unheard = not self._is_heard or now - self._polled_at >= STANDS_STILL_AFTER
         return throttled > 0 or self._is_in_hand or is_unheard
 
     def _show_lag(self, now: datetime, waits: bool) -> None:
-        """Where nothing is known there is nothing to say: a figure of hours would scale a fleet out for an idle shard."""
+        """Publishes nothing while the lag is unknown: hours of it would scale a fleet out for an idle shard."""
         if self._behind is None:
             return
         since = (now - self._polled_at) // MILLISECOND if waits else 0
@@ -97,7 +100,7 @@ class LeaseMetrics:
         self._bytes, self._records = total.bytes, total.user_records
 
     def state(self, throttled: int, call: HandlerCall | None) -> ShardReport:
-        """The state now, for a health report."""
+        """The current state, for a health report."""
         with self._lock:
             now = self._ports.clock.steady()
             waits = self._waits(now, throttled)
@@ -111,8 +114,8 @@ class LeaseMetrics:
             )
 
     def _stands_still(self, now: datetime, waits: bool) -> timedelta:
-        """By what the handler has finished: how often that is written down is a setting. A page that proves nothing is no sign of
-        rest, and none of a stall as long as the next one gets further.
+        """For how long the handler has finished nothing although records wait. What it has finished counts, not the checkpoint,
+        which a setting may write seldom. An empty page with lag proves neither that the shard is quiet nor that it stands still.
         """
         position, has_more = self._progress.finished, waits or self._behind != 0
         if position != self._position or not has_more:
@@ -132,7 +135,7 @@ class LeaseMetrics:
             )
 
     def _show_unfinished(self, now: datetime) -> None:
-        """Only of a handler that checkpoints by itself: any other keeps nothing from one call to the next."""
+        """Only for manual checkpointing: otherwise the handler keeps nothing from one call to the next."""
         if not self._progress.is_by_hand:
             return
         since = self._progress.oldest_unfinished_at
@@ -142,7 +145,7 @@ class LeaseMetrics:
             self._tell_unfinished(now, age)
 
     def _tell_unfinished(self, now: datetime, age: timedelta) -> None:
-        """Not each minute: a handler may mean to keep records for long."""
+        """Not every minute: a handler may keep records for long on purpose."""
         told = self._told_unfinished_at
         if told is not None and now - told < STANDS_STILL_AFTER:
             return

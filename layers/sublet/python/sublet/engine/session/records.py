@@ -1,4 +1,4 @@
-"""The user records of a lease's stream records: taken apart in parts, when they are asked for, and only those to be handled."""
+"""Makes the user records of a page on demand, without those that are handled already or that the handler does not want."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord, UserRecord, as_put
 
 USER_RECORDS_AT_ONCE = 4096
-"""Made together, or no more than one batch takes. They need far more memory than the bytes that they come of: 200 bytes for each
-of which may be but one."""
+"""How many are made at a time, but not more than a batch has. They need far more memory than an aggregate's bytes: 200 bytes
+each, even if the data is a single byte.
+"""
 
 NOTHING = AT_TIMESTAMP
 """Before every position."""
 
 Part = tuple[Sequence[UserRecord], int]
-"""User records, and for those of a piece of a large aggregate its bytes."""
+"""User records; and the size in bytes of the piece if they come from a piece of a large aggregate, otherwise 0."""
 
 
 @dataclass(slots=True)
 class UserRecords:
-    """`inside`: the shard's hash key range, for KCL's rule. Where a row has none (kcl-rust, old Java), nothing is dropped."""
+    """`inside`: the shard's hash key range, for KCL's rule. If the row has none (kcl-rust, old Java), nothing is dropped."""
 
     shared: ProcessShared
     shard_id: str
@@ -37,12 +38,12 @@ class UserRecords:
     inside: KeysInside | None = field(default=None, init=False)
     dropped_out_of_range: int = field(default=0, init=False)
     faults: dict[Checkpoint, Fault] = field(default_factory=dict, init=False)
-    """Of the latest `parts`: what the content of records raised that are given all the same, to fail by themselves."""
+    """In the latest `parts`: records whose content raised an exception. They are passed on, so that their calls fail."""
     last: Checkpoint = field(default=NOTHING, init=False)
-    """Of the latest `parts`: the last user record that was made, wanted or not. An aggregate's has a sub-sequence number."""
+    """In the latest `parts`: the last user record that was made, wanted or not. In an aggregate it has a sub-sequence number."""
 
     def parts(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Part]:
-        """Those that are not handled yet and that the handler wants, in order."""
+        """The user records that are not handled yet and that the handler wants, in order."""
         self.faults.clear()
         self.last = NOTHING
         parts = self._made(stream_records)
@@ -65,14 +66,14 @@ class UserRecords:
         return filtered.records
 
     def _made(self, stream_records: tuple[StreamRecord, ...], given: Checkpoint = NOTHING) -> Iterator[Part]:
-        """Beyond what was `given` before."""
+        """Those after `given`."""
         parts = self._taken_apart(stream_records)
         while True:
             try:
                 part = next(parts, None)
             except MemoryError:
                 raise
-            except Exception as failure:  # noqa: BLE001 - of no bytes it is known that they do this
+            except Exception as failure:  # noqa: BLE001 - no bytes are known to do this
                 yield from self._one_by_one(stream_records, given, failure)
                 return
             if part is None:
@@ -95,7 +96,7 @@ class UserRecords:
             yield part
 
     def _may_drop(self, record: StreamRecord) -> bool:
-        """Without the lock: it may call the service and wait for it, and other leases go on meanwhile."""
+        """Releases the lock meanwhile: this may wait for a call of the service, and other leases need not."""
         self.shared.deaggregation.__exit__(None, None, None)
         try:
             return self.shared.strays.may_drop(record)
@@ -105,7 +106,7 @@ class UserRecords:
     def _one_by_one(
         self, stream_records: tuple[StreamRecord, ...], given: Checkpoint, failure: Exception
     ) -> Iterator[Part]:
-        """One of them raised `failure`: alone it is given whole, to fail by itself; unless a part of it was given before."""
+        """One of them raised `failure`. It is passed on whole and its call fails, unless a part of it was passed on before."""
         if len(stream_records) > 1:
             for each in stream_records:
                 yield from self._made((each,), given)
@@ -118,7 +119,7 @@ class UserRecords:
         yield [whole], 0
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
-        """What became of aggregates that were not simply taken apart."""
+        """Count aggregates that were dropped, or delivered whole."""
         if dropped_out_of_range:
             self.dropped_out_of_range += dropped_out_of_range
             self.shared.ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)

@@ -1,7 +1,7 @@
 """The window barrier: where kept leases wait for each other at a window's end, but not for long.
 
-The next window begins when every lease of this one is here or has left. A lease that has waited for LONGEST_WAIT goes on, so that
-no shard stands still for a neighbour's slow call. When all leases that are not here have gone on so, they are recalled.
+The next window begins when every lease of this one waits here or has left. A lease that has waited for LONGEST_WAIT goes on, so
+that no shard stands still because of another shard's slow call. When all leases that are missing have gone on, they are recalled.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WindowBarrier:
             self._look()
 
     def wait(self, lease_key: str) -> bool:
-        """True if all are here. Otherwise this lease is no longer here either."""
+        """True if all are here. Otherwise this lease does not wait here any more."""
         with self._lock:
             self._gone_on.pop(lease_key, None)
             self._here.add(lease_key)

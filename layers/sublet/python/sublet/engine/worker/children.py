@@ -1,4 +1,4 @@
-"""Starts the children of a shard that ends in a window, as far as there is room and time."""
+"""Starts the children of a shard that ends in a window, if there are room and time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sublet.protocol.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """`start` begins with a lease, and returns False if there was no room."""
+    """`start` begins with a lease. It returns False if there was no room."""
 
     ports: Ports
     acquiring: LeaseAcquirer
@@ -26,8 +26,8 @@ class Children:
     start: Callable[[Lease], bool]
 
     def of_vanished(self, report: LeaseReport) -> LeaseReport:
-        """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
-        gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
+        """The lease's row is gone. An earlier attempt at this item may have ended the shard, begun its children, and crashed.
+        Once children are being read, the parent's row is cleaned up, and only the listing of shards names them.
         """
         try:
             unstarted = self._take_over_below(report.lease_key, self.ports.stream.list_shards())
@@ -39,7 +39,7 @@ class Children:
             return report
 
     def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
-        """What this item held of the children, and of those whose rows are gone too. Free children are the next tick's."""
+        """Take over the children that this item held, and those below children whose rows are gone. A tick starts free ones."""
         unstarted = 0
         for shard in shards:
             if parent not in shard.parent_shard_ids:
@@ -54,7 +54,7 @@ class Children:
         return unstarted
 
     def of_ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
-        """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
+        """Start the children that may begin, if there are room and time. The rest is for the next tick."""
         try:
             return replace(report, unstarted_children=self._start_children(parent))
         except LeaseTableError as unavailable:
@@ -64,7 +64,7 @@ class Children:
             return replace(report, unstarted_children=len(parent.child_shard_ids))
 
     def _start_children(self, parent: Lease) -> int:
-        """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
+        """How many could begin if there were room. If an earlier attempt at this item ended a child, its children are started."""
         unstarted = 0
         for child_shard_id in sorted(parent.child_shard_ids):
             child = self.ports.table.get(lease_key_of(child_shard_id))

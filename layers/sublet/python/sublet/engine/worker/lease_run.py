@@ -28,10 +28,10 @@ from sublet.settings import Mode
 
 
 class WindowSessions:
-    """The sessions of one window: those that run, and those whose leases are kept for the next window.
+    """The sessions of one window: those that run, and those whose leases are kept for the next one.
 
-    No field needs a lock: each lease's task sets and deletes its own key, and a look at all of them copies them in one step.
-    `stop` could not take one, since a signal handler may call it.
+    No field needs a lock: each lease's task sets and deletes its own key, and `held` copies all of them in one step. A signal
+    handler may call `stop`, so it could not take one.
     """
 
     def __init__(self, tasks: Tasks) -> None:
@@ -41,7 +41,7 @@ class WindowSessions:
         self._acquired: set[str] = set()
 
     def held(self) -> list[LeaseSession]:
-        """Those whose leases are heartbeaten: that run, or are kept until this window is over."""
+        """The sessions whose leases need heartbeats: those that run, and those kept until this window is over."""
         return list(self._held.values())
 
     def has_begun(self, session: LeaseSession) -> None:
@@ -64,19 +64,19 @@ class WindowSessions:
         return len(self._acquired)
 
     def stop(self) -> None:
-        """End all sessions early, and those to come: one may be acquiring its lease now."""
+        """End all sessions early, also those that are still acquiring their lease."""
         self.stopping.set()
         for session in self.held():
             session.stop_early()
 
 
 class Left(NamedTuple):
-    """What a lease's part in the window came to. `lease`: as we left it; None if it was not acquired."""
+    """The result of a lease's part in the window. `lease`: as we left it; None if it was not acquired."""
 
     report: LeaseReport
     lease: Lease | None = None
     is_vanished: bool = False
-    """There is no such row any more."""
+    """The lease's row is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +148,14 @@ class LeaseRun:
         return Left(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
 
     def _tell_lost(self, kept: LeaseFence) -> None:
-        """The lease was kept for this window by the one before, and taken in between: the handler's state for it is stale."""
+        """The window before kept the lease for this one, and it was taken in between: the handler's state for it is stale."""
         shard_id, shared = shard_id_of(kept.lease_key), self.shared
         shared.ports.metrics.put(Metric.LOST_LEASES, 1)
         call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
         shared.calls.tell(call, partial(shared.handler.lease_lost, shard_id), self.cut_off)
 
     def _run(self, session: LeaseSession) -> tuple[LeaseSession, LeaseReport]:
-        """Until the lease's part in the window is over. Returns the last session, and what it reports."""
+        """Run sessions until the lease's part in the window is over. Returns the last session and its report."""
         try:
             while True:
                 report = session.run()
@@ -176,7 +176,7 @@ class LeaseRun:
         return session, report
 
     def _may_go_on(self, session: LeaseSession, report: LeaseReport) -> bool:
-        """True if the lease is kept, other leases of the window are not done yet, and the process does not end meanwhile."""
+        """True if the lease is kept, other leases of the window are not done yet, and the process has no fixed end."""
         if report.kept is None or self.cut_off is not None:
             return False
         return not self.barrier.wait(session.held.lease.lease_key)
@@ -201,7 +201,7 @@ class LeaseRun:
         return self._again(moved, moved.deadline)
 
     def _again(self, before: LeaseSession, deadline: datetime) -> LeaseSession:
-        """Another session from where the row stands, with nothing in hand. The lease stays ours all the while."""
+        """Begin another session from the row's checkpoint. The lease stays ours all the while."""
         held, stop = before.held, self.shared.ports.tasks.signal()
         held.go_on(stop)
         session = LeaseSession(

@@ -36,7 +36,7 @@ from sublet.protocol.lease import Lease, LeaseFence
 from sublet.settings import Mode, Settings
 
 CHECKS_PER_INTERVAL = 10
-"""How often within a heartbeat_interval due leases are looked for: a heartbeat is late by a tenth of the interval at most."""
+"""How often per heartbeat_interval we look which leases are due: a heartbeat is late by at most a tenth of the interval."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Window:
         return [kept[each.lease_key].settle() if each.lease_key in kept else each for each in reports]
 
     def _start_claims(self) -> None:
-        """Raises what starting a task raises (a machine may be out of threads), once what has been started has ended."""
+        """Raises what starting a task raises (a machine may be out of threads), once the tasks that were started have ended."""
         try:
             with self.lock:
                 for claim in self.item.claims:
@@ -117,7 +117,7 @@ class Window:
             raise
 
     def _reports(self) -> list[LeaseReport]:
-        """Every lease's report, in the order of their start. An unplanned fault is raised when all have been given back."""
+        """Every lease's report, in the order of their start. Raises an unexpected error once all leases are released."""
         reports, faults = [], []
         for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
             try:
@@ -130,14 +130,14 @@ class Window:
         return reports
 
     def _give_back_kept(self) -> None:
-        """No window goes on with the kept leases, since this one reports nothing."""
+        """Release the kept leases: this window raises an error, so no window goes on with them."""
         for session in self.sessions.kept.values():
             session.stop_early()
             with suppress(StreamError, LeaseTableError):
                 session.settle()
 
     def left(self) -> list[LeftBehind]:
-        """The leases that are held, those kept for the next window included."""
+        """The leases that are held, including those kept for the next window."""
         return [session.left() for session in self.sessions.held()]
 
     def states(self) -> list[ShardReport]:
@@ -150,7 +150,7 @@ class Window:
                 session.stop_early()
 
     def _start(self, seen: LeaseFence, why: ClaimReason) -> None:
-        """Begin with a lease, unless this window has or had it. Needs the lock."""
+        """Begin with a lease, unless this window has or had it. The caller has the lock."""
         if seen.lease_key not in self.claimed:
             self.claimed.add(seen.lease_key)
             self.barrier.join(seen.lease_key)
@@ -207,7 +207,7 @@ def keep_obeying(
 def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, stop: Signal) -> bool:
     """Until `stop`, put every lease's metrics each minute: alarms look at each minute, and a window may last for many.
 
-    True if it has put any. A shorter window puts its own at its end.
+    True if it has put any. A window of less than a minute puts them at its end.
     """
     has_shown = False
     while not stop.wait(SHOWN_EVERY):
@@ -222,6 +222,6 @@ def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, s
 
 
 def show_no_trouble(ports: Ports) -> None:
-    """Put a zero beside what else was put in this minute: an alarm without a figure for it goes by older ones."""
+    """Put a zero for each of these metrics every minute: an alarm without a current value goes by older ones."""
     for metric in (Metric.HANDLER_FAILURES, Metric.LEASES_FAILED, Metric.READS_REFUSED):
         ports.metrics.put(metric, 0)

@@ -24,8 +24,8 @@ class LeaseWorker:
 
     health      whether the process should end, and why: for its runtime, which can end it
     watch       what an operator has ordered, for the process's own lease manager too
-    consuming   lease keys that a window of this process has, until the last handler call of it has returned: no other may
-                begin with one of them, though the lease has been lost and could be had again
+    consuming   the lease keys that a window of this process has, until the last handler call for them has returned. No other
+                window may begin with one of them, even if the lease was lost and is free again
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class LeaseWorker:
     ) -> WindowReport:
         """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the window early.
 
-        `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing; a call of
-        the handler that is under way shortly before is given up. Raises only unexpected faults, after every lease is released.
+        `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing; a handler
+        call that still runs shortly before is given up. Raises only unexpected errors, after every lease is released.
         """
         holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
         self._shared.strays.note_auto(item.auto_seen_at)
@@ -89,18 +89,18 @@ class LeaseWorker:
             self.ports.metrics.flush()
 
     def poll_quiet_shards(self) -> None:
-        """Poll them before their time: a caller waits for records, and not for long."""
+        """Poll them early, because a caller waits for records."""
         self._shared.quiet.ask(self.ports.clock.steady())
 
     def states(self) -> tuple[ShardReport, ...]:
-        """Of the shards whose leases are held at this moment."""
+        """The states of the shards whose leases are held now."""
         return tuple(state for window in list(self._windows) for state in window.states())
 
     def give(self, lease_keys: Collection[str]) -> None:
-        """Release those of these leases that are held, as soon as may be."""
+        """Release those of these leases that are held, as soon as possible."""
         for window in list(self._windows):
             window.give(lease_keys)
 
     def left(self) -> tuple[LeftBehind, ...]:
-        """The leases that are held at this moment, for a process that cannot wait to give them back."""
+        """The leases that are held now, for a process that cannot wait until they are released."""
         return tuple(left for window in list(self._windows) for left in window.left())
