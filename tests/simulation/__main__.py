@@ -17,6 +17,7 @@ from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.weather import Fault
 
 from tests.simulation.giving_up import give_up
+from tests.simulation.operating import operate_in
 from tests.simulation.other_hands import give_up_beside_other_hands
 from tests.simulation.pull_worlds import broken_promise
 from tests.simulation.seeking import seek_in
@@ -36,6 +37,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "other-hands-calm": partial(give_up_beside_other_hands, without=frozenset(Fault)),
     "versions": roll,
     "seeking": seek_in,
+    "operating": operate_in,
 }
 
 HISTORY_SHOWN = 40

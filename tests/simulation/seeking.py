@@ -17,6 +17,8 @@ from sublet.testing.simulation.world import World
 from tests.simulation.mutations import UNCHANGED, Mutation
 from tests.simulation.simulation import JavaNeighbours, draw_java
 
+BEGINS_WITHIN = 5 * SECOND
+
 
 @dataclass(slots=True)
 class Seeker:
@@ -39,7 +41,7 @@ class Seeker:
         while world.has_faults:
             world.scheduler.sleep(int(world.chance.uniform(1, 20) * SECOND))
             rows = [decode_row(row) for _, row in sorted(world.table.rows().items())]
-            leases = [row for row in rows if isinstance(row, Lease) and _may_seek(world, row)]
+            leases = [row for row in rows if isinstance(row, Lease) and may_seek(world, row)]
             leases = [lease for lease in leases if not self._is_about_to_begin(world, lease)]
             if leases:
                 self._seek(world, world.chance.choice(leases))
@@ -49,7 +51,7 @@ class Seeker:
         owner, now = lease.actual_owner, world.scheduler.now_us
         if self.owners.get(lease.lease_key, (None, 0))[0] != owner:
             self.owners[lease.lease_key] = (owner, now)
-        return owner in world.java and now - self.owners[lease.lease_key][1] < 5 * SECOND
+        return owner in world.java and now - self.owners[lease.lease_key][1] < BEGINS_WITHIN
 
     def _seek(self, world: World, lease: Lease) -> None:
         key, shard = lease.lease_key, world.ledger.shards[lease.shard_id]
@@ -65,7 +67,7 @@ class Seeker:
         world.write_audit.moved(key)
 
 
-def _may_seek(world: World, lease: Lease) -> bool:
+def may_seek(world: World, lease: Lease) -> bool:
     """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read."""
     shards = world.ledger.shards
     has_begun = any(

@@ -22,6 +22,7 @@ from sublet.polling import PolledStream
 from sublet.ports import FailureDestination, LeaseTable, Ports, Stream
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
+from sublet.testing.simulation.control import SimControlStore
 from sublet.testing.simulation.handlers import SimHandler
 from sublet.testing.simulation.older import OlderTable, Version
 from sublet.testing.simulation.ports import (
@@ -309,6 +310,7 @@ class SimulatedFleet:
             SimMetrics(),
             SimLog(world, process),
             self.wiring.destination(world, process),
+            control=None if world.control is None else SimControlStore(world, process, world.control),
         )
 
     def _watch(self, process: Process, task: SimTask[object]) -> None:

@@ -15,6 +15,7 @@ from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
+from sublet.testing.simulation.control import ControlOfWorld
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.older import Rollouts, Version
 from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
@@ -99,6 +100,8 @@ class World:
     odd_errors: list[Exception] = field(default_factory=list)
     """Each may end a window or a tick, and must be reported."""
     ticks: int = 0
+    control: ControlOfWorld | None = None
+    """None: no operator pauses anything, and no process reads whether one does."""
     under_way: dict[str, set[Process]] = field(default_factory=dict)
     """By shard, the processes whose handler is in a call."""
 
@@ -183,6 +186,8 @@ class World:
         does not know yet that the other has fenced it off.
         """
         self.write_audit.calls(process, shard_id)
+        if self.control is not None:
+            self.control.check_call(self, process, shard_id)
         calls = self.under_way.setdefault(shard_id, set())
         if process in calls:
             self.fail(f"two handler calls at once for {shard_id}")

@@ -1,0 +1,62 @@
+"""An operator's control in a world: as each process reads it, and whether our processes obey it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sublet.decisions.control import READ_EVERY, pause_of
+from sublet.errors import LeaseTableUnavailable
+from sublet.memory import MemoryControlStore
+from sublet.protocol.control import Control
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process
+from sublet.testing.simulation.weather import Fault
+
+if TYPE_CHECKING:
+    from sublet.testing.simulation.world import World
+
+OBEYS_WITHIN = READ_EVERY + timedelta(seconds=3)
+"""From the order, or from a process's start, to its last handler call that may begin: its read takes a moment too."""
+
+
+class ControlOfWorld:
+    """What is ordered, and which processes could not read it."""
+
+    def __init__(self) -> None:
+        self.store = MemoryControlStore()
+        self.refused: set[Process] = set()
+
+    def check_call(self, world: World, process: Process, shard_id: str) -> None:
+        """A handler call begins: its process must not have known, or been able to know, for long that the shard is paused."""
+        now = world.scheduler.now_us
+        pause = pause_of(self.store.control(), shard_id, world.scheduler.now())
+        if pause is None or pause.until is not None or process.is_java:
+            return
+        since = now - (world.scheduler.now() - pause.since) // MICROSECOND
+        begins = max(since, process.started_at)
+        has_been_frozen = process.frozen_until >= begins
+        if now - begins > OBEYS_WITHIN // MICROSECOND and not has_been_frozen and process not in self.refused:
+            world.fail(f"{shard_id} is handled {(now - begins) / SECOND:.1f} s after it was paused")
+
+
+class SimControlStore:
+    """The ControlStore port of one process, which only reads."""
+
+    def __init__(self, world: World, process: Process, of_world: ControlOfWorld) -> None:
+        self._world = world
+        self._process = process
+        self._of_world = of_world
+
+    def control(self) -> Control:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.LOST_REQUEST):
+            self._of_world.refused.add(self._process)
+            raise LeaseTableUnavailable("could not be reached for the control")
+        return self._of_world.store.control()
+
+    def keep_control(self, control: Control) -> bool:  # noqa: ARG002
+        self._world.fail("a worker writes the control")
+        return False
+
+    def replace_unreadable(self) -> None:
+        self._world.fail("a worker replaces the control")

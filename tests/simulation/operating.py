@@ -1,0 +1,358 @@
+"""Worlds with an operator who seeks, undoes, skips, restores, pauses, releases and drains, under our fleet and Java's. What the
+operator does is the commands' own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+from sublet.decisions.seek import Effect, Move, SeekPlan
+from sublet.errors import SubletError
+from sublet.memory import MemoryLog
+from sublet.operate.pausing import Pausing, Releasing
+from sublet.operate.planned_seek import PlannedSeek, carry_out
+from sublet.operate.seek import Seek
+from sublet.operate.skip import planned_skip, skip
+from sublet.ports import Applied, Ports, Refused
+from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
+from sublet.protocol.control import Order
+from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
+from sublet.protocol.lease_row import decode_row
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
+from sublet.protocol.shard import Shard
+from sublet.protocol.snapshot import Snapshot
+from sublet.settings import Settings
+from sublet.testing.simulation.control import ControlOfWorld
+from sublet.testing.simulation.ports import OddError, SimMetrics, SimStream
+from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process, SimTasks
+from sublet.testing.simulation.sightings import SimSightingStore
+from sublet.testing.simulation.world import World
+
+from tests.simulation.mutations import UNCHANGED, Mutation
+from tests.simulation.seeking import BEGINS_WITHIN, may_seek
+from tests.simulation.simulation import JavaNeighbours, draw_java
+
+DRAIN_TIMEOUT = timedelta(minutes=3)
+
+
+@dataclass(slots=True)
+class OperatorTable:
+    """The LeaseTable port of the operator. A write that would break a rule of these worlds is refused, as if it came too late."""
+
+    world: World
+    process: Process
+    owners: dict[str, tuple[str | None, int]] = field(default_factory=dict)
+    """By lease key: the last owner that was seen, and since when."""
+    moved_to: dict[str, Position] = field(default_factory=dict)
+
+    def scan(self) -> LeaseScan:
+        self.world.step(self.process)
+        rows = [decode_row(row) for _, row in sorted(self.world.table.rows().items())]
+        leases = tuple(row for row in rows if isinstance(row, Lease))
+        return LeaseScan(leases, tuple(row for row in rows if isinstance(row, MalformedRow)))
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        self.world.step(self.process)
+        return self.world.table.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        world, key = self.world, write.lease_key
+        world.step(self.process)
+        assert write.kind is WriteKind.SEEK, "an operator makes no other write"
+        before = world.table.get(key)
+        after = apply_to(write, world.table.rows().get(key, {}))
+        if not isinstance(before, Lease) or after is None or not self.may_move(before):
+            return Refused(before)
+        world.put_row(after, f"moves {key[-4:]} from {before.checkpoint}")
+        moved = world.table.get(key)
+        assert isinstance(moved, Lease)
+        world.watch.checkpoints[key] = moved.checkpoint
+        self.moved_to[key] = moved.position
+        world.ledger.moved(key, before.checkpoint, moved.checkpoint)
+        world.write_audit.moved(key)
+        return Applied(moved)
+
+    def may_move(self, lease: Lease) -> bool:
+        return may_seek(self.world, lease) and not self._is_about_to_begin(lease)
+
+    def look(self) -> None:
+        """Note since when each lease has its owner."""
+        for key in self.world.table.rows():
+            row = self.world.table.get(key)
+            if isinstance(row, Lease):
+                self._is_about_to_begin(row)
+
+    def _is_about_to_begin(self, lease: Lease) -> bool:
+        """A Java worker that has just acquired it reads a batch from the old position before it hears that it has lost it."""
+        owner, now = lease.actual_owner, self.world.scheduler.now_us
+        if self.owners.get(lease.lease_key, (None, 0))[0] != owner:
+            self.owners[lease.lease_key] = (owner, now)
+        return owner in self.world.java and now - self.owners[lease.lease_key][1] < BEGINS_WITHIN
+
+
+@dataclass(slots=True)
+class OperatorDestination:
+    """The FailureDestination port of the operator: what it has is done with. `kept`: shard and index."""
+
+    world: World
+    kept: set[tuple[str, int]] = field(default_factory=set)
+
+    def put(self, batch: SetAsideBatch) -> None:
+        shard = self.world.ledger.shards[batch.shard_id]
+        self.kept |= {(batch.shard_id, shard.index_of(record)) for record in batch.records}
+
+
+@dataclass(slots=True)
+class OperatorAtWork:
+    """Beside the world's own operator. `java`: a Java fleet too."""
+
+    java: JavaNeighbours | None
+    snapshots: dict[str, Snapshot] = field(default_factory=dict, init=False)
+    destination: OperatorDestination = field(init=False)
+    table: OperatorTable = field(init=False)
+    ports: Ports = field(init=False)
+    world: World = field(init=False)
+
+    @property
+    def version(self) -> int:
+        return 0 if self.java is None else self.java.version
+
+    def start(self, world: World) -> None:
+        self.world, world.control = world, ControlOfWorld()
+        self.destination = OperatorDestination(world)
+        world.at(0, "operator at work", self._work)
+        if self.java is not None:
+            self.java.start(world)
+
+    # The SnapshotStore port
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        self.snapshots[snapshot.name] = snapshot
+
+    def snapshots_kept(self) -> tuple[Snapshot, ...]:
+        return tuple(sorted(self.snapshots.values(), key=lambda each: each.taken_at))
+
+    def _work(self) -> None:
+        world = self.world
+        assert world.control is not None
+        process = world.scheduler.current.process
+        self.table = OperatorTable(world, process)
+        self.ports = Ports(
+            self.table, SimStream(world, process), SimSightingStore(world, process), world.scheduler,
+            SimTasks(world.scheduler, process), world.chance, SimMetrics(), MemoryLog(), self.destination,
+            control=world.control.store,
+        )  # fmt: skip
+        actions = (self._seek, self._undo, self._skip, self._restore, self._pause, self._pause, self._resume, self._release,
+                   self._drain)  # fmt: skip
+        while world.has_faults:
+            world.scheduler.sleep(int(world.chance.uniform(1, 20) * SECOND))
+            self.table.look()
+            action = world.chance.choice(actions)
+            try:
+                action()
+            except (SubletError, OddError) as refused:
+                world.note("operator at work", f"{action.__name__}: {refused}")
+        self._until_it_succeeds(self._resume)
+
+    def _until_it_succeeds(self, action: object) -> None:
+        while True:
+            try:
+                action()  # type: ignore[operator]
+            except (SubletError, OddError):
+                self.world.scheduler.sleep(SECOND)
+            else:
+                return
+
+    # Positions
+
+    def _seek(self) -> None:
+        if movable := self._movable():
+            lease = self.world.chance.choice(movable)
+            shard = self.world.ledger.shards[lease.shard_id]
+            places = [TRIM_HORIZON, *(Checkpoint(str(number), sub) for number, sub in shard.places)]
+            self._move({lease: Position(self.world.chance.choice(places))}, "somewhere")
+
+    def _restore(self) -> None:
+        world = self.world
+        if self.snapshots and world.chance.random() < 0.7:
+            self._move(self._positions_of(world.chance.choice(self.snapshots_kept())), "to a snapshot")
+            return
+        held = {lease.lease_key: lease.position for lease in self.table.scan().leases}
+        self.keep_snapshot(Snapshot(f"mine-{world.scheduler.now_us}", world.scheduler.now(), "by hand", held))
+
+    def _undo(self) -> None:
+        """Exactly to where the last seek had found what it moved."""
+        seeks = [each for each in self.snapshots_kept() if each.moved]
+        if not seeks:
+            return
+        last = self._positions_of(seeks[-1])
+        wanted = {lease: to for lease, to in last.items() if lease.lease_key in seeks[-1].moved}
+        seek = self._move(wanted, "undo")
+        for lease, position in wanted.items():
+            key = lease.lease_key
+            is_moved = seek is not None and seek.before.get(key, position) != position
+            if is_moved and self.table.moved_to[key] != position:
+                self.world.fail(f"undo of {key} goes to {self.table.moved_to[key]}, not to {position}")
+
+    def _positions_of(self, snapshot: Snapshot) -> Mapping[Lease, Position]:
+        """Of the leases that may be moved, and only places in the shard: LATEST is another one with each opening."""
+        known = {
+            lease: to
+            for lease in self._movable()
+            if (to := snapshot.positions.get(lease.lease_key)) is not None
+        }
+        return {
+            lease: to
+            for lease, to in known.items()
+            if to.checkpoint == TRIM_HORIZON or to.checkpoint.is_sequence_number
+        }
+
+    def _move(self, wanted: Mapping[Lease, Position], what: str) -> Seek | None:
+        moves = [
+            Move(self._shard(lease), lease, lease.position, to, Effect.REPEATS)
+            for lease, to in sorted(wanted.items(), key=lambda item: item[0].lease_key)
+            if to != lease.position
+        ]
+        if not moves:
+            return None
+        plan = SeekPlan(tuple(moves))
+        seek = Seek(plan, self.ports, what)
+        carry_out(PlannedSeek("orders", plan, what, self.table.scan(), {}), seek, self._store)
+        return seek
+
+    def _skip(self) -> None:
+        world = self.world
+        movable = [lease for lease in self._movable() if lease.checkpoint != LATEST]
+        if not movable:  # an unpinned lease has nothing to skip, and to look would count as its first reading
+            return
+        shard_id, count = world.chance.choice(movable).shard_id, world.chance.randint(1, 5)
+        found = planned_skip(
+            shard_id,
+            count,
+            None,
+            self.table.scan(),
+            self.ports.stream.list_shards(),
+            self.ports,
+            world.settings,
+        )
+        skip(found, self.destination, self._store, "operator", self.ports, world.settings)
+        self._check_skipped(shard_id, found.plan.lease.checkpoint, found.plan.records[-1].checkpoint)
+
+    def _check_skipped(self, shard_id: str, before: Checkpoint, now: Checkpoint) -> None:
+        """Every record between the two positions is with the destination."""
+        shard = self.world.ledger.shards[shard_id]
+        for index in range(max(shard.covered_by(before), shard.trimmed), shard.covered_by(now)):
+            if shard.is_required(index) and (shard_id, index) not in self.destination.kept:
+                self.world.fail(f"record {index} of {shard_id} is skipped, and no destination has it")
+
+    def _movable(self) -> list[Lease]:
+        return [lease for lease in self.table.scan().leases if self.table.may_move(lease)]
+
+    def _shard(self, lease: Lease) -> Shard:
+        return next(each for each in self.world.stream.list_shards() if each.shard_id == lease.shard_id)
+
+    @property
+    def _store(self) -> _Snapshots:
+        return _Snapshots(self)
+
+    # Control
+
+    @property
+    def _pausing(self) -> Pausing:
+        return Pausing("orders", self.ports, self.world.settings)
+
+    def _pause(self) -> None:
+        """Of all, or some shards; until it is resumed, or for a while."""
+        chance, pausing = self.world.chance, self._pausing
+        lasts = timedelta(seconds=chance.uniform(5, 90)) if chance.random() < 0.3 else None
+        shards = self._some_shards() if chance.random() < 0.6 else ()
+        ends = None if lasts is None else lambda now: now + lasts
+        pausing.order(pausing.pause(Order.PAUSE, "operator", ends), shards)
+        self.world.note("operator at work", f"pauses {[shard[-4:] for shard in shards] or 'all'} for {lasts}")
+
+    def _resume(self) -> None:
+        ended = self._pausing.resume()
+        self.world.note("operator at work", f"resumes {sorted(ended)}")
+
+    def _release(self) -> None:
+        shards = self._some_shards()[:1]
+        if not shards:
+            return
+        pausing = self._pausing
+        ordered = pausing.order(
+            pausing.pause(Order.RELEASE, "operator", lambda now: now + timedelta(minutes=1)), shards
+        )
+        try:
+            left = Releasing(self.ports, self.world.settings, frozenset(shards)).wait(
+                timedelta(minutes=1), lambda _: None
+            )
+        finally:
+            self._until_it_succeeds(lambda: pausing.take_back(ordered.pause, shards))
+        self.world.note("operator at work", f"{shards[0][-4:]} is {'still held' if left else 'released'}")
+
+    def _drain(self) -> None:
+        """When it says so, no call of a healthy process is under way."""
+        pausing = self._pausing
+        ordered = pausing.order(pausing.pause(Order.DRAIN, "operator"))
+        self.world.note("operator at work", "drains")
+        releasing = Releasing(self.ports, self.world.settings, settled_since=ordered.pause.since)
+        left = releasing.wait(DRAIN_TIMEOUT, lambda _: None)
+        self.world.note("operator at work", f"drained, but for {[lease.lease_key[-4:] for lease in left]}")
+        if not left:
+            self._check_drained(ordered.pause.since)
+        self.world.scheduler.sleep(int(self.world.chance.uniform(0, 20) * SECOND))
+        self._until_it_succeeds(self._resume)
+
+    def _check_drained(self, since: datetime) -> None:
+        began = self.world.scheduler.now_us - (self.world.scheduler.now() - since) // MICROSECOND
+        for shard_id, processes in self.world.under_way.items():
+            for process in processes:
+                if self._is_healthy(process, shard_id, began):
+                    self.world.fail(f"drained, while {process.name} is in a handler call of {shard_id}")
+
+    def _is_healthy(self, process: Process, shard_id: str, since: int) -> bool:
+        """One that stood still, died or could not read the control may be in a call without its lease; so may one whose call
+        hangs, or whose lease was moved.
+        """
+        audited = self.world.write_audit.of.get((process, shard_id))
+        has_lost_it = audited is not None and (audited.is_hung or audited.is_moved)
+        control = self.world.control
+        is_reading = control is not None and process not in control.refused
+        return (
+            not (process.is_java or process.is_dead or has_lost_it or process.frozen_until >= since)
+            and is_reading
+        )
+
+    def _some_shards(self) -> Collection[str]:
+        leases = [lease.shard_id for lease in self.table.scan().leases if not lease.is_ended]
+        return self.world.chance.sample(leases, self.world.chance.randint(1, len(leases))) if leases else ()
+
+
+@dataclass(slots=True)
+class _Snapshots:
+    """The SnapshotStore port."""
+
+    operator: OperatorAtWork
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        self.operator.keep_snapshot(snapshot)
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self.operator.snapshots_kept()
+
+    def delete_snapshot(self, name: str) -> None:
+        self.operator.snapshots.pop(name, None)
+
+
+def draw_operator(chance: Random, settings: Settings) -> OperatorAtWork:
+    return OperatorAtWork(draw_java(chance, settings))
+
+
+def operate_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
+    """Run this seed's world to its end, or to the first broken invariant."""
+    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_operator)

@@ -1,0 +1,64 @@
+"""An operator at work under our fleet and Java's: everything wanted is handled, a skip keeps what it skips, an undo is exact, and
+a pause and a drain are obeyed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.skip import SkipPlan
+from sublet.engine.control_watch import ControlWatch
+from sublet.engine.worker import window
+from sublet.operate import pausing, skip
+from sublet.ports import Ports, Signal
+from sublet.protocol.lease import Lease
+from sublet.protocol.records import UserRecord
+from sublet.protocol.shard import Shard
+
+from tests.exploring import explores
+from tests.simulation.operating import operate_in
+
+SEEDS = range(6)
+"""`make simulate WORLDS=operating` draws new ones."""
+
+
+def test_whatever_an_operator_does() -> None:
+    broken = {seed: found for seed in SEEDS if (found := operate_in(seed).violation)}
+    assert not broken, broken
+
+
+def is_noticed(seeds: Iterable[int], what: str) -> bool:
+    return any(what in (operate_in(seed).violation or "") for seed in seeds)
+
+
+@explores
+def test_a_worker_that_does_not_obey_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(held: object, watch: ControlWatch, ports: Ports, stop: Signal) -> None:
+        stop.wait(timedelta(days=1))
+
+    monkeypatch.setattr(window, "keep_obeying", never)
+    assert is_noticed(range(20), "after it was paused")
+
+
+@explores
+def test_a_drain_that_does_not_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pausing, "unreleased", lambda *_: ())
+    monkeypatch.setattr(pausing, "is_settled", lambda *_: True)
+    assert is_noticed(range(60), "drained, while")
+
+
+@explores
+def test_a_skip_past_a_record_that_was_not_set_aside_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[[Shard, Lease, Iterable[UserRecord], int], SkipPlan] = skip.plan_skip
+
+    def without_the_first(
+        shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int
+    ) -> SkipPlan:
+        plan = real(shard, lease, upcoming, wanted)
+        return replace(plan, records=plan.records[1:] or plan.records)
+
+    monkeypatch.setattr(skip, "plan_skip", without_the_first)
+    assert is_noticed(range(60), "no destination has it")
