@@ -4,7 +4,7 @@ operator does is the commands' own code.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -328,7 +328,7 @@ class OperatorAtWork:
             and is_reading
         )
 
-    def _some_shards(self) -> Collection[str]:
+    def _some_shards(self) -> Sequence[str]:
         leases = [lease.shard_id for lease in self.table.scan().leases if not lease.is_ended]
         return self.world.chance.sample(leases, self.world.chance.randint(1, len(leases))) if leases else ()
 

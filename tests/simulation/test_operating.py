@@ -4,12 +4,12 @@ a pause and a drain are obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.skip import SkipPlan
+from sublet.decisions.skip import SkipPlan, plan_skip
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.worker import window
 from sublet.operate import pausing, skip
@@ -52,12 +52,10 @@ def test_a_drain_that_does_not_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
 @explores
 def test_a_skip_past_a_record_that_was_not_set_aside_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real: Callable[[Shard, Lease, Iterable[UserRecord], int], SkipPlan] = skip.plan_skip
-
     def without_the_first(
         shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int
     ) -> SkipPlan:
-        plan = real(shard, lease, upcoming, wanted)
+        plan = plan_skip(shard, lease, upcoming, wanted)
         return replace(plan, records=plan.records[1:] or plan.records)
 
     monkeypatch.setattr(skip, "plan_skip", without_the_first)
