@@ -84,7 +84,7 @@ def test_what_it_installs_is_what_a_release_writes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = set(re.findall(r"`(\w+)` (?:to|for)", text.partition("With extras")[2].partition("\n\n")[0]))
     extras |= set(re.findall(r"`(\w+)` for", text.partition("With extras")[2].partition("\n\n")[0]))
-    assert {"cdk", "spark", "testing"} == extras & project["optional-dependencies"].keys()
+    assert {"cdk", "console", "spark", "testing"} == extras & project["optional-dependencies"].keys()
 
 
 def test_no_address_is_made_up() -> None:

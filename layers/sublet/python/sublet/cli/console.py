@@ -9,10 +9,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
@@ -28,8 +29,8 @@ DESCRIPTION = """\
 Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live; the records that come next; and the
 positions, to move them after you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
 
-Without a name it shows every application of the account and region that has a table beside its lease table
-(<application>-sightings). Name others with their stream: a KCL application's table does not say which stream it is of.
+Without a name it shows every application of the account and region, which reads each of its lease tables every minute. A KCL
+application's table does not say which stream it is of: name it with its stream, for its lag and records.
 
 The page is read-only without --allow-changes. It listens on this machine alone, and the printed link lets one browser in, once;
 press Enter for another link. On another address everyone who can reach it may try, so that --address requires --token; put a
@@ -42,6 +43,7 @@ examples:
   sublet console orders-audit=orders --allow-changes
   sublet console --address 0.0.0.0 --token @token.txt --host-name console.example.com"""
 
+LISTED_FOR = timedelta(minutes=5)
 PORT = 8470
 LOOPBACK = "127.0.0.1"
 EXTRA = ("jinja2", "starlette", "uvicorn")
@@ -165,10 +167,23 @@ class AwsApplications:
 
     account: Account
     named: Mapping[str, str | None]
-    _opened: dict[str, OpenApplication] = field(default_factory=dict, init=False)
+    _listed: Sequence[str] = field(default=(), init=False)
+    _listed_at: datetime | None = field(default=None, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def names(self) -> Sequence[str]:
-        return sorted(self.named or self.account.applications())
+        """Those of the account are listed again after LISTED_FOR: that reads each lease table."""
+        if self.named:
+            return sorted(self.named)
+        from sublet.operate.applications import applications
+
+        with self._lock:
+            now = self.account.clock.steady()
+            if self._listed_at is None or now - self._listed_at >= LISTED_FOR:
+                any_of_them = settings_of(Namespace(application="any"), os.environ, required=())
+                self._listed = sorted(found.name for found in applications(self.account, any_of_them))
+                self._listed_at = now
+            return self._listed
 
     def open(self, name: str) -> OpenApplication | None:
         from sublet.aws.ports import aws_ports

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import pairwise
-
-from sublet.console.hour import HOUR
 
 WIDTH, HEIGHT = 600, 100
-GAP = timedelta(minutes=2)
-"""Between two samples so far apart there is no line."""
 
 STEPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
-
-Point = tuple[datetime, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +25,18 @@ class Graph:
         return not self.line
 
 
-def graph_of(points: Sequence[Point], now: datetime, text: Callable[[float], str]) -> Graph:
-    """`text` writes a value with its unit."""
-    known = [value for _, value in points if value is not None]
+def graph_of(values: Sequence[float | None], text: Callable[[float], str]) -> Graph:
+    """`values`: one for each minute, oldest first; None: not known. `text` writes a value with its unit."""
+    known = [value for value in values if value is not None]
     if not known:
         return Graph("", "", "", "", "not known yet")
     top = round_up(max(known))
-    stretches = list(_stretches(points, now, top))
+    stretches = list(_stretches(values, top))
     line = " ".join(_path(stretch) for stretch in stretches)
     area = " ".join(_closed(stretch) for stretch in stretches)
-    latest = points[-1][1]
+    latest = next((value for value in reversed(values[-2:]) if value is not None), None)
     current = "not known now" if latest is None else f"now {text(latest)}"
-    said = f"{current}, at most {text(max(known))} in this time"
-    return Graph(line, area, text(top), text(top / 2), said)
+    return Graph(line, area, text(top), text(top / 2), f"{current}, at most {text(max(known))} in this time")
 
 
 def round_up(value: float) -> float:
@@ -60,22 +51,25 @@ def round_up(value: float) -> float:
     return next(step * size for step in STEPS if value <= step * size)
 
 
-def _stretches(points: Iterable[Point], now: datetime, top: float) -> Iterable[list[tuple[float, float]]]:
-    """Runs of known values without a gap, as places."""
-    placed = [(at, value) for at, value in points]
+def _stretches(values: Sequence[float | None], top: float) -> Iterable[list[tuple[float, float]]]:
+    """Runs of known values, as places. A look may miss a minute, so that one unknown value alone ends none."""
     stretch: list[tuple[float, float]] = []
-    for (at, value), (later, _) in pairwise([*placed, (now + 2 * GAP, None)]):
+    missed = 0
+    for at, value in enumerate(values):
+        missed = 0 if value is not None else missed + 1
         if value is not None:
-            stretch.append((WIDTH * (1 - (now - at) / HOUR), HEIGHT * (1 - value / top)))
-        if stretch and (value is None or later - at > GAP):
+            stretch.append((WIDTH * at / max(1, len(values) - 1), HEIGHT * (1 - value / top)))
+        elif missed > 1 and stretch:
             yield stretch
             stretch = []
+    if stretch:
+        yield stretch
 
 
 def _path(stretch: Sequence[tuple[float, float]]) -> str:
     (x, y), *others = stretch
     if not others:
-        others = [(x + 1, y)]
+        others = [(x + 1, y)]  # a dot
     return f"M{x:.1f} {y:.1f}" + "".join(f"L{x:.1f} {y:.1f}" for x, y in others)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.console.applications import Applications, OpenApplication
-from sublet.console.hour import Hour, Sample, moves_between, with_sample
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.last_hour import LastHour
 from sublet.errors import SubletError
 from sublet.operate.seek import check_stream
 from sublet.operate.standing import Watch
@@ -26,13 +26,16 @@ AT_ONCE = 8
 """Looks at the same time."""
 
 
+NOTHING_SEEN = LastHour()
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """`status`: of the last look that succeeded. `problem`: why the last look did not; empty if it did."""
 
     status: FleetStatus | None = None
     problem: str = ""
-    hour: Hour = ()
+    hour: LastHour = NOTHING_SEEN
 
 
 @dataclass(slots=True)
@@ -160,8 +163,7 @@ class Watching:
             )
             raise
         else:
-            sample = sample_of(before.status, status)
-            watched.seen = Seen(status, "", with_sample(before.hour, sample))
+            watched.seen = Seen(status, "", before.hour.after(status))
 
     def _status(self, watched: _Watched) -> FleetStatus:
         opened = watched.opened
@@ -173,14 +175,3 @@ class Watching:
             )
             watched.is_checked = True
         return watched.watch.look(watched.retention)
-
-
-def sample_of(before: FleetStatus | None, now: FleetStatus) -> Sample:
-    rates = [shard.kbps for shard in now.shards if shard.kbps is not None]
-    return Sample(
-        now.at, now.lag, 1024 * sum(rates) if rates else None, moves_between(_owners(before), _owners(now))
-    )
-
-
-def _owners(status: FleetStatus | None) -> dict[str, str | None]:
-    return {} if status is None else {shard.shard_id: shard.owner for shard in status.shards}

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sublet.console.console import Console, opened
-from sublet.console.graph import graph_of
-from sublet.console.hour import Hour
+from sublet.console.graph import Graph, graph_of
 from sublet.console.rendering import bytes_text, page
 from sublet.console.shard_rows import UNHEALTHY, ShardChoice, page_of, words_of
 from sublet.console.watching import Seen
+from sublet.decisions.last_hour import LastHour, by_minute
 from sublet.decisions.shard_status import WORST_FIRST
 from sublet.operate.shown import age_text
 
@@ -43,20 +43,16 @@ def show(console: Console, request: Request) -> Response:
         worst=next(iter(words), None),
         shards=None if status is None else page_of(status, choice),
         graphs=graphs_of(seen.hour, console.clock.now()),
-        moves=sum(sample.moves for sample in seen.hour),
         tab="shards",
     )
 
 
-def graphs_of(hour: Hour, now: datetime) -> dict[str, object]:
-    lags = [(each.at, None if each.lag is None else each.lag.total_seconds()) for each in hour]
+def graphs_of(hour: LastHour, now: datetime) -> dict[str, Graph]:
     return {
-        "lag": graph_of(lags, now, age_text_of),
-        "rate": graph_of(
-            [(each.at, each.rate) for each in hour], now, lambda count: f"{bytes_text(count)}/s"
-        ),
+        "lag": lag_graph(hour, now),
+        "rate": graph_of(by_minute(hour.kbps, now), lambda kbps: f"{bytes_text(1024 * kbps)}/s"),
     }
 
 
-def age_text_of(seconds: float) -> str:
-    return age_text(timedelta(seconds=seconds))
+def lag_graph(hour: LastHour, now: datetime) -> Graph:
+    return graph_of(by_minute(hour.lags, now), lambda seconds: age_text(timedelta(seconds=seconds)))

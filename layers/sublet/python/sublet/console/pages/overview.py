@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sublet.console.console import Console
-from sublet.console.graph import Graph, graph_of
+from sublet.console.graph import Graph
+from sublet.console.pages.application import lag_graph
 from sublet.console.rendering import page
 from sublet.console.shard_rows import words_of
 from sublet.decisions.shard_status import BAD_WORDS, NOTHING, WORST_FIRST
 from sublet.decisions.shard_verdict import Word
-from sublet.operate.shown import age_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,7 @@ def show(console: Console, request: Request) -> Response:
 def _row(console: Console, name: str) -> ApplicationRow:
     seen = console.watching.glance(name)
     status = seen.status
-    lags = [(each.at, None if each.lag is None else each.lag.total_seconds()) for each in seen.hour]
-    graph = graph_of(lags, console.clock.now(), lambda seconds: age_text(timedelta(seconds=seconds)))
+    graph = lag_graph(seen.hour, console.clock.now())
     if status is None:
         return ApplicationRow(name, seen.problem, None, {}, None, 0, graph)
     words = words_of(status)
