@@ -12,17 +12,22 @@ from typing import Any
 import pytest
 from sublet import Batch, Checkpointing, HandlerContract, Mode
 from sublet.errors import HandlerNotLoadable
-from sublet.testing import SimulatedRun, SimulationFailed, simulate
+from sublet.testing import SimulatedRun, Simulation, SimulationFailed, simulate
 
-SEEDS = 12
+SEEDS = 6
 
 
 def ignore(_: Batch) -> None: ...
 
 
 @pytest.fixture(scope="module")
-def runs() -> tuple[SimulatedRun, ...]:
-    return simulate(ignore, SEEDS).runs
+def simulation() -> Simulation:
+    return simulate(ignore, SEEDS)
+
+
+@pytest.fixture(scope="module")
+def runs(simulation: Simulation) -> tuple[SimulatedRun, ...]:
+    return simulation.runs
 
 
 @pytest.mark.slow
@@ -45,8 +50,7 @@ def test_each_keys_records_come_first_in_the_order_of_their_puts(runs: tuple[Sim
 
 
 @pytest.mark.slow
-def test_repeated_records_are_listed_in_order_with_the_seed() -> None:
-    simulation = simulate(ignore, SEEDS)
+def test_repeated_records_are_listed_in_order_with_the_seed(simulation: Simulation) -> None:
     assert simulation.repeating
     for run in simulation.repeating:
         again = Counter(delivery.record.data for delivery in run.deliveries)
