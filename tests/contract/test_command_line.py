@@ -9,10 +9,13 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import boto3
 import pytest
+from sublet.cli.main import main
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -30,12 +33,35 @@ def handle(batch):
 """
 
 
+class Said(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Sublet = Callable[..., Said]
+
+
 @pytest.fixture
 def aws(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Its environment variables, for this process and for a command."""
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
     return {"PATH": os.environ["PATH"], **embedded_aws.environment}
+
+
+@pytest.fixture
+def sublet(
+    aws: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Sublet:
+    """A command in this process, in `tmp_path`: Python's start takes longer than most commands."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Said:
+        capsys.readouterr()
+        return Said(main(arguments), *capsys.readouterr())
+
+    return run
 
 
 def stream_with_a_record() -> str:
@@ -139,44 +165,35 @@ def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
     assert all(line.startswith(expected) for line, expected in zip(last, said, strict=True)), last
 
 
-def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(aws: dict[str, str]) -> None:
+def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(sublet: Sublet) -> None:
     """KCL's own, or one whose sightings this role may not read."""
     name = create_table(boto3.client("dynamodb"), f"orders-{uuid.uuid4().hex[:8]}", "leaseKey")
     row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1", throughput_kbps=12.5))
     boto3.client("dynamodb").put_item(TableName=name, Item=row)
-    shown = subprocess.run(
-        command("leases", "--application", name),
-        env=aws, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    shown = sublet("leases", "--application", name)
     assert shown.stderr.startswith("sublet: expired owners and moved leases are not known: there is no")
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
-    assert lines[3:] == [
-        "group workers leases share KB/s",
-        "host 1 1 1.0 12.5",
+    assert lines[3:7] == [
+        "group workers leases share KB/s share",
+        "host 1 1 1.0 12.5 12.5",
         "",
-        "worker leases KB/s",
-        "host:java-1 1 12.5",
+        "worker leases KB/s wrote took",
+    ]
+    assert lines[7].startswith("host:java-1 1 12.5 ")
+    assert lines[8:] == [
         "",
-        "target: 1 leases a worker; 0 unowned, 0 expired, 0 moved in the last hour",
+        "target: 1 leases and 12.5 KB/s a worker; 0 unowned, 0 expired, 0 moved in the last hour",
     ]
 
 
-def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str], tmp_path: Path) -> None:
+def test_a_seek_shows_its_plan_moves_positions_and_is_undone(sublet: Sublet) -> None:
     name = stream_with_a_record()
     table = create_table(boto3.client("dynamodb"), name, "leaseKey")
     create_table(boto3.client("dynamodb"), f"{name}-sightings", "chunk")
     of = ("--application", name, "--stream", name)
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command(*arguments),
-            env=aws,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def run(*arguments: str, code: int = 0) -> Said:
+        done = sublet(*arguments)
         assert done.returncode == code, done.stderr
         return done
 
@@ -218,7 +235,7 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str]
 
 
 def test_positions_of_an_application_without_sightings_are_kept_in_files(
-    aws: dict[str, str], tmp_path: Path
+    sublet: Sublet, tmp_path: Path
 ) -> None:
     """KCL's own: it has no such table."""
     name = stream_with_a_record()
@@ -227,10 +244,8 @@ def test_positions_of_an_application_without_sightings_are_kept_in_files(
     boto3.client("dynamodb").put_item(TableName=table, Item=encode_row(held))
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
-            command(*arguments, "--application", name, "--stream", name, "--execute"),
-            env=aws, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+        done = sublet(*arguments, "--application", name, "--stream", name, "--execute")
+        assert done.returncode == 0, done.stderr
         assert f"there is no table {name}-sightings: snapshots are files in {tmp_path}" in done.stderr
         return str(boto3.client("dynamodb").get_item(TableName=table, Key=key)["Item"]["checkpoint"]["S"])
 
@@ -241,15 +256,12 @@ def test_positions_of_an_application_without_sightings_are_kept_in_files(
     assert run("undo") == "TRIM_HORIZON"
 
 
-def test_a_status_and_what_comes_next_of_any_kcl_table(aws: dict[str, str]) -> None:
+def test_a_status_and_what_comes_next_of_any_kcl_table(sublet: Sublet) -> None:
     name = stream_with_a_record()
     table = create_table(boto3.client("dynamodb"), name, "leaseKey")
 
-    def status(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command("status", "--application", name, *options),
-            env=aws, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+    def status(*options: str) -> Said:
+        return sublet("status", "--application", name, *options)
 
     assert "has no leases yet" in status().stderr
     row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1"))
@@ -258,13 +270,10 @@ def test_a_status_and_what_comes_next_of_any_kcl_table(aws: dict[str, str]) -> N
     assert told.returncode == 0, told.stderr
     assert "expired owners are not known" in told.stderr
     assert told.stdout.splitlines()[2].split()[:3] == ["shardId-000000000000", "UNKNOWN", "-"]
-    asked = status("--stream", name, "--json")
+    asked = status("--stream", name, "--probe", "--json")
     (shard,) = json.loads(asked.stdout)["shards"]
     assert shard["owner"] == "host:java-1"
     assert shard["lag"] >= 0
     assert status("--stream", "no-such-stream").returncode == 2
-    peeked = subprocess.run(
-        command("peek", "shardId-000000000000", "--application", name, "--stream", name),
-        env=aws, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    peeked = sublet("peek", "shardId-000000000000", "--application", name, "--stream", name)
     assert peeked.stdout.endswith("  first order\n")
