@@ -20,6 +20,7 @@ PAGES = {
     "console-shard": f"/a/orders-audit/shards/{SHARD}",
     "console-workers": "/a/orders-audit/workers",
     "console-hash-keys": "/a/orders-audit/hash-keys",
+    "console-failures": "/a/orders-audit/failures",
     "console-records": f"/a/orders-audit/records?shard={SHARD}",
     "console-control": "/a/orders-audit/control",
     "console-positions": "/a/orders-audit/positions",

@@ -8,10 +8,11 @@ from datetime import timedelta
 from itertools import count
 
 from sublet.console.access import SignIn
-from sublet.console.applications import OpenApplication
+from sublet.console.applications import OpenApplication, SetAsidePlace
 from sublet.console.console import Console
 from sublet.console.plans import Plans
 from sublet.console.watching import Watching
+from sublet.decisions.examination import SetAsideWaiting
 from sublet.memory import (
     FakeClock,
     MemoryDestination,
@@ -26,6 +27,8 @@ from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
+
+ASIDE = "arn:aws:sqs:eu-west-1:123456789012:aside"
 
 
 @dataclass
@@ -61,7 +64,12 @@ class MemoryApplication:
         )
         self.aside = MemoryDestination()
         self.opened = OpenApplication(
-            self.name, "events", settings, ports, sightings, self.aside, "s3://bucket/aside"
+            self.name,
+            "events",
+            settings,
+            ports,
+            sightings,
+            SetAsidePlace(ASIDE, self.aside, lambda: SetAsideWaiting(len(self.aside.taken))),
         )
 
     def without_control(self) -> None:

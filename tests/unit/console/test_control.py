@@ -15,7 +15,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 
 from tests.doubles.console_client import ConsoleClient
-from tests.doubles.console_world import ConsoleWorld
+from tests.doubles.console_world import ASIDE, ConsoleWorld
 
 SHARD, OTHER = "shardId-000000000000", "shardId-000000000001"
 
@@ -118,7 +118,7 @@ def test_a_skip_keeps_the_record_first_then_moves_and_can_be_undone() -> None:
     path = planned(client, "skip", "6 bytes", shards=SHARD)
     assert not world.orders.aside.taken
     client.post(path)
-    client.until(path, "1 records are kept in s3://bucket/aside, and skipped.")
+    client.until(path, f"1 records are kept in {ASIDE}, and skipped.")
     assert [record.data for batch in world.orders.aside.taken for record in batch.records] == [b"poison"]
     row = world.orders.table.get(SHARD)
     assert isinstance(row, Lease)

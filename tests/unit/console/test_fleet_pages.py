@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from sublet.protocol.checkpoint import TRIM_HORIZON
+import re
+import shlex
+from dataclasses import replace
+from datetime import timedelta
+
+from sublet.cli.main import parser
+from sublet.decisions.examination import SetAsideWaiting
+from sublet.errors import CheckRefused
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 
@@ -66,3 +74,51 @@ def test_a_shard_without_a_lease_is_named() -> None:
     reply = ConsoleClient(ConsoleWorld()).get("/a/orders/shards/shardId-9")
     assert reply.status_code == 400
     assert "orders has no lease of shard shardId-9" in reply.text
+
+
+def test_failing_shards_are_listed_with_a_way_past_the_record() -> None:
+    world = ConsoleWorld()
+    number = world.orders.stream.put("a", b"x", 0)
+    world.orders.table.put_row(
+        encode_row(
+            Lease(FIRST, Checkpoint(number), 4, "worker-1", attempts=3, holder="i/1", holder_counter=4)
+        )
+    )
+    page = ConsoleClient(world).get("/a/orders/failures").text
+    assert f'data-key="{FIRST}"' in page
+    assert f'data-key="{SECOND}"' not in page
+    assert '<td class="num">3</td>' in page
+    assert f"/a/orders/control?shard={FIRST}" in page
+
+
+def test_what_was_set_aside_is_counted_with_the_command_that_handles_it() -> None:
+    world = ConsoleWorld()
+    client = ConsoleClient(world)
+    assert "Nothing waits there." in client.get("/a/orders/failures").text
+    place = replace(
+        world.orders.opened.aside,
+        waiting=lambda: SetAsideWaiting(
+            7, world.clock.now() - timedelta(days=3), world.clock.now() + timedelta(days=11)
+        ),
+    )
+    other = ConsoleWorld()
+    other.orders.opened = replace(other.orders.opened, aside=place)
+    page = ConsoleClient(other).get("/a/orders/failures").text
+    assert "7 batches wait for a redrive" in page
+    assert "The oldest is 3d old, and is deleted at 2026-02-11T08:00:00Z." in page
+    shown = re.search(r'class="command">([^<]+)<', page)
+    assert shown is not None
+    assert parser().parse_args(shlex.split(shown[1])[1:]).command.name == "redrive"
+
+
+def test_a_destination_that_does_not_say_what_it_keeps_hides_no_shard() -> None:
+    def refused() -> SetAsideWaiting:
+        raise CheckRefused("these credentials lack sqs:GetQueueAttributes")
+
+    world = ConsoleWorld()
+    world.orders.opened = replace(
+        world.orders.opened, aside=replace(world.orders.opened.aside, waiting=refused)
+    )
+    page = ConsoleClient(world).get("/a/orders/failures").text
+    assert "these credentials lack sqs:GetQueueAttributes" in page
+    assert "No shard fails" in page

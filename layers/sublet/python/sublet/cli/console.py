@@ -23,7 +23,10 @@ from sublet.errors import SettingsError, SubletError
 if TYPE_CHECKING:
     from sublet.account import Account
     from sublet.console.access import SignIn
-    from sublet.console.applications import OpenApplication
+    from sublet.console.applications import OpenApplication, SetAsidePlace
+    from sublet.ports import Ports
+    from sublet.protocol.stream_identity import StreamIdentity
+    from sublet.settings import Settings
 
 DESCRIPTION = """\
 Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live; the records that come next; and the
@@ -187,7 +190,6 @@ class AwsApplications:
 
     def open(self, name: str) -> OpenApplication | None:
         from sublet.aws.ports import aws_ports
-        from sublet.cli.skip import destination_of
         from sublet.cli.snapshots import snapshot_store
         from sublet.cli.status import with_sightings_if_there
         from sublet.console.applications import OpenApplication
@@ -200,10 +202,25 @@ class AwsApplications:
         stated = Namespace(application=name, stream=stream)
         settings = settings_of(stated, os.environ, required=("application",))
         ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
-        destination, where = destination_of(None, settings, ports.destination)
-        return OpenApplication(
-            name, stream, settings, ports, snapshot_store(settings), destination, where, known
-        )
+        aside = set_aside_place(settings, ports, known)
+        return OpenApplication(name, stream, settings, ports, snapshot_store(settings), aside, known)
+
+
+def set_aside_place(settings: Settings, ports: Ports, known: StreamIdentity | None) -> SetAsidePlace:
+    """The application's failure destination, by SUBLET_ON_FAILURE, or a folder beside this process."""
+    from sublet.aws.inspection import AwsInspection
+    from sublet.cli.skip import destination_of
+    from sublet.console.applications import SetAsidePlace
+    from sublet.decisions.examination import SetAsideWaiting
+    from sublet.system.set_aside_folder import SetAsideFolder
+
+    folder = Path.cwd() / f"{settings.application}-skipped"
+    destination, where = destination_of(None if settings.on_failure else folder, settings, ports.destination)
+    if isinstance(destination, SetAsideFolder):
+        kept = destination
+        return SetAsidePlace(where, kept, lambda: SetAsideWaiting(kept.counted().available))
+    inspection = AwsInspection(settings, None if known is None else known.arn)
+    return SetAsidePlace(where, destination, lambda: inspection.set_aside(where))
 
 
 COMMAND = Command("console", "a page that shows applications, and moves them", add_arguments, run_console)

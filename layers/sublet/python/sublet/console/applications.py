@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sublet.decisions.examination import SetAsideWaiting
 from sublet.ports import FailureDestination, Ports, SnapshotStore
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsidePlace:
+    """Where an application's records are set aside, and skipped ones too.
+
+    name     as `sublet redrive --from` takes it
+    waiting  what it keeps; raises SubletError
+    """
+
+    name: str
+    destination: FailureDestination
+    waiting: Callable[[], SetAsideWaiting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +30,6 @@ class OpenApplication:
     """One application, for looking at it and moving it.
 
     stream  the stream's name; None if it is not known: then only what the lease table says can be shown
-    destination, destination_name  where skipped records are kept, and how `sublet redrive --from` takes it
     known   the stream of its leases, as lease managers have stored it; None if they have not
     """
 
@@ -25,8 +38,7 @@ class OpenApplication:
     settings: Settings
     ports: Ports
     snapshots: SnapshotStore
-    destination: FailureDestination
-    destination_name: str
+    aside: SetAsidePlace
     known: StreamIdentity | None = None
 
 

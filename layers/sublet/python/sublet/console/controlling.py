@@ -126,10 +126,10 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
     ports, settings = application.ports, application.settings
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     found = planned_skip(shard, wanted, application.known, scan, shards, ports, settings)
-    where = application.destination_name
+    where = application.aside.name
 
     def run() -> str:
-        skip(found, application.destination, application.snapshots, by, ports, settings)
+        skip(found, application.aside.destination, application.snapshots, by, ports, settings)
         return f"{len(found.plan.records)} records are kept in {where}, and skipped."
 
     rows = tuple(

@@ -20,6 +20,7 @@ from sublet.console.guard import Guard
 from sublet.console.pages import (
     application,
     control,
+    failures,
     hash_keys,
     overview,
     plan,
@@ -65,6 +66,7 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
             sent("/a/{application}/positions/seek", positions.plan_a_seek),
             sent("/a/{application}/positions/undo", positions.plan_an_undo),
             changed("/a/{application}/positions/snapshot", positions.keep_a_snapshot),
+            shown("/a/{application}/failures", failures.show),
             shown("/a/{application}/control", control.show),
             sent("/a/{application}/control/pause", control.plan_a_pause),
             sent("/a/{application}/control/drain", control.plan_a_drain),
