@@ -154,7 +154,7 @@ def test_a_deleted_lease_table_is_not_created_again_empty(client: Any) -> None:
     assert settings.lease_table not in client.list_tables()["TableNames"]
     client.delete_table(TableName=settings.sightings_table)
     client.get_waiter("table_not_exists").wait(TableName=settings.sightings_table, WaiterConfig={"Delay": 1})
-    assert len(created(client, settings)) == 2, "somebody means to begin anew"
+    assert len(created(client, settings)) == 2, "the operator has deleted the sightings to start again"
 
 
 class Waits:

@@ -51,7 +51,7 @@ def test_it_is_asked_again(
     assert stream.open(SHARD, ReadPosition(IteratorType.TRIM_HORIZON)) == f"{SHARD} first"
 
 
-def test_and_if_it_always_is_the_service_is_unavailable(
+def test_a_service_that_cuts_off_every_reply_is_unavailable(
     service: ScriptedService, table: DynamoDbLeaseTable, stream: KinesisStream
 ) -> None:
     service.will("GetItem", cut(GOT))

@@ -48,7 +48,7 @@ REPLIES = {
     "a null partition key": {"Records": [{**record(7), "PartitionKey": None}], "NextShardIterator": "n"},
     "without an arrival": {"Records": [{k: v for k, v in record(8).items() if k != "ApproximateArrivalTimestamp"}],
                            "NextShardIterator": "n"},
-    "what nobody knows": {"Records": [{**record(3), "New": [1, {}]}], "NextShardIterator": "n", "New": {"a": None}},
+    "unknown fields": {"Records": [{**record(3), "New": [1, {}]}], "NextShardIterator": "n", "New": {"a": None}},
 }  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def test_an_unknown_error_code_is_a_stream_error_in_the_service_s_words(
         ({}, None),
     ],
 )
-def test_who_places_records_is_read_from_the_reply_whatever_botocore_knows_of_it(
+def test_the_record_distribution_is_read_from_the_raw_reply(
     told: Json, expected: RecordDistribution | None, service: ScriptedService
 ) -> None:
     """botocore omits what its model does not have."""

@@ -205,7 +205,7 @@ def test_an_announcement_is_loaded_and_replaced_by_the_next(store: SightingStore
     assert store.load() == Remembered(SEEN, announced={"1": LEAVES, "a:b.c-2": JOINS})
 
 
-def test_who_announces_has_what_is_long_over_forgotten(store: SightingStore) -> None:
+def test_an_announcement_removes_those_that_have_lapsed(store: SightingStore) -> None:
     store.announce("1", JOINS)
     store.announce("2", LEAVES)
     store.announce("3", JOINS, lapsed=["1", "nobody"])

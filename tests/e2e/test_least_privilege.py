@@ -40,7 +40,7 @@ BY_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents"}
 UNUSED = {
     "LeaseManager": BY_LAMBDA
     | {"sqs:SendMessage"}  # Lambda's, for ticks that fail
-    | {"kinesis:GetRecords", "kinesis:GetShardIterator"},  # of shards that nobody reads
+    | {"kinesis:GetRecords", "kinesis:GetShardIterator"},  # of unread shards
     "LeaseWorker": BY_LAMBDA
     | {"kinesis:DescribeStreamSummary"}  # where an aggregate is out of its shard's range
     | {"kinesis:ListShards", "dynamodb:PutItem"}  # where a shard ends

@@ -436,7 +436,7 @@ def test_more_variables_than_lambda_takes_are_refused_before_a_deployment(
         build(**given)  # fmt: skip
 
 
-def test_so_are_those_that_are_added_later(build: Build) -> None:
+def test_variables_that_are_added_later_count_too(build: Build) -> None:
     stack = build()
     stack.consumer.worker.add_environment("WORDS", "x" * 4_000)
     with pytest.raises(RuntimeError, match="at most 4,096"):

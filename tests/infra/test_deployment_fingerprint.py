@@ -72,12 +72,12 @@ def test_a_changed_property_of_the_worker_has_another_check(build: Build, before
     assert check_of(build(None, app, **CHANGES[change](Stack(app, "other")))) != before
 
 
-def test_so_has_the_handlers_code(build: Build, before: str, tmp_path: Path) -> None:
+def test_changed_handler_code_has_another_check(build: Build, before: str, tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text("import pandas\ndef handle(batch): ...\n")
     assert check_of(build({"handler_code": str(tmp_path)})) != before
 
 
-def test_so_have_the_dependencies(build: Build, before: str, tmp_path: Path) -> None:
+def test_changed_dependencies_have_another_check(build: Build, before: str, tmp_path: Path) -> None:
     """The layer's logical id stays the same, whatever is in it."""
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "dependency.py").write_text("broken = 1\n")
@@ -95,7 +95,9 @@ def may_read(stack: ConsumerStack) -> None:
 
 
 @pytest.mark.parametrize("then", [add_variable, may_read])
-def test_so_has_what_is_added_when_the_construct_is_made(build: Build, before: str, then: Stacked) -> None:
+def test_what_is_added_to_the_construct_later_has_another_check(
+    build: Build, before: str, then: Stacked
+) -> None:
     stack = build()
     then(stack)
     assert check_of(stack) != before

@@ -160,6 +160,6 @@ def test_what_the_command_line_says_is_all_there_is(tmp_path: Path) -> None:
     )
 
 
-def test_and_it_is_checked_by_name() -> None:
+def test_an_unknown_key_of_the_command_line_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match="setting team = 'orders': no such context key"):
         stack_of(app_of({"sublet": json.dumps({"stack": "pipeline", "team": "orders"})}), {})

@@ -1,7 +1,7 @@
 """Watches the lease table all the time, for changes that neither side may make.
 
 Checked after every write: each row is readable to sublet, counters rise, checkpoints never go back, SHARD_END stays,
-and attributes that nobody may remove stay.
+and attributes that no writer may remove stay.
 
 One violation is KCL's own and only counted: its checkpoints are fenced by the counter, but not guarded against going
 back. A worker that took a lease from a live sublet worker writes its own position, even over a later one that sublet

@@ -2,8 +2,8 @@
 first, and each repeat explained by a checkpoint.
 
 A tenure is one owner's time with one lease, from the write that made it the owner to the one that made another, or to
-the next window of its own. A tenure starts after the row's checkpoint at that time: so nobody handles earlier
-records, nobody handles a record twice in a tenure, and whatever comes again in the next one is beyond that
+the next window of its own. A tenure starts after the row's checkpoint at that time: so no worker handles earlier
+records, none handles a record twice in a tenure, and a record that comes again in the next one is beyond that
 checkpoint.
 """
 

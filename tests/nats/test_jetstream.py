@@ -127,7 +127,7 @@ def test_a_record_in_progress_or_terminated_does_not_come_again(port: int) -> No
     assert ours == theirs == [([], "expiry")] * 3
 
 
-def test_so_many_may_be_out_and_one_more_when_one_is_done(port: int) -> None:
+def test_max_ack_pending_limits_the_records_that_are_out(port: int) -> None:
     async def script(pulled: Pulled) -> list[Event]:
         await pulled.put("a", "0", "1", "2", "3")
         out = await pulled.fetch(4)

@@ -25,7 +25,7 @@ FAILED_ONCE = {
     21: "a lease table out of reach just after a shard's end ended the whole window",
     24: "a merge whose other parent's row had been deleted was blocked, prompted and blocked again for ever",
     60: "a second attempt at an item took over from a live Java worker, which leaves our holder on the row",
-    95: "a malformed row counted as a parent that has not ended, and the other one was created anew at LATEST",
+    95: "a malformed row counted as a parent that has not ended, and the other one was created again at LATEST",
     123: "as 60, from a KCL 3.x worker",
     139: "as 24",
     160: "four leases for three of our own worker ids were 2, 2, 0",
@@ -33,7 +33,7 @@ FAILED_ONCE = {
     255: "as 24",
     292: "as 60",
     517: "a claim on a deleted row met the new row at the same counter",
-    527: "a row deleted and created anew reached the old owner's counter, and its release was accepted",
+    527: "a row deleted and created again reached the old owner's counter, and its release was accepted",
     705: "a stale scan missed a parent created a second before, and its child was begun",
     1418: "as 527, with a heartbeat",
 }

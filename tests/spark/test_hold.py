@@ -247,7 +247,7 @@ def test_a_failed_batch_is_repeated_only_as_far_as_no_other_worker_has_handled_i
 
 
 def test_a_batch_that_failed_waits_while_another_owner_is_about_to_handle_it() -> None:
-    """If it were skipped and committed, its range would count as handled although nobody has handled it."""
+    """If it were skipped and committed, its range would count as handled although no worker has handled it."""
     held = held_query()
     numbers = put(held, 10)
     held.query.plan()
@@ -620,7 +620,7 @@ def test_it_is_a_member_of_a_kcl_3_fleet_until_its_query_is_over() -> None:
         return None if report is None else held.query.clock.now() - report.reported_at
 
     held.batch()
-    assert reported() is None, "nobody leads"
+    assert reported() is None, "there is no leader"
     ages = set[timedelta | None]()
     for second in range(120):
         if second % 30 == 0:

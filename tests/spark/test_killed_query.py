@@ -138,6 +138,6 @@ def test_nothing_is_missing_and_nothing_comes_twice(embedded_aws: EmbeddedAws, t
         for data in pq.read_table(file).column("data").to_pylist()
     ]
     times = Counter(rows)
-    assert times.keys() - set(stream.produced) == set(), "rows that nobody produced"
+    assert times.keys() - set(stream.produced) == set(), "rows that were not produced"
     assert [data for data in stream.produced if data not in times] == [], "missing"
     assert [data for data, count in times.items() if count > 1] == [], "twice"

@@ -184,7 +184,7 @@ def test_a_query_that_holds_leases_uses_the_fleet_s_stream_description() -> None
     held.end()
 
 
-def test_so_does_one_that_follows() -> None:
+def test_a_query_that_follows_an_application_uses_the_fleet_s_stream_description() -> None:
     query = memory_query(2, application="orders-audit", leases="follow")
     query.leases, query.sightings = MemoryLeaseTable(), MemorySightingStore()
     query.stream.inner.distribution = AUTO

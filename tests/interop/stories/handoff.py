@@ -2,7 +2,7 @@
 does.
 
 Nothing may be repeated: the old owner checkpoints its finished records before it lets the new one begin. If either
-side dies in the middle, nothing is lost and nobody waits for the dead one.
+side dies in the middle, nothing is lost and no worker waits for the dead one.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ STATES = "CoordinatorState"
 TABLE_STATE, STATUS, SINCE = "TableMigration3.5", "tm", "mts"
 STATUSES = "TABLE_MIGRATION_STATUS_"
 BAKE_MILLIS = 3_600_000
-"""Until KCL believes that nobody goes back, from INIT to DEPLOYED and from PENDING to COMPLETE."""
+"""How long KCL waits for a roll-back, from INIT to DEPLOYED and from PENDING to COMPLETE."""
 
 
 @dataclass(frozen=True)

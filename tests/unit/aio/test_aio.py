@@ -345,7 +345,7 @@ def test_a_callback_that_cannot_be_awaited_is_refused(world: World, callback: An
     run(main())
 
 
-def test_who_is_cancelled_while_it_waits_leaves_nothing_behind(world: World) -> None:
+def test_a_cancelled_wait_leaves_no_waiter_behind(world: World) -> None:
     async def main() -> None:
         async with world.consumer() as consumer:
             messages = consumer.messages()

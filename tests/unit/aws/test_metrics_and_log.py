@@ -188,7 +188,7 @@ def test_a_failed_write_ends_nothing_and_is_reported_once(
     )
 
 
-def test_neither_ends_anything_if_even_the_report_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_ends_nothing_even_if_its_report_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", Unwritable())
     monkeypatch.setattr("sys.stderr", closed())
     Output("stdout").write("line\n")

@@ -176,4 +176,4 @@ def test_the_journal_of_a_process_that_was_killed_while_writing(tmp_path: Path) 
     journal.read()
     assert journal.handled == {"k/0", "k/1", "k/2"}
     assert journal.entries[-1] == Ended(5, "a")
-    assert journal.at_work(0) == {}, "an ended shard is nobody's"
+    assert journal.at_work(0) == {}, "an ended shard has no worker"

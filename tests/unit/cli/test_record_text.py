@@ -57,7 +57,7 @@ def test_where_shards_mix_each_record_names_its_own() -> None:
 
 
 @pytest.mark.parametrize("form", [RecordForm.LINE, RecordForm.JSON])
-def test_neither_a_key_nor_data_moves_a_cursor(form: RecordForm) -> None:
+def test_control_characters_in_a_key_or_in_data_are_escaped(form: RecordForm) -> None:
     assert text_of(record(b"\x1b[2J\r\n", "k\x1b[2Jey"), form).isprintable()
 
 

@@ -10,7 +10,7 @@ from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, Work
 NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 
 
-def test_who_has_how_much_by_group_by_worker_and_in_all() -> None:
+def test_leases_and_throughput_are_shown_by_group_by_worker_and_in_all() -> None:
     seconds, hour = timedelta(seconds=3), timedelta(hours=1)
     of = WorkDistribution(
         (GroupLoad("zone-a", 2, 1_000, 1_000.5, 7.25, 8.0), GroupLoad("zone-b", 1, 1, 0.5, None)),

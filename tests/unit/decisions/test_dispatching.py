@@ -1,4 +1,4 @@
-"""What is remembered of dispatches: enough that a scan older than the worker's acquire sends nobody twice."""
+"""What is remembered of dispatches: enough that a scan older than the worker's acquire starts no second worker."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_lease_is_stolen_as_it_stands_from_the_owner_that_was_seen(
     ids=[
         "asked",
         "another's",
-        "nobody is sent",
+        "no worker is started",
         "no steal",
         "of it as it is",
         "its own",

@@ -33,7 +33,7 @@ def planned(leases: list[Lease], *joined: str, ago: timedelta = timedelta(0)) ->
     return plan_tick(look, Random(0), SETTINGS, asks=True)
 
 
-def test_who_makes_the_first_leases_takes_them_a_second_later_if_it_has_said_that_it_joins() -> None:
+def test_a_joining_process_takes_the_first_leases_a_second_after_it_creates_them() -> None:
     plan = planned([], "me")
     assert (len(plan.sync.create), plan.choices) == (1, ())
     assert plan.others.next_look.after == LOOK_EVERY
@@ -43,9 +43,7 @@ def test_who_makes_the_first_leases_takes_them_a_second_later_if_it_has_said_tha
     )
 
 
-def test_who_has_just_joined_counts_before_it_holds_anything_and_for_no_longer_than_it_takes_to_come_by_a_lease() -> (
-    None
-):
+def test_a_joining_process_counts_for_a_few_seconds_before_it_holds_a_lease() -> None:
     four = [replace(FREE, lease_key=f"shardId-00000000000{number}") for number in range(4)]
     assert len(planned(four, "me", "another").choices) == 2
     assert len(planned(four, "me", "another", ago=timedelta(seconds=6)).choices) == 4

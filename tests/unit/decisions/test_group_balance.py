@@ -157,7 +157,7 @@ def test_nothing_moves_where_a_lease_more_or_less_is_all(held: dict[str, int]) -
     assert moves_between_groups(held, held, groups, groups, target, 9, ranked_at(NOW, timedelta(1))) == ()
 
 
-def test_of_what_may_not_be_stolen_nothing_is_planned() -> None:
+def test_leases_that_may_not_be_stolen_are_not_planned() -> None:
     groups, held = {"a:0": "a", "b:0": "b"}, {"a:0": 6, "b:0": 0}
     rank = ranked_at(NOW, timedelta(seconds=30))
     assert len(moves_between_groups(held, {"a:0": 2}, groups, groups, 3, 9, rank)) == 2

@@ -63,7 +63,7 @@ def test_after_these_it_is_held_no_longer(write: object, tenure: Tenure) -> None
     assert reply.is_done
 
 
-def test_those_are_all() -> None:
+def test_no_other_write_ends_the_tenure() -> None:
     leaving = {WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER}
     assert set(TENURE_AFTER) == leaving
     assert not MAY_WRITE.intersection(TENURE_AFTER.values())
@@ -117,7 +117,7 @@ def unanswered(*checkpoints: str) -> Holding:
     return holding
 
 
-def test_nor_does_one_of_ours_that_seemed_to_fail() -> None:
+def test_our_own_checkpoint_that_seemed_to_fail_moves_nothing() -> None:
     holding = unanswered("3", "4")
     assert holding.unanswered == {Position(Checkpoint("3")), Position(Checkpoint("4"))}
     for stored in ("3", "4"):
@@ -156,7 +156,7 @@ def test_a_move_within_what_is_known_and_finished_is_true_too(row: str, is_true:
     assert not is_true_too(LATEST, TRIM_HORIZON, Checkpoint("5"))
 
 
-def test_nor_does_our_own_pin() -> None:
+def test_our_own_pin_moves_nothing() -> None:
     at, latest = datetime(2026, 1, 31, 8, 0, 0, 1999, UTC), replace(LEASE, checkpoint=LATEST)
     row = replace(latest, lease_counter=8, holder_counter=8, start_at=at.replace(microsecond=1000))
     reply = after_write(replace(HELD, lease=latest), pin(latest, at), row, applied=True, sent_at=LATER)
@@ -180,7 +180,7 @@ def test_asked_to_leave_while_it_releases_it_hands_over_instead() -> None:
 
 
 def test_a_release_that_a_write_of_ours_refused_is_made_again_for_that_row() -> None:
-    """Nobody has asked for the lease: there is nobody to hand it over to."""
+    """The lease is not requested, so there is no worker to hand it over to."""
     assert after_write(HELD, release(LEASE), BEATEN, applied=False, sent_at=NOW).then is Then.WRITE_AGAIN
 
 

@@ -79,7 +79,7 @@ def test_each_of_ours_counts_what_the_one_before_it_stole_once() -> None:
     assert stolen({"z": 8, "b": 6}, one, ("us-0", "us-1")) == [("z", "us-0"), ("z", "us-1")]
 
 
-def test_who_is_given_a_lease_of_another_group_takes_none_of_its_own_as_well() -> None:
+def test_a_worker_that_gets_a_lease_of_another_group_steals_none_in_its_own() -> None:
     one = replace(MANY, max_leases_to_steal_at_one_time=1, balance=Balance.GROUP)
     held = {"a:0": 8, "b:us": 0, "b:1": 4}
     assert stolen(held, one, ("b:us",)) == [("a:0", "b:us")]

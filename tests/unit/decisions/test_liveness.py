@@ -27,7 +27,7 @@ def test_our_clock_is_right_unless_the_service_s_shows_that_it_is_wrong(ahead: f
 
 
 def test_what_was_seen_in_the_future_is_seen_now() -> None:
-    """By a clock that was an hour ahead, just before its process died: its leases would be nobody's for an hour."""
+    """By a clock that was an hour ahead, just before its process died: its leases would be unread for an hour."""
     ahead = {HELD.lease_key: Sighting(7, "app-lambda-0", NOW + timedelta(hours=1))}
     seen = observe(ahead, [HELD], NOW)
     assert seen == {HELD.lease_key: Sighting(7, "app-lambda-0", NOW)}
@@ -92,5 +92,5 @@ def test_the_first_owner_that_is_silent_by_now_counts_as_lost_a_failover_time_af
     assert expiry(HELD, 0) is None, "it has just been heard"
     assert expiry(HELD, -5) is None, "by a clock that was ahead"
     assert expiry(replace(HELD, lease_owner=None), 10) is None
-    assert next_expiry([HELD], {}, NOW, timedelta(seconds=30)) is None, "nobody has looked at it before"
+    assert next_expiry([HELD], {}, NOW, timedelta(seconds=30)) is None, "no tick has looked at it before"
     assert expiry(replace(HELD, checkpoint=SHARD_END), 10) is None

@@ -149,7 +149,7 @@ def test_bytes_are_bounded_but_for_one_record() -> None:
     assert Demand(1, 5).takes(TENS, 0, PullSize()) == 1, "one in records too"
 
 
-def test_so_many_are_taken_out_before_a_buffer_is_low() -> None:
+def test_how_many_records_are_taken_before_a_buffer_is_low() -> None:
     assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, PullSize(10, 100)) == 5
     assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, PullSize(4, 40)) == 0
     assert consume_of(max_bytes=100, threshold_bytes=40).before_low(TENS, 2, PullSize(8, 80)) == 3

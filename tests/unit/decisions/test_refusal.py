@@ -66,7 +66,7 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.DONE_BEFORE,
         ),
         (
-            "nobody's is what a release wants",
+            "a release wants an unowned lease",
             release(HELD),
             replace(HELD, lease_owner=None),
             Verdict.DONE_BEFORE,
@@ -181,7 +181,7 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.LOST,
         ),
         (
-            "a heartbeat was not made because nobody has the lease",
+            "a heartbeat was not written because the lease is unowned",
             heartbeat(HELD),
             replace(HELD, lease_owner=None, holder=None, lease_counter=8),
             Verdict.LOST,

@@ -58,7 +58,7 @@ def planned(
         ("no others for one that cannot be helped", {"a": [50], "b": [10, 1], "c": [9, 1]}, []),
         ("a single lease stays where it is", {"a": [50], "b": [1]}, []),
         ("nor little for little", {"a": [26], "b": [20.9, 0.1], "c": [19], "d": [19], "e": [19]}, []),
-        ("an idle lease helps nobody", {"a": [0, 50], "b": [1]}, []),
+        ("an idle lease evens out nothing", {"a": [0, 50], "b": [1]}, []),
         ("nothing flows", {"a": [0, 0, 0], "b": []}, []),
         ("nothing is measured: leases count alike", {"a": [None] * 4, "b": []}, [("a", "b", None)]),
         ("one not measured counts as the mean", {"a": [4, None, 4, 4], "b": []}, [("a", "b", 4)]),
@@ -82,7 +82,7 @@ def test_no_thief_takes_more_than_it_may() -> None:
 @pytest.mark.parametrize(
     ("because", "rates", "most", "moves"),
     [
-        ("from whoever is busiest by then", {"a": [2] * 15, "c": [2.9] * 10, "b": []}, 2, [("a", "b", 2), ("c", "b", 2.9)]),
+        ("from the busiest worker at that time", {"a": [2] * 15, "c": [2.9] * 10, "b": []}, 2, [("a", "b", 2), ("c", "b", 2.9)]),
         ("none that would take the taker across the mean", {"a": [6] * 10, "b": [25], "c": [5]}, 1, [("a", "c", 6)]),
     ],
 )  # fmt: skip
@@ -92,7 +92,7 @@ def test_one_after_the_other(
     assert planned(rates, most) == moves, because
 
 
-def test_of_those_that_fit_it_may_be_any_that_has_half_of_the_heaviest() -> None:
+def test_any_fitting_lease_of_at_least_half_the_heaviest_may_be_moved() -> None:
     live = fleet({"a": [4, 5, 10, 40], "b": [1]})
     first = [
         next(iter(moves_by_throughput(live, live, live, 1, rank))).lease.throughput_kbps
@@ -101,7 +101,7 @@ def test_of_those_that_fit_it_may_be_any_that_has_half_of_the_heaviest() -> None
     assert first == [5, 10]
 
 
-def test_who_has_come_to_the_mean_takes_no_more() -> None:
+def test_a_worker_at_the_mean_takes_no_more() -> None:
     live = fleet({"a": [6, 24], "b": [8], "c": [2, 29], "d": [1], "e": [], "f": [], "g": []})
     assert [move.lease.lease_owner for move in moves_by_throughput(live, live, ["b"], 2, RANK)] == ["c"]
 

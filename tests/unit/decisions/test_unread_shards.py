@@ -1,4 +1,4 @@
-"""Which shards are asked about because nobody reads them, and how long they are known to have stood still."""
+"""Which shards are probed because they seem unread, and since when they are known to stand still."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CHILD = replace(FREE, parent_shard_ids=frozenset({"shardId-1"}))
         "known to be quiet", "of another checkpoint", "waits for its parent",
     ],
 )  # fmt: skip
-def test_who_is_asked_about(lease: Lease, is_asked: bool) -> None:
+def test_which_shards_are_probed(lease: Lease, is_asked: bool) -> None:
     quiet_since = {7: NOW - SECOND, 6: NOW - SETTINGS.failover_time - SECOND}[lease.lease_counter]
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, quiet_since)}
     parent_too = replace(PARENT, caught_up_at=NOW)
@@ -92,7 +92,7 @@ def test_children_of_what_cannot_be_read_wait() -> None:
     assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == Probes()
 
 
-def test_those_that_stand_still_come_first_and_then_those_not_heard_of_for_longest() -> None:
+def test_stalled_shards_are_probed_first_and_then_the_longest_unheard_of() -> None:
     long, longer, never, unread, moved, asked = (
         replace(FREE, lease_key=f"shardId-{n}", caught_up_at=at)
         for n, at in enumerate((NOW - HOUR, NOW - 2 * HOUR, None, NOW - HOUR, NOW - 3 * HOUR, None))
@@ -107,7 +107,7 @@ def test_those_that_stand_still_come_first_and_then_those_not_heard_of_for_longe
 
 
 @pytest.mark.parametrize(("lease", "most"), [(FREE, PROBES_MAX), (OWNED, HELD_PROBES_MAX)])
-def test_of_many_alike_each_is_asked_about_by_and_by(lease: Lease, most: int) -> None:
+def test_among_equal_shards_each_is_probed_in_time(lease: Lease, most: int) -> None:
     many = [replace(lease, lease_key=f"shardId-{n}") for n in range(most + 1)]
     rounds = [choose_probes(many, {}, {}, NOW, Random(seed), SETTINGS) for seed in range(400)]
     assert {len(probes.held + probes.unheld) for probes in rounds} == {most}

@@ -49,7 +49,7 @@ def test_what_java_makes_of_a_senseless_record_is_allowed_and_nothing_else(
     assert judged(case, [Given(0, OWN_KEY, None, case.data)]) == UNKNOWN
 
 
-def test_of_what_makes_sense_nothing_may_differ() -> None:
+def test_sensible_records_may_not_differ() -> None:
     case = of(row(b"x"))
     assert judged(case, [X]) == "taken apart alike"
     for gave in (

@@ -114,7 +114,7 @@ def test_a_worker_that_never_had_the_lease_may_handle_nothing() -> None:
     assert "never had" in judged([handled(1, "parent", "a/0", "sublet-1")], []).unexplained[0]
 
 
-def test_who_hands_over_has_the_lease_until_it_says_so() -> None:
+def test_a_worker_that_hands_over_has_the_lease_until_the_hand_over() -> None:
     handing = [
         written(1, "parent", "kcl3-1"),
         written(2, "parent", "sublet-1", checkpointOwner="kcl3-1"),

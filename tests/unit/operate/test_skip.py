@@ -156,7 +156,7 @@ def test_records_that_are_finished_ahead_are_passed_over() -> None:
     assert [record.data for record in plan(world).plan.records] == [b"2"]
 
 
-def test_so_many_bytes_are_refused_with_how_many_fit() -> None:
+def test_too_many_bytes_are_refused_with_the_number_of_records_that_fit() -> None:
     world = EngineWorld()
     for number in range(8):
         world.shards.put("k", b"%d" % number * (BYTES_MAX // 7))

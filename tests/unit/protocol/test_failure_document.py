@@ -303,7 +303,7 @@ def test_an_object_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacked() 
     assert peak < 4 * LINE_MAX
 
 
-def test_nor_may_many_lines_be_gigabytes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_lines_that_unpack_to_gigabytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = object_bytes(batch(record(1, b"x" * 3_000), record(2, b"x" * 3_000)))
     assert batch_of_object(data).records
     monkeypatch.setattr(failure_document_read, "EXPANDED_MAX", 5_000)

@@ -70,7 +70,7 @@ def test_nothing_is_prefetched_while_a_key_waits() -> None:
     assert table.ask(pull).record.data == b"c0"
 
 
-def test_who_pulls_beside_gets_what_was_not_taken_in_order() -> None:
+def test_another_pull_gets_the_records_that_were_not_taken_in_order() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "a2", "c0")
     pull = table.messages()

@@ -67,7 +67,7 @@ def test_while_nothing_is_announced_nothing_is_read_between_two_ticks() -> None:
     end(world, running)
 
 
-def test_who_takes_only_what_is_free_does_not_say_that_it_joins() -> None:
+def test_a_process_that_takes_only_free_leases_does_not_announce_itself() -> None:
     """A program that fetches each few seconds would have all others look each second for ever."""
     world = ProcessWorld(shards=2)
     running = [world.start(), world.start(max_leases_to_steal_at_one_time=0)]

@@ -60,7 +60,7 @@ def test_a_released_lease_takes_along_what_is_proved_of_its_very_checkpoint(
 
 
 @pytest.mark.parametrize("start_at", [None, NOW])
-def test_nor_is_a_shard_walked_again_that_was_never_written_to(start_at: datetime | None) -> None:
+def test_an_empty_shard_is_not_walked_again(start_at: datetime | None) -> None:
     lease = Lease("shardId-0", TRIM_HORIZON, start_at=start_at)
     assert quiet_of(lease, ShardOffset(Unread(start_at), quiet_until=NOW)) == Quiet(NOW, lease.position)
     assert quiet_of(lease, ShardOffset(Unread(NOW - timedelta(1)), quiet_until=NOW)) is None

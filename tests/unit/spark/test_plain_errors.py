@@ -41,7 +41,7 @@ def test_an_error_of_ours_has_no_traceback_and_no_chain() -> None:
     assert os.environ["SPARK_HIDE_TRACEBACK"]
 
 
-def test_nor_has_one_in_the_middle_of_a_task() -> None:
+def test_an_error_of_ours_in_the_middle_of_a_task_has_no_traceback_either() -> None:
     items = plain_items(rows())
     assert next(items) == 1
     with pytest.raises(DataGap):

@@ -47,7 +47,7 @@ def test_a_thread_would_not_keep_the_process() -> None:
     assert tasks.spawn(lambda: threading.current_thread().daemon).result()
 
 
-def test_who_waited_for_a_task_gives_its_thread_the_next() -> None:
+def test_a_thread_whose_task_is_done_runs_the_next_one() -> None:
     tasks = ThreadTasks()
     assert len({tasks.spawn(threading.get_ident).result() for _ in range(20)}) == 1
 

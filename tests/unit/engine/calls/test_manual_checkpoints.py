@@ -139,7 +139,7 @@ def test_it_says_whether_the_table_has_it() -> None:
     assert said == [False, True]
 
 
-def test_of_a_lost_lease_it_says_no() -> None:
+def test_a_checkpoint_of_a_lost_lease_returns_false() -> None:
     world = EngineWorld(MANUAL)
     world.put("a")
     said: list[bool] = []

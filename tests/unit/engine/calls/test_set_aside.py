@@ -193,7 +193,7 @@ def test_each_record_has_all_its_attempts_while_others_join() -> None:
     assert {calls[number] for number in aside} == {3}
 
 
-def test_of_attempts_of_an_earlier_version_only_the_first_record_is_known() -> None:
+def test_attempts_of_an_earlier_version_are_those_of_the_first_record() -> None:
     world, _ = world_with(RETRY_TWICE, "bad", "b")
     row: dict[str, Any] = {**(world.table.real.row(world.table.lease().lease_key) or {})}
     row["subletAttempts"] = {"S": "3@TRIM_HORIZON"}

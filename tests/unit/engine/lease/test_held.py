@@ -224,7 +224,7 @@ def test_a_release_during_a_handoff_becomes_the_hand_over() -> None:
     assert (row.lease_owner, row.checkpoint_owner) == ("java-2", None)
 
 
-def test_who_knows_that_it_is_asked_for_the_lease_does_not_try_to_release_it() -> None:
+def test_a_requested_lease_is_handed_over_without_trying_to_release_it() -> None:
     """A release that waited for the answer that told so."""
     world = EngineWorld()
     held, _ = hold(world)
@@ -283,7 +283,7 @@ def test_confirming_asks_the_table_only_after_a_pause_longer_than_failover_time(
     assert world.table.kinds() == [WriteKind.ACQUIRE, WriteKind.HEARTBEAT]
 
 
-def test_who_waits_for_another_heartbeat_to_be_written_writes_none_of_its_own() -> None:
+def test_a_thread_that_waited_for_another_heartbeat_writes_none() -> None:
     """After a pause the heartbeats' thread and the session find at once that the lease is unconfirmed."""
     world = EngineWorld()
     held, _ = hold(world)

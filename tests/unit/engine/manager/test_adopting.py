@@ -75,7 +75,7 @@ def test_two_hundred_processes_that_join_within_a_minute_describe_the_stream_a_f
     assert asked[-1] == world.clock.now(), "it is not believed for ever"
 
 
-def test_who_means_it_adopts_it() -> None:
+def test_adopting_on_purpose_accepts_the_stream() -> None:
     world = EngineWorld(leases=False)
     world.manager().tick()
     manager = manager_on(world, MemoryStream(clock=world.clock, name="invoices"))

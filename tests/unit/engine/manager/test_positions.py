@@ -17,7 +17,7 @@ def found(world: EngineWorld) -> set[str]:
     return set(positions(world.table.real.scan().leases, world.ports))
 
 
-def test_of_each_lease_that_has_not_ended() -> None:
+def test_every_lease_that_has_not_ended_has_a_position() -> None:
     world = EngineWorld(shards=2)
     assert found(world) == {SHARD, OTHER}
     world.change_lease(checkpoint=SHARD_END)
@@ -34,7 +34,7 @@ def test_a_shard_that_is_gone_or_out_of_reach_has_none_and_keeps_the_others_from
     assert found(world) == {OTHER}
 
 
-def test_nor_has_one_that_others_read_to_its_limit() -> None:
+def test_a_throttled_shard_has_no_position() -> None:
     world = EngineWorld()
     world.stream.disturb = lambda _: PollRefusal.THROTTLED
     assert found(world) == set()

@@ -99,7 +99,7 @@ def test_a_window_renews_the_report_that_a_tick_has_made() -> None:
     )
 
 
-def test_and_makes_none_where_there_is_none() -> None:
+def test_a_window_creates_no_report() -> None:
     world, reports = world_with()
     done = world.ports.tasks.signal()
     world.at(40 * SECOND, done.set)
@@ -107,7 +107,7 @@ def test_and_makes_none_where_there_is_none() -> None:
     assert reports.get("orders-lambda-0") is None
 
 
-def test_who_leaves_takes_its_report_along() -> None:
+def test_a_leaving_process_deletes_its_report() -> None:
     world, reports = world_with(JAVA, OURS)
     stop_reporting(["orders-lambda-0"], world.ports)
     assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)

@@ -51,7 +51,7 @@ def test_moved_back_it_is_read_again_from_there_by_the_same_owner() -> None:
     assert WriteKind.RELEASE not in world.table.kinds()
 
 
-def test_who_reads_on_from_there_finds_out_like_any_other_that_the_lease_is_lost() -> None:
+def test_a_session_that_reads_again_after_a_move_notices_a_lost_lease() -> None:
     world = EngineWorld(AT_ONCE)
     (first, *_) = world.put("a", "b")
     world.at(20 * SECOND, lambda: world.change_lease(checkpoint=Checkpoint(first)))

@@ -105,7 +105,7 @@ def test_continuous_stays_at_the_tip_and_handles_what_comes() -> None:
     assert world.handler.data() == [b"late"]
 
 
-def test_who_leaves_does_not_wait_for_the_page_that_is_being_read_ahead() -> None:
+def test_a_session_that_ends_does_not_wait_for_the_page_fetched_ahead() -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_attempts=1))
     world.put("a")
     world.handler.script = raising(ValueError())

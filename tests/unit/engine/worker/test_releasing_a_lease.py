@@ -150,8 +150,8 @@ def test_one_that_raises_does_not_keep_the_lease(fault: BaseException) -> None:
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[0]), None)
 
 
-def test_nor_is_it_called_again_where_an_operator_has_ended_the_shard_by_hand() -> None:
-    """Nothing else keeps it from being: there was nothing to read, and nobody has told the lease to be left."""
+def test_it_is_not_called_again_after_an_operator_ended_the_shard() -> None:
+    """Only this rule prevents it: there was nothing to read, and the lease was not released."""
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
     world.put("a")
     world.at(20 * SECOND, lambda: world.change_lease(checkpoint=SHARD_END))

@@ -49,8 +49,8 @@ def test_a_lease_whose_owners_have_crashed_is_not_released_at_once_because_it_wa
     assert outcomes(world.window(item, lasts=SECOND))[SHARD] is Outcome.WINDOW_ENDED
 
 
-def test_nor_does_it_matter_that_the_owner_has_given_it_back() -> None:
-    """Perhaps because it was asked for: nobody else is sent for it, and nothing of it is still being handled."""
+def test_a_lease_that_its_owner_has_released_is_acquired_without_a_wait() -> None:
+    """It may have been requested. No other worker is started for it, and none of its records are being handled."""
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     assert stolen(world, lease_owner=None) is not Outcome.COULD_NOT_ACQUIRE
