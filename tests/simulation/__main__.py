@@ -24,6 +24,7 @@ from tests.simulation.seeking import seek_in
 from tests.simulation.set_aside import set_aside
 from tests.simulation.side_by_side import give_up_side_by_side
 from tests.simulation.simulation import simulate
+from tests.simulation.staying_quiet import stay_quiet
 from tests.simulation.versions import roll
 
 WORLDS: Mapping[str, Callable[..., Result]] = {
@@ -38,6 +39,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "versions": roll,
     "seeking": seek_in,
     "operating": operate_in,
+    "quiet": stay_quiet,
 }
 
 HISTORY_SHOWN = 40

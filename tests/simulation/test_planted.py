@@ -4,21 +4,25 @@ are between a worker and its ports instead.)
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from sublet.decisions import crash_caution, packing, quiet, tick_plan
 from sublet.decisions.crash_caution import Caution
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
 from sublet.engine.calls import guard
 from sublet.engine.lease import acquire
 from sublet.engine.manager import tick
+from sublet.engine.manager.quiet_shards import QuietShards
 from sublet.engine.session import pages
 from sublet.engine.session import records as record_making
 from sublet.protocol.lease import Lease
@@ -31,6 +35,7 @@ from tests.exploring import first
 from tests.simulation.bad_neighbour import beside_a_bad_one
 from tests.simulation.giving_up import give_up
 from tests.simulation.simulation import simulate
+from tests.simulation.staying_quiet import stay_quiet
 from tests.simulation.versions import roll
 
 WORLDS = 60
@@ -68,7 +73,40 @@ AGAIN = r"though the checkpoint covered \d+ when it acquired$|after having finis
 idle = partial(simulate, idle=True)
 
 
+unhandled = r"unhandled records'\]$|woke and was not handled within"
+
+
+def whatever_the_position(of: QuietShards, leases: Iterable[Lease], *known: Any) -> Mapping[str, Probe]:
+    """Goes on where the last look ended, also if the checkpoint has been moved since."""
+    leases = tuple(leases)
+    for lease in leases:
+        if (kept := of._kept.get(lease.lease_key)) is not None:
+            last = kept.last._replace(probe=replace(kept.last.probe, lease=lease))
+            of._kept[lease.lease_key] = dataclasses.replace(kept, last=last)
+    return ASKED(of, leases, *known)
+
+
+ASKED = QuietShards.ask
+
+
 PLANTED = {
+    "a shard is quiet though its page lags": Planted(
+        (Probe,),
+        "needs_nobody",
+        property(lambda look: look.waiting is None and look.walked.until is not None and not look.is_ended),
+        unhandled,
+        stay_quiet,
+    ),
+    "an ended shard is quiet": Planted(
+        (Probe,),
+        "needs_nobody",
+        property(lambda look: look.answer is ProbeResult.QUIET),
+        r"is not ended'\]$|unhandled records'",
+        stay_quiet,
+    ),
+    "what was proved counts whatever the checkpoint": Planted(
+        (QuietShards,), "ask", whatever_the_position, unhandled, stay_quiet
+    ),
     "a shard is quiet up to a moment whatever the checkpoint": Planted(
         (Lease,),
         "quiet_until",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.read_position import ReadPosition
-from sublet.engine.manager.probing import PROBE_LIMIT
+from sublet.engine.manager.probing import BOUNDS
 from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
@@ -86,7 +86,7 @@ class OddStream:
         return self.real.open(shard_id, position)
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
-        if self.faults and limit > PROBE_LIMIT:
+        if self.faults and limit > BOUNDS.limit:
             raise self.faults.pop(0)
         return self.real.poll(iterator, limit)
 

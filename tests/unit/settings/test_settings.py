@@ -338,6 +338,7 @@ def test_every_setting_survives_the_environment() -> None:
         log_exceptions=LogExceptions.FRAMES,
         kcl_fleet=KclFleet.V3,
         metrics_by_shard=False,
+        quiet_visit_interval=timedelta(minutes=20),
     )
     assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} <= {"checkpointing"}, (
         "all differ"

@@ -67,6 +67,10 @@ class Metric(StrEnum):
         "unclaimed_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
         "Leases without an owner that the limits leave over.",
     )  # fmt: skip
+    QUIET_LEASES = (
+        "quiet_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "Free leases that no worker is sent for, because Kinesis says that nothing waits in their shards.",
+    )  # fmt: skip
     MALFORMED_ROWS = (
         "malformed_rows", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
         "Rows of the lease table that KCL could not have written; each one's shard alone waits.",

@@ -60,7 +60,7 @@ def test_a_record_that_has_just_come_to_a_long_quiet_shard_is_young() -> None:
 
 @pytest.mark.parametrize("of", ["caught up", "pinned by nobody", "waits for its parent"])
 def test_which_shards_are_not_probed(of: str) -> None:
-    world = EngineWorld(NO_WAITING)
+    world = EngineWorld(replace(NO_WAITING, quiet_visit_interval=timedelta(0)))
     world.put("a")
     if of == "caught up":
         world.change_lease(caught_up_at=world.clock.now())

@@ -51,7 +51,7 @@ class Choice(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """The figures behind a choice: the fleet's state before it.
 
-    leases     in play: held by live owners, or available
+    leases     in play: held by live owners, or free
     available  the leases of those that may be taken without stealing
     workers    live ones, our own worker ids included
     target     KCL's fair share: the most leases that a worker id should hold
@@ -76,6 +76,7 @@ class _Market:
 
     assigned   assigned to us by a leader
     available  may be taken; children of shards that have just ended come first, the rest in random order
+    unneeded   how many others are free and need no worker now; they count in the fair share
     urgent     lease keys that are taken before the fair share is applied
     stealable  by live owner outside our own worker ids: the leases that may be stolen from it
     held       the number of live leases of each worker id, our own included; changes as leases are chosen
@@ -84,6 +85,7 @@ class _Market:
 
     assigned: tuple[Choice, ...]
     available: tuple[tuple[Lease, ClaimReason], ...]
+    unneeded: int
     urgent: frozenset[str]
     stealable: dict[str, list[Lease]]
     held: Counter[str]
@@ -102,6 +104,7 @@ def choose_leases(
     under_way: Mapping[str, str] = NOBODY,
     fleet: Fleet = NO_LEADER,
     paused: Collection[str] = (),
+    left_alone: Collection[str] = (),
 ) -> Chosen:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
@@ -110,8 +113,9 @@ def choose_leases(
     workers have noticed them. `under_way`: lease key to the worker id that an earlier tick has sent for it, which
     counts as its holder. `paused`: lease keys that an operator has paused; their owners are on their way to release
     them. `fleet`: whether a leader assigns the leases; its members count as workers before they hold
-    anything, unless all their leases are expiring. The choice is the same for the same arguments and a `chance` of the
-    same seed.
+    anything, unless all their leases are expiring. `left_alone`: keys of free leases that need no worker now. They
+    are not chosen, and count in the fair share. The choice is the same for the same arguments and a
+    `chance` of the same seed.
     """
     market = _look(
         leases,
@@ -125,6 +129,7 @@ def choose_leases(
         under_way,
         fleet,
         paused,
+        left_alone,
     )
     standing = _standing(market, settings, worker_ids)
     choices: tuple[Choice, ...] = ()
@@ -138,7 +143,7 @@ def choose_leases(
 def _standing(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> Standing:
     available = len(market.available)
     return Standing(
-        market.held.total() + available,
+        market.held.total() + available + market.unneeded,
         available,
         len(market.held),
         _target(market, settings),
@@ -166,6 +171,7 @@ def _look(
     under_way: Mapping[str, str],
     fleet: Fleet,
     paused: Collection[str],
+    left_alone: Collection[str],
 ) -> _Market:
     ours = frozenset(worker_ids)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
@@ -174,7 +180,8 @@ def _look(
     stealable: dict[str, list[Lease]] = {}
     is_led = fleet.is_led
     live, losing = defaultdict[str, list[Lease]](list), set[str]()
-    for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
+    in_question = (lease for lease in leases if not lease.is_ended and lease.lease_key not in left_alone)
+    for lease in sorted(in_question, key=lambda lease: lease.lease_key):
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
         if lease.lease_key in under_way:
@@ -203,7 +210,7 @@ def _look(
     urgent = frozenset(
         one.lease_key for one, _ in available if _is_urgent(one, sightings, now, settings, fleet)
     )
-    return _Market(tuple(assigned), tuple(available), urgent, stealable, held, live)
+    return _Market(tuple(assigned), tuple(available), len(left_alone), urgent, stealable, held, live)
 
 
 def _is_urgent(
@@ -280,7 +287,8 @@ def _target(market: _Market, settings: Settings) -> int:
     KCL counts ended leases too, because its workers take them again to clean them up. Ours do not, so only leases in
     play count.
     """
-    return fair_share(market.held.total() + len(market.available), len(market.held), settings)
+    in_play = market.held.total() + len(market.available) + market.unneeded
+    return fair_share(in_play, len(market.held), settings)
 
 
 def _ceil_divide(dividend: int, divisor: int) -> int:

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from sublet.decisions.lag import FORGOTTEN_AFTER, LENGTH, PACE
 from sublet.decisions.liveness import Sighting, has_moved
-from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY, Probe, ProbeResult
+from sublet.decisions.probe import Probe, ProbeResult
+from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.row_values import EPOCH, MILLISECOND

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +26,8 @@ from sublet.decisions.hash_range_audit import holes
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cleanup
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
+from sublet.decisions.probe import Probe
+from sublet.decisions.quiet_shards import choose_asked, needing_nobody
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
 from sublet.decisions.time_and_chance import Chance
 from sublet.decisions.unread_shards import NONE_UNREAD, Probes, UnreadShard, choose_probes
@@ -35,6 +38,8 @@ from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import Settings
+
+NONE_ASKED: Mapping[str, Probe] = MappingProxyType({})
 
 
 class Look(Struct, frozen=True):
@@ -62,6 +67,8 @@ class Look(Struct, frozen=True):
     """The stream's description, and earlier ones by other processes of the application."""
     control: Control = NO_CONTROL
     """What an operator has ordered."""
+    asked: Mapping[str, Probe] = NONE_ASKED
+    """By lease key, what the shards of `asked_first` have answered."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -80,8 +87,12 @@ class TickPlan(Struct, frozen=True):
     """Of our own worker ids."""
     probes: Probes
     """Leases whose shards to ask Kinesis about after everything else: no worker reports on them."""
+    needing_nobody: frozenset[str]
+    """Keys of leases without an owner that no worker is sent for, because nothing waits in their shards."""
     unclaimed_leases: int
-    """Unfinished leases without a live owner that no worker is sent for: leases between two ticks of a catch-up do not count."""
+    """Unfinished leases without a live owner that no worker is sent for, though one may be needed: leases between two
+    ticks of a catch-up do not count.
+    """
     total_shards: int
     """Shards with records to come: open, or closed with an unfinished lease."""
     total_leases: int
@@ -92,6 +103,14 @@ class TickPlan(Struct, frozen=True):
     """For a process, which schedules its own scans and keeps its leases."""
     paused: Mapping[str, Pause]
     """By lease key: no worker is sent for these, because an operator has paused them."""
+
+
+def asked_first(look: Look, settings: Settings) -> tuple[Lease, ...]:
+    """The leases whose shards to probe before the plan is made."""
+    sent = under_way(look.dispatched, look.scan.leases, look.at)
+    stopped = paused(look.control, look.scan.leases, look.at)
+    unreadable = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
+    return choose_asked(look.scan.leases, sent.keys() | stopped.keys(), unreadable, look.at, settings)
 
 
 def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
@@ -123,8 +142,20 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
     among = replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids))
     stopped = paused(look.control, leases, now)
+    alone = needing_nobody(look.asked) - stopped.keys()
     chosen = choose_leases(
-        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, among, stopped
+        leases,
+        sightings,
+        now,
+        chance,
+        settings,
+        settings.own_worker_ids,
+        ended,
+        waits,
+        sent,
+        among,
+        stopped,
+        alone,
     )
     choices, announces = (
         ask_first(chosen.choices, look.announced, now, settings)
@@ -136,7 +167,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     unended = sum(not lease.is_ended for lease in leases)
     may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
     dispatched = after_choices(look.dispatched, choices, now)
-    claimed = sent.keys() | {choice.lease.lease_key for choice in choices}
+    claimed = sent.keys() | alone | {choice.lease.lease_key for choice in choices}
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
@@ -146,7 +177,8 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         standing=chosen.standing,
         fleet=fleet,
         reports=plan_reports(fleet, look.reports, now, settings),
-        probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits),
+        probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits, alone),
+        needing_nobody=alone,
         unclaimed_leases=sum(
             _is_unclaimed(lease, sightings, now, settings)
             for lease in leases

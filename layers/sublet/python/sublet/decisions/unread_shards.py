@@ -5,15 +5,13 @@ A worker reports on the shards that it reads. There is no report on a shard with
 before their first page; and reports of another fleet's worker, or in an unread log, reach no alarm. So each tick asks
 Kinesis about some of the shards, held or not, whose rows do not show that they were read to the tip lately.
 
-There are three answers: records wait; nothing follows the checkpoint; or unknown, since an empty page that lags proves
-nothing.
+`probe` has what a shard answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,12 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sublet.decisions.liveness import Sighting, is_expired
-from sublet.decisions.quiet import MILLISECOND, NOTHING_WALKED, Walked, begun, opened_at
-from sublet.decisions.read_position import ReadPosition, after, read_position
+from sublet.decisions.probe import Probe, ProbeResult
+from sublet.decisions.quiet import begun, opened_at
+from sublet.decisions.read_position import after, read_position
 from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease
-from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
 PROBES_MAX = 10
@@ -46,12 +44,6 @@ owner is not written in each tick.
 """
 
 
-class ProbeResult(StrEnum):
-    WAITS = "waits"
-    QUIET = "quiet"
-    UNKNOWN = "unknown"
-
-
 class UnreadShard(Struct, frozen=True):
     """What earlier ticks have found after this checkpoint.
 
@@ -62,45 +54,6 @@ class UnreadShard(Struct, frozen=True):
     checkpoint: str
     since: datetime | None
     quiet_until: datetime | None = None
-
-
-class Probe(Struct, frozen=True):
-    """A look into a shard, as far as it has come.
-
-    at        where it began
-    is_held   by a live owner
-    waiting   for how long the first record after the checkpoint has been there; None if none has come yet
-    is_quiet  nothing follows the checkpoint
-    walked    what its empty pages have proved
-    """
-
-    lease: Lease
-    at: ReadPosition
-    is_held: bool = False
-    waiting: timedelta | None = None
-    is_quiet: bool = False
-    walked: Walked = NOTHING_WALKED
-
-    @property
-    def answer(self) -> ProbeResult:
-        if self.waiting is not None:
-            return ProbeResult.WAITS
-        return ProbeResult.QUIET if self.is_quiet else ProbeResult.UNKNOWN
-
-    def after(self, page: Page, now: datetime) -> Probe:
-        """With its next page, as of now."""
-        new = next((record for record in page.records if _is_beyond(record, self.lease)), None)
-        if new is not None:
-            age = now - new.approximate_arrival_timestamp
-            return replace(self, waiting=max(age, page.millis_behind_latest * MILLISECOND, timedelta(0)))
-        is_quiet = page.is_shard_end or (not page.records and page.millis_behind_latest == 0)
-        return replace(self, is_quiet=is_quiet, walked=self.walked.after(page))
-
-    @property
-    def quiet_until(self) -> datetime | None:
-        """Where the next probe should begin, if that saves anything."""
-        quiet = self.walked.quiet(self.lease.position)
-        return None if quiet is None else quiet.until
 
 
 class StandsStill(Struct, frozen=True):
@@ -132,17 +85,21 @@ def choose_probes(
     chance: Chance,
     settings: Settings,
     waits_for: Iterable[str] = (),
+    found_quiet: Collection[str] = (),
 ) -> Probes:
     """First the shards known to stand still, then those without news for longest. None that was read to its tip a
-    moment ago, or that waits for a parent. `waits_for`: shards whose rows are unreadable.
+    moment ago, or that waits for a parent. `waits_for`: shards whose rows are unreadable. `found_quiet`: leases whose
+    shards this tick has found quiet.
     """
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(waits_for)
     candidates: dict[bool, list[Lease]] = {False: [], True: []}
     for lease in leases:
+        if lease.lease_key in found_quiet:
+            continue
         is_held = _is_held(lease, sightings, now, settings)
         lately = HELD_CAUGHT_UP_LATELY if is_held else CAUGHT_UP_LATELY
         heard_of = _heard_of(lease)
-        if _may_be_read(lease, unfinished) and (heard_of is None or abs(now - heard_of) >= lately):
+        if may_be_read(lease, unfinished) and (heard_of is None or abs(now - heard_of) >= lately):
             candidates[is_held].append(lease)
     return Probes(
         _most_urgent(candidates[False], unread, PROBES_MAX, now, chance),
@@ -158,7 +115,7 @@ def _most_urgent(
     long_ago = datetime.min.replace(tzinfo=now.tzinfo)
 
     def urgency(lease: Lease) -> tuple[bool, datetime]:
-        known = _known(lease, unread)
+        known = known_of(lease, unread)
         stands_still = known is not None and known.since is not None
         asked = None if known is None else known.quiet_until
         return not stands_still, max((at for at in (asked, _heard_of(lease)) if at), default=long_ago)
@@ -175,17 +132,12 @@ def _heard_of(lease: Lease) -> datetime | None:
     return max((at for at in (lease.caught_up_at, lease.quiet_until) if at is not None), default=None)
 
 
-def _may_be_read(lease: Lease, unfinished: set[str]) -> bool:
+def may_be_read(lease: Lease, unfinished: Collection[str]) -> bool:
+    """Whether it can have records to come, and waits for no parent. `unfinished`: shard ids."""
     is_pinned = (
         lease.checkpoint != LATEST or lease.start_at is not None
     )  # an unpinned LATEST has no records to come
-    return not lease.is_ended and is_pinned and unfinished.isdisjoint(lease.parent_shard_ids)
-
-
-def _is_beyond(record: StreamRecord, lease: Lease) -> bool:
-    """The rest of a half-handled aggregate is not seen, only what follows it."""
-    checkpoint = lease.checkpoint
-    return not checkpoint.is_sequence_number or int(record.sequence_number) > int(checkpoint.sequence_number)
+    return not lease.is_ended and is_pinned and lease.parent_shard_ids.isdisjoint(unfinished)
 
 
 def first_probes(chosen: Probes, unread: Mapping[str, UnreadShard]) -> Mapping[str, Probe]:
@@ -203,7 +155,7 @@ def _probe_of(lease: Lease, unread: Mapping[str, UnreadShard], *, is_held: bool)
     position = read_position(lease)
     if position is None:
         return None
-    known = _known(lease, unread)
+    known = known_of(lease, unread)
     moments = (lease.quiet_until, None if known is None else known.quiet_until)
     until = max((at for at in moments if at is not None), default=None)
     if until is not None:
@@ -223,7 +175,7 @@ def stand_still(
     for probe in probes:
         if probe.waiting is None:
             continue
-        known = _known(probe.lease, unread)
+        known = known_of(probe.lease, unread)
         known_for = timedelta(0) if known is None or known.since is None else now - known.since
         if probe.is_held and probe.lease.held_by is not None:
             known_for -= checkpoint_interval
@@ -242,7 +194,7 @@ def remembered(
     asked = {probe.lease.lease_key: probe for probe in probes}
     kept = {}
     for lease in leases:
-        key, known = lease.lease_key, _known(lease, unread) or UnreadShard(_place(lease), None)
+        key, known = lease.lease_key, known_of(lease, unread) or UnreadShard(_place(lease), None)
         probe = asked.get(key)
         if probe is not None and probe.answer is not ProbeResult.UNKNOWN:
             known = replace(known, since=_waits_since(probe, known.since, now))
@@ -269,7 +221,7 @@ def _remembered_until(lease: Lease, known: UnreadShard, probe: Probe | None) -> 
     return until if is_news else None
 
 
-def _known(lease: Lease, unread: Mapping[str, UnreadShard]) -> UnreadShard | None:
+def known_of(lease: Lease, unread: Mapping[str, UnreadShard]) -> UnreadShard | None:
     """What is known for this very checkpoint. A record that waited is handled if the shard was read to its tip since,
     even if the checkpoint is the same: the shard may have held nothing to checkpoint (KCL).
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
@@ -11,12 +11,13 @@ from sublet.decisions.lease_history import History, histories_after, waiting_tim
 from sublet.decisions.liveness import Sighting, observe
 from sublet.decisions.unread_shards import Probes
 from sublet.engine.control_watch import ControlWatch
+from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
 from sublet.engine.manager.probing import Probing
 from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import Settings
 
-PROBE_PAUSE = timedelta(seconds=1)
+BOUNDS = replace(PROBED_BY_TICKS, pages=10, pause=timedelta(seconds=1))
 """Between two reads of a shard: its readers share five a second."""
 
 
@@ -63,7 +64,7 @@ class Watch:
             for lease in scan.leases
             if not lease.is_ended and unfinished.isdisjoint(lease.parent_shard_ids) and _is_silent(lease)
         ]
-        probing = Probing(self.ports, self.settings, scan.leases, remembered.unread, PROBE_PAUSE)
+        probing = Probing(self.ports, self.settings, scan.leases, remembered.unread, bounds=BOUNDS)
         return waiting_times(probing.look_into(Probes(tuple(asked))))
 
 

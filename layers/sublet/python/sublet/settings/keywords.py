@@ -44,6 +44,7 @@ class SharedKeywords(TypedDict, total=False):
     linger: timedelta | str
     poll_interval: timedelta | str
     idle_poll_interval: timedelta | str
+    quiet_visit_interval: timedelta | str
     maximum_batching_window: timedelta | str
     poll_limit: int
     poll_bytes: int | None

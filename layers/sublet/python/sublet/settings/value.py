@@ -198,6 +198,11 @@ class Settings:
     ] = timedelta(seconds=2)
     """Between polls of a shard that has been quiet for long. Before that, a tenth of the time for which it has been quiet."""
 
+    quiet_visit_interval: Annotated[timedelta, lasting("0s", "12h")] = timedelta(hours=1)
+    """catch_up: how long a shard without new records goes without a worker. Ticks ask Kinesis instead, which costs less. A
+    worker's visit renews what the lease's row says of the shard. 0: each tick sends a worker to every free lease.
+    """
+
     maximum_batching_window: Annotated[
         timedelta,
         lasting("0s", "4m"),

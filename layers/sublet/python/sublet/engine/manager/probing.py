@@ -8,11 +8,10 @@ from datetime import timedelta
 from functools import partial
 
 from sublet.decisions.handled_position import HandledPosition, position_of
+from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.quiet import MILLISECOND
 from sublet.decisions.read_position import read_position
 from sublet.decisions.unread_shards import (
-    Probe,
-    ProbeResult,
     Probes,
     StandsStill,
     UnreadShard,
@@ -20,69 +19,53 @@ from sublet.decisions.unread_shards import (
     remembered,
     stand_still,
 )
+from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.engine.session.metrics import STANDS_STILL_AFTER
-from sublet.errors import LeaseTableError, ShardNotFound, StreamError, TransientError
+from sublet.errors import LeaseTableError, ShardNotFound, TransientError
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports, ShardReader
+from sublet.ports import PollRefusal, Ports
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
-PROBING_LASTS = timedelta(seconds=10)
-"""At most, plus one shard's two calls: a service that answers slowly must not hold up ticks."""
-
-POLL_INTERVAL = timedelta(milliseconds=200)
-"""Between two pages of a shard: five a second are what its readers share."""
-
-PROBE_LIMIT = 10
-"""Records of a page: what is not beyond the checkpoint may come before the first that is."""
+BOUNDS = Bounds(
+    at_once=4,
+    limit=10,  # what is not beyond the checkpoint may come before the first that is
+    pages=50,
+    pause=timedelta(milliseconds=200),  # its readers share five calls a second
+    lasts=timedelta(seconds=10),  # a service that answers slowly must not hold up ticks
+    is_enough=lambda probe: probe.answer is not ProbeResult.UNKNOWN,
+)
 
 
 @dataclass(slots=True)
 class Probing:
-    """One tick's. `leases`: all of its scan."""
+    """One tick's. `leases`: all of its scan. `asked`: what the tick has asked before its dispatch."""
 
     ports: Ports
     settings: Settings
     leases: Sequence[Lease]
     unread: Mapping[str, UnreadShard]
-    pause: timedelta = POLL_INTERVAL
-    """Between two pages of a shard."""
-    is_refused: bool = field(default=False, init=False)
-    """Kinesis would not answer the next one either."""
+    asked: Mapping[str, Probe] = field(default_factory=dict)
+    bounds: Bounds = BOUNDS
 
     def probe(self, chosen: Probes) -> None:
         """Put how long the worst has stood still; remember it for the next tick."""
         probes = self.look_into(chosen)
         now = self.ports.clock.now()
         _report(stand_still(probes, self.unread, now, self.settings.checkpoint_interval), self.ports)
-        self._remember(remembered(self.leases, probes, self.unread, now))
+        quiet = [probe for probe in self.asked.values() if probe.answer is ProbeResult.QUIET]
+        self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
 
     def look_into(self, chosen: Probes) -> Sequence[Probe]:
-        """Page by page of all of them, as long as there is time: an empty page that lags is no answer."""
-        ends = self.ports.clock.steady() + PROBING_LASTS
-        probes, stream = dict(first_probes(chosen, self.unread)), self.ports.stream
-        readers = {key: stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()}
-        while readers:
-            for key, reader in list(readers.items()):
-                if self.is_refused or self.ports.clock.steady() >= ends:
-                    return list(probes.values())
-                probe = self._next_page(probes[key], reader)
-                probes[key] = probe or probes[key]
-                if probe is None or probe.answer is not ProbeResult.UNKNOWN:
-                    del readers[key]
-            if readers:
-                self.ports.tasks.signal().wait(self.pause)
-        return list(probes.values())
-
-    def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:
-        """None: no further page. The shard's read limit is used up by its readers, or it cannot be read."""
-        try:
-            page = reader.read(PROBE_LIMIT)
-        except StreamError as refused:
-            self.is_refused = not isinstance(refused, TransientError | ShardNotFound)
-            _report_refusal(probe.lease, refused, self.ports)
-            return None
-        return None if isinstance(page, PollRefusal) else probe.after(page, self.ports.clock.now())
+        """Page by page of all of them, as long as there is time. None is asked that has been asked in this tick."""
+        first = first_probes(chosen, self.unread)
+        asked = [self.asked[key] for key in first if key in self.asked]
+        probes = {key: probe for key, probe in first.items() if key not in self.asked}
+        readers = {
+            key: self.ports.stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()
+        }
+        found, _ = SideBySide(self.ports, self.bounds).read(probes, readers)
+        return [*found.values(), *asked]
 
     def _remember(self, now_unread: Mapping[str, UnreadShard]) -> None:
         """An idle fleet writes nothing. That it could not be written is no reason for a tick to have failed."""
@@ -92,19 +75,6 @@ class Probing:
             self.ports.sightings.keep_unread(now_unread)
         except LeaseTableError as problem:
             self.ports.log.warning("could not remember which shards stand still", problem=str(problem))
-
-
-def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
-    """A shard that is gone is the cleanup's to find; what passes by itself is the next tick's."""
-    if isinstance(refused, TransientError | ShardNotFound):
-        return
-    ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
-    ports.log.error(
-        "could not look into a shard",
-        shard_id=lease.shard_id,
-        error=type(refused).__name__,
-        problem=str(refused),
-    )
 
 
 def _report(standing: Sequence[StandsStill], ports: Ports) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from sublet.decisions.announcing import AmongOthers, What
 from sublet.decisions.choose_leases import Choice, ClaimReason, Standing
@@ -14,12 +14,13 @@ from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.fleet_kind import FleetKind
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.packing import WorkerItem
-from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.decisions.tick_plan import Look, TickPlan, asked_first, plan_tick
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.look import look
 from sublet.engine.manager.probing import Probing
+from sublet.engine.manager.quiet_shards import QuietShards, show_quiet
 from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
@@ -40,6 +41,8 @@ class TickReport:
     dispatched: tuple[WorkerItem, ...]
     total_leases: int
     total_shards: int
+    quiet_leases: int
+    """Free leases that no worker is sent for, because nothing waits in their shards."""
     unclaimed_leases: int
     malformed_rows: int
     holes: int
@@ -63,6 +66,7 @@ class LeaseManager:
     settings: Settings
     asks: bool = False
     watch: ControlWatch | None = None
+    quiet: QuietShards = field(default_factory=QuietShards)
 
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
@@ -91,7 +95,7 @@ class LeaseManager:
         """
         created = deleted = 0
         for _ in range(LOOKS_MAX):
-            seen = look(self.ports, self.settings, self.watch or ControlWatch(self.ports))
+            seen = self._look()
             plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
             new, gone = self._act(plan)
             created, deleted = created + new, deleted + gone
@@ -105,6 +109,7 @@ class LeaseManager:
             dispatched=plan.items if is_dispatched else (),
             total_leases=plan.total_leases,
             total_shards=plan.total_shards,
+            quiet_leases=len(plan.needing_nobody),
             unclaimed_leases=plan.unclaimed_leases,
             malformed_rows=len(seen.scan.malformed),
             holes=len(plan.sync.holes),
@@ -116,9 +121,15 @@ class LeaseManager:
         if plan.announces:
             announce(What.ASKS, self.ports, self.settings, seen.announced)
         self._report(seen, plan, report)
-        Probing(self.ports, self.settings, seen.scan.leases, seen.unread).probe(plan.probes)
+        Probing(self.ports, self.settings, seen.scan.leases, seen.unread, seen.asked).probe(plan.probes)
         self.ports.metrics.flush()
         return report
+
+    def _look(self) -> Look:
+        """With what the shards have answered whose leases may need no worker."""
+        seen = look(self.ports, self.settings, self.watch or ControlWatch(self.ports))
+        asked = self.quiet.ask(asked_first(seen, self.settings), seen.unread, self.ports)
+        return replace(seen, asked=asked)
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
         """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
@@ -182,6 +193,7 @@ class LeaseManager:
         self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
         self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
+        show_quiet(plan.needing_nobody, self.ports.metrics)
         self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
 
 

@@ -40,4 +40,5 @@ def draw_settings(chance: Random) -> Settings:
         handler_concurrency=chance.choice((1, 1, 3)),
         handler_timeout=chance.choice((None, None, timedelta(seconds=15), timedelta(seconds=45))),
         balance=chance.choice(tuple(Balance)),
+        quiet_visit_interval=timedelta(seconds=chance.choice((0, 90, 3600, 3600))),
     )

@@ -71,6 +71,14 @@ class Wiring:
     """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
 
 
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """A lease manager between two ticks, with what its process remembers."""
+
+    process: Process
+    manager: LeaseManager
+
+
 @dataclass(slots=True)
 class SimulatedFleet:
     world: World
@@ -79,6 +87,8 @@ class SimulatedFleet:
     managers: int = 0
     invocations: int = 0
     deployments: int = 1
+    warm: Warm | None = None
+    """The environment of the last tick that has ended, which Lambda uses again for the next one."""
 
     def start(self) -> None:
         self.world.at(0, "schedule", self._schedule)
@@ -143,13 +153,15 @@ class SimulatedFleet:
 
     def _would_tell(self, recreated: MemoryStream) -> bool:
         """Whether a tick would notice. A description by another process is trusted for minutes, unless leases and
-        listing disagree.
+        listing disagree; and for longer while another tick renews it.
         """
         world = self.world
         leases = [row for key in world.table.rows() if isinstance(row := world.table.get(key), Lease)]
         doubt = Doubt.SUSPECTS if suspects(leases, recreated.list_shards()) else Doubt.NONE
         a_look_earlier = world.scheduler.now() - CLOCK_RIGHT_WITHIN - timedelta(seconds=STALE_FOR / SECOND)
-        return not is_known(world.sightings.load().placement, a_look_earlier, doubt)
+        is_alone = self.warm is not None
+        known = is_known(world.sightings.load().placement, a_look_earlier, doubt)
+        return not known and (is_alone or doubt is not Doubt.NONE)
 
     def _manager(self, stream: Callable[[Process], Stream], settings: Settings | None = None) -> LeaseManager:
         """In a process of its own, the newest of the world."""
@@ -166,8 +178,7 @@ class SimulatedFleet:
     def tick(self, *, is_prompted: bool = False) -> None:
         world = self.world
         world.ticks += 1
-        manager = self._manager(lambda process: SimStream(world, process))
-        process = world.processes[-1]
+        manager, process = self._environment()
 
         def tick() -> None:
             try:
@@ -178,8 +189,19 @@ class SimulatedFleet:
                 world.note(process.name, f"tick fails: {refused}")
                 if isinstance(refused, StreamNotAdopted):
                     self._adopt()
+            self.warm = Warm(process, manager)
 
         self._watch(process, world.scheduler.spawn(process, tick))
+
+    def _environment(self) -> tuple[LeaseManager, Process]:
+        """For a tick: the one that has ended last, unless it is gone; a new one for a tick beside another."""
+        world, warm = self.world, self.warm
+        self.warm = None
+        if warm is not None and not warm.process.is_dead and world.chance.random() < 0.8:
+            warm.process.may_not_write = world.is_replaced
+            return warm.manager, warm.process
+        manager = self._manager(lambda process: SimStream(world, process))
+        return manager, world.processes[-1]
 
     def _adopt(self) -> None:
         """The stream's identity is forgotten, and a lease's shard is past retention: this looks like another stream's

@@ -170,7 +170,7 @@ class SimStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self._call("GetShardIterator")
         self._world.opened(shard_id)
-        if position.type is IteratorType.AT_SEQUENCE_NUMBER:
+        if position.type is IteratorType.AT_SEQUENCE_NUMBER and self._process in self._world.items:
             self._world.looked_at[shard_id] = self._world.scheduler.now_us
         iterator = self._world.stream.open(shard_id, position)
         self._world.step(self._process)

@@ -92,7 +92,7 @@ class World:
     bad_shard: str | None = None
     """No record of this shard is ever handled."""
     looked_at: dict[str, int] = field(default_factory=dict)
-    """By shard, when it was last opened at a record: to begin reading, or to check that the record is still there."""
+    """By shard, when a worker last opened it at a record: to begin reading, or to check that the record is still there."""
     gaps: set[str] = field(default_factory=set)
     """Shards with a reported data gap."""
     untold: dict[str, set[int]] = field(default_factory=dict)

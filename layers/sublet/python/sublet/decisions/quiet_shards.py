@@ -1,0 +1,102 @@
+"""Which free leases need no worker: nothing has come to their shards since they were read to the tip.
+
+In catch_up mode each tick would otherwise send a worker to each of them, and most shards of most streams are quiet. So
+the lease manager probes them before it dispatches. A lease is left out of the dispatch only on proof, and the proof
+decides nothing else: where a worker opens the shard follows from the lease's row alone. A wrong answer can therefore
+delay records until the next tick that probes, or at most for `quiet_visit_interval`, but cannot lose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sublet.decisions.probe import Probe
+from sublet.decisions.quiet import begun, opened_at
+from sublet.decisions.read_position import IteratorType, ReadPosition, read_position
+from sublet.decisions.unread_shards import UnreadShard, known_of, may_be_read
+from sublet.protocol.lease import Lease, Position
+from sublet.settings import Mode, Settings
+
+ASKED_AT_MOST_EVERY = timedelta(seconds=1)
+"""A shard by one process. Its readers share five calls a second."""
+
+ITERATOR_LASTS = timedelta(minutes=4)
+"""Kinesis: five minutes."""
+
+
+class LastProbe(NamedTuple):
+    """What a process found in a shard the last time, at `at`. It goes on there while the lease is at the same position."""
+
+    probe: Probe
+    at: datetime
+
+    @property
+    def position(self) -> Position:
+        return self.probe.lease.position
+
+    def still_answers(self, now: datetime) -> bool:
+        return abs(now - self.at) < ASKED_AT_MOST_EVERY
+
+    def has_iterator(self, now: datetime) -> bool:
+        """Whether the reader behind it can be read again. One that has found records is of no use: the next look has to
+        find them too.
+        """
+        return self.probe.waiting is None and not self.probe.is_ended and abs(now - self.at) < ITERATOR_LASTS
+
+
+def choose_asked(
+    leases: Iterable[Lease],
+    settled: Collection[str],
+    waits_for: Collection[str],
+    now: datetime,
+    settings: Settings,
+) -> tuple[Lease, ...]:
+    """The leases whose shards to probe before the dispatch. For all others a worker is sent unasked, if one is due.
+
+    `settled`: lease keys that get no worker whatever their shards answer. `waits_for`: shards whose rows are unreadable.
+    """
+    if settings.mode is not Mode.CATCH_UP:
+        return ()
+    leases = tuple(leases)
+    unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(waits_for)
+    return tuple(
+        lease
+        for lease in leases
+        if _may_stay_alone(lease, now, settings.quiet_visit_interval)
+        and lease.lease_key not in settled
+        and may_be_read(lease, unfinished)
+    )
+
+
+def _may_stay_alone(lease: Lease, now: datetime, visited_every: timedelta) -> bool:
+    """A worker has read it to its tip lately and left nothing unfinished that it does not take a record to finish."""
+    is_free = lease.actual_owner is None and not lease.is_ended
+    was_visited = lease.caught_up_at is not None and abs(now - lease.caught_up_at) < visited_every
+    return is_free and was_visited and not lease.crashes and lease.pending is None
+
+
+def first_look(lease: Lease, unread: Mapping[str, UnreadShard]) -> Probe | None:
+    """Where to open the shard, so that a quiet stretch is not walked again. None: the shard has ended.
+
+    The checkpointed record itself is looked at too, if no reader has found the shard quiet after it: it may be an
+    aggregate of which the rest is to come.
+    """
+    position = read_position(lease)
+    if position is None:
+        return None
+    until = lease.quiet_until
+    if until is not None or not lease.checkpoint.is_sequence_number:
+        known = known_of(lease, unread)
+        found = None if known is None else known.quiet_until
+        until = max((at for at in (until, found) if at is not None), default=None)
+    at = position if until is None else opened_at(until, position)
+    if at.type is IteratorType.AT_TIMESTAMP:
+        at = ReadPosition(at.type, at=at.at)  # the stream is known to be the leases'
+    return Probe(lease, at, walked=begun(at))
+
+
+def needing_nobody(asked: Mapping[str, Probe]) -> frozenset[str]:
+    """Lease keys, of all that were asked."""
+    return frozenset(key for key, probe in asked.items() if probe.needs_nobody)

@@ -1,0 +1,91 @@
+"""Probes free shards before the dispatch, so that no worker is sent where nothing waits.
+
+A process that ticks again and again keeps each shard's reader. So a quiet shard costs one GetRecords per tick: without
+the reader it would also cost a GetShardIterator. Iterators are kept in memory only. In the sightings table a thousand
+of them would be 250 write units per tick, which is more than the calls that they save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sublet.decisions.probe import Probe
+from sublet.decisions.quiet_shards import ASKED_AT_MOST_EVERY, LastProbe, first_look
+from sublet.decisions.unread_shards import UnreadShard
+from sublet.engine.manager.side_by_side import Bounds, SideBySide
+from sublet.metric_names import Metric
+from sublet.ports import Metrics, Ports, ShardReader
+from sublet.protocol.lease import Lease, shard_id_of
+
+BOUNDS = Bounds(
+    at_once=16,  # Kinesis answers in some ten milliseconds, so that this keeps one CPU busy
+    limit=2,  # the checkpointed record, and one that waits
+    pages=3,  # of a shard that is walked; a worker walks the rest
+    pause=ASKED_AT_MOST_EVERY,
+    lasts=timedelta(seconds=10),  # some ten thousand shards on a whole CPU
+    is_enough=lambda probe: probe.needs_nobody or probe.is_ended or probe.waiting is not None,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    last: LastProbe
+    reader: ShardReader | None
+
+
+@dataclass(slots=True)
+class QuietShards:
+    """What one process knows of quiet shards from tick to tick. Not thread-safe: its ticks do not overlap."""
+
+    _kept: dict[str, _Kept] = field(default_factory=dict)
+
+    def ask(
+        self, leases: Iterable[Lease], unread: Mapping[str, UnreadShard], ports: Ports
+    ) -> Mapping[str, Probe]:
+        """By lease key, as far as each has come. A shard that was asked less than a second ago is not asked again."""
+        now = ports.clock.now()
+        answered: dict[str, _Kept] = {}
+        probes: dict[str, Probe] = {}
+        readers: dict[str, ShardReader] = {}
+        for lease in leases:
+            kept = self._kept.get(lease.lease_key)
+            if kept is not None and kept.last.position != lease.position:
+                kept = None
+            if kept is not None and kept.last.still_answers(now):
+                answered[lease.lease_key] = kept
+            elif kept is not None and kept.reader is not None and kept.last.has_iterator(now):
+                probes[lease.lease_key] = kept.last.probe.again(lease)
+                readers[lease.lease_key] = kept.reader
+            elif (probe := first_look(lease, unread)) is not None:
+                probes[lease.lease_key] = probe
+                readers[lease.lease_key] = ports.stream.reader(lease.shard_id, probe.at)
+        found, failed = SideBySide(ports, BOUNDS).read(probes, readers)
+        self._keep(answered, found, failed, readers, ports.clock.now())
+        return {key: kept.last.probe for key, kept in self._kept.items()}
+
+    def _keep(
+        self,
+        answered: Mapping[str, _Kept],
+        found: Mapping[str, Probe],
+        failed: frozenset[str],
+        readers: Mapping[str, ShardReader],
+        now: datetime,
+    ) -> None:
+        """A reader that failed is opened again next time: its iterator may be the cause."""
+        read = {
+            key: _Kept(LastProbe(probe, now), None if key in failed else readers[key])
+            for key, probe in found.items()
+        }
+        self._kept = {**answered, **read}
+
+
+def show_quiet(lease_keys: Collection[str], metrics: Metrics) -> None:
+    """Puts what a worker that finds nothing puts. The alarms on the least lagging shard, and on one that is far busier
+    than the average, are about all shards.
+    """
+    metrics.put(Metric.QUIET_LEASES, len(lease_keys))
+    for lease_key in lease_keys:
+        for metric in (Metric.MILLIS_BEHIND_LATEST, Metric.BYTES):
+            metrics.put(metric, 0, shard_id=shard_id_of(lease_key))

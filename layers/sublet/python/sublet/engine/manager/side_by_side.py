@@ -1,0 +1,113 @@
+"""Reads pages of many shards at once, until each has answered or the time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from sublet.decisions.probe import Probe
+from sublet.errors import ShardNotFound, StreamError, TransientError
+from sublet.metric_names import Metric
+from sublet.ports import PollRefusal, Ports, ShardReader
+from sublet.protocol.lease import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """at_once   shards that are read at the same time
+    limit     records of a page
+    pages     of a shard, at most
+    pause     between two pages of a shard
+    lasts     for all of them, plus the calls under way by then
+    is_enough whether a probe needs no further page
+    """
+
+    at_once: int
+    limit: int
+    pages: int
+    pause: timedelta
+    lasts: timedelta
+    is_enough: Callable[[Probe], bool]
+
+
+@dataclass(slots=True)
+class SideBySide:
+    """One look into many shards. `is_refused`: Kinesis refused one in a way that no retry removes, so no more were asked."""
+
+    ports: Ports
+    bounds: Bounds
+    is_refused: bool = field(default=False, init=False)
+
+    def read(
+        self, probes: Mapping[str, Probe], readers: Mapping[str, ShardReader]
+    ) -> tuple[Mapping[str, Probe], frozenset[str]]:
+        """The probes as far as they have come, and the keys of those whose readers failed. Each shard has a probe and a
+        reader of the same key. An empty page that lags is no answer, so its shard is read further.
+        """
+        ends = self.ports.clock.steady() + self.bounds.lasts
+        found, failed = dict(probes), set[str]()
+        for turn in range(self.bounds.pages):
+            pending = [key for key in readers if key not in failed and not self.bounds.is_enough(found[key])]
+            is_over = self.is_refused or self.ports.clock.steady() >= ends
+            if not pending or is_over:
+                break
+            if turn and self.ports.tasks.signal().wait(self.bounds.pause):
+                break
+            for pages in self._round(pending, found, readers, ends):
+                found.update({key: probe for key, probe in pages.items() if probe is not None})
+                failed.update(key for key, probe in pages.items() if probe is None)
+        return found, frozenset(failed)
+
+    def _round(
+        self,
+        pending: Sequence[str],
+        probes: Mapping[str, Probe],
+        readers: Mapping[str, ShardReader],
+        ends: datetime,
+    ) -> Sequence[Mapping[str, Probe | None]]:
+        """A page of each. Every task reads its part of the shards one after the other."""
+        parts = [
+            pending[first :: self.bounds.at_once] for first in range(min(self.bounds.at_once, len(pending)))
+        ]
+        if len(parts) == 1:
+            return [self._part(parts[0], probes, readers, ends)]
+        tasks = [self.ports.tasks.spawn(partial(self._part, part, probes, readers, ends)) for part in parts]
+        return [task.result() for task in tasks]
+
+    def _part(
+        self,
+        part: Sequence[str],
+        probes: Mapping[str, Probe],
+        readers: Mapping[str, ShardReader],
+        ends: datetime,
+    ) -> Mapping[str, Probe | None]:
+        read: dict[str, Probe | None] = {}
+        for key in part:
+            if self.is_refused or self.ports.clock.steady() >= ends:
+                break
+            read[key] = self._next_page(probes[key], readers[key])
+        return read
+
+    def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:
+        """None: no further page. The shard's read limit is used up by its readers, or it cannot be read."""
+        try:
+            page = reader.read(self.bounds.limit)
+        except StreamError as refused:
+            if not isinstance(refused, TransientError | ShardNotFound) and not self.is_refused:
+                self.is_refused = True
+                _report_refusal(probe.lease, refused, self.ports)
+            return None
+        return None if isinstance(page, PollRefusal) else probe.after(page, self.ports.clock.now())
+
+
+def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
+    """Not for a shard that is gone, which the cleanup finds, nor for what passes by itself."""
+    ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
+    ports.log.error(
+        "could not look into a shard",
+        shard_id=lease.shard_id,
+        error=type(refused).__name__,
+        problem=str(refused),
+    )
