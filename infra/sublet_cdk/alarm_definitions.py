@@ -240,8 +240,11 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
             pace,
             at,
             "WorkersGone",
-            Figure(Metric.WORKER_LEASES, "Sum"),
-            "data loss ahead: no lease worker holds a lease",
+            {
+                "held": Figure(Metric.WORKER_LEASES, "Sum"),
+                "quiet": Figure(Metric.QUIET_LEASES, "Maximum"),
+            },
+            "data loss ahead: no lease worker holds a lease, and no shard is known to be quiet",
             "Records stay in the stream until its retention ends, so act before then. Check the lease manager's log, the state "
             "machine's executions and the lease worker's errors, or the process.",
         ),
@@ -249,7 +252,7 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
             pace,
             at,
             "TicksMissing",
-            ticks,
+            {"figure": ticks},
             "the lease manager does not tick",
             "No lease is created, handed out or taken over. On Lambda: is the rule enabled? Undelivered ticks are in the "
             "dead-letter queue. A process: does it run, and can it reach its tables and the stream? Its log says so.",

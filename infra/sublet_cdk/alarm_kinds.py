@@ -67,7 +67,8 @@ class Alarm:
 
     @property
     def needs_math(self) -> bool:
-        return len(self.figures) > 1
+        """Without it, an alarm on silence watches its first figure alone."""
+        return len(self.figures) > 1 and self.missing is not Missing.BREACHING
 
 
 def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
@@ -92,10 +93,12 @@ def lasting(
     return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
 
 
-def silent(pace: Pace, at: AlarmThresholds, name: str, figure: Figure, when: str, then: str) -> Alarm:
-    """For what must be there in every span."""
+def silent(
+    pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Figure], when: str, then: str
+) -> Alarm:
+    """For what must be there in every span: any of the figures."""
     spans = pace.spans(at.silence_minutes)
     return Alarm(
-        name, {"figure": figure}, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,
-        expression="FILL(figure, 0)",
+        name, figures, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,
+        expression=" + ".join(f"FILL({figure}, 0)" for figure in figures),
     )  # fmt: skip

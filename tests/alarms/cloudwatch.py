@@ -120,6 +120,7 @@ def _retrieved(alarm: Alarm, recorded: Recorded, now: int) -> Iterator[float | N
 
 
 OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Div: lambda left, right: left / right if right else 0.0,
     ast.Gt: operator.gt,

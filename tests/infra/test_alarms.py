@@ -57,6 +57,7 @@ SILENCE: dict[str, Expected] = {
     "WorkersGone": ("sublet", "worker_leases", "Sum", AT_OR_BELOW, 0, 2),
     "TicksMissing": ("AWS/Lambda", "Invocations", "Sum", AT_OR_BELOW, 0, 2),
 }
+SILENT_IF = {"WorkersGone": "FILL(held, 0) + FILL(quiet, 0)", "TicksMissing": "FILL(figure, 0)"}
 """With missing data filled with zero, by metric math."""
 
 ONE_IS_ENOUGH = {"ShardStalled", "HandlerHanging", "BatchesUnfinished"}
@@ -109,8 +110,9 @@ def test_silence_is_summed_with_zero_for_what_is_missing(template: Template, nam
     """CloudWatch uses older periods before it counts a missing one as bad: an alarm would fire twice as late."""
     alarm = alarms_of(template)[name]
     (math,) = [query for query in alarm["Metrics"] if "Expression" in query]
-    (stat,) = [query["MetricStat"] for query in alarm["Metrics"] if "MetricStat" in query]
-    assert math["Expression"] == "FILL(figure, 0)"
+    stat, *more = [query["MetricStat"] for query in alarm["Metrics"] if "MetricStat" in query]
+    assert [each["Metric"]["MetricName"] for each in more] == ["quiet_leases"] * (name == "WorkersGone")
+    assert math["Expression"] == SILENT_IF[name]
     assert (
         stat["Metric"]["Namespace"],
         stat["Metric"]["MetricName"],

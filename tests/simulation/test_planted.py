@@ -22,7 +22,7 @@ from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
 from sublet.engine.calls import guard
 from sublet.engine.lease import acquire
 from sublet.engine.manager import tick
-from sublet.engine.manager.quiet_shards import QuietShards
+from sublet.engine.manager.quiet_probing import QuietProbing
 from sublet.engine.session import pages
 from sublet.engine.session import records as record_making
 from sublet.protocol.lease import Lease
@@ -76,7 +76,7 @@ idle = partial(simulate, idle=True)
 unhandled = r"unhandled records'\]$|woke and was not handled within"
 
 
-def whatever_the_position(of: QuietShards, leases: Iterable[Lease], *known: Any) -> Mapping[str, Probe]:
+def whatever_the_position(of: QuietProbing, leases: Iterable[Lease], *known: Any) -> Mapping[str, Probe]:
     """Goes on where the last look ended, also if the checkpoint has been moved since."""
     leases = tuple(leases)
     for lease in leases:
@@ -86,7 +86,7 @@ def whatever_the_position(of: QuietShards, leases: Iterable[Lease], *known: Any)
     return ASKED(of, leases, *known)
 
 
-ASKED = QuietShards.ask
+ASKED = QuietProbing.ask
 
 
 PLANTED = {
@@ -105,7 +105,7 @@ PLANTED = {
         stay_quiet,
     ),
     "what was proved counts whatever the checkpoint": Planted(
-        (QuietShards,), "ask", whatever_the_position, unhandled, stay_quiet
+        (QuietProbing,), "ask", whatever_the_position, unhandled, stay_quiet
     ),
     "a shard is quiet up to a moment whatever the checkpoint": Planted(
         (Lease,),

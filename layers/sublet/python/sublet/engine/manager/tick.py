@@ -20,7 +20,7 @@ from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.look import look
 from sublet.engine.manager.probing import Probing
-from sublet.engine.manager.quiet_shards import QuietShards, show_quiet
+from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
 from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
@@ -66,7 +66,7 @@ class LeaseManager:
     settings: Settings
     asks: bool = False
     watch: ControlWatch | None = None
-    quiet: QuietShards = field(default_factory=QuietShards)
+    quiet: QuietProbing = field(default_factory=QuietProbing)
 
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.

@@ -36,7 +36,7 @@ class _Kept:
 
 
 @dataclass(slots=True)
-class QuietShards:
+class QuietProbing:
     """What one process knows of quiet shards from tick to tick. Not thread-safe: its ticks do not overlap."""
 
     _kept: dict[str, _Kept] = field(default_factory=dict)

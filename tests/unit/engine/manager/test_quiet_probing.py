@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from sublet.engine.manager.quiet_shards import BOUNDS
+from sublet.engine.manager.quiet_probing import BOUNDS
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable
 from sublet.metric_names import Metric
