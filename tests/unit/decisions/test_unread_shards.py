@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.quiet import ARRIVALS_DIFFER_BY
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.unread_shards import (
@@ -17,8 +18,6 @@ from sublet.decisions.unread_shards import (
     HELD_PROBES_MAX,
     PROBES_MAX,
     REMEMBERED_EVERY,
-    Probe,
-    ProbeResult,
     Probes,
     UnreadShard,
     choose_probes,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from sublet.engine.manager.quiet_probing import BOUNDS
@@ -207,7 +208,7 @@ def test_a_shard_that_has_ended_is_sent_for() -> None:
     ],
     ids=["never read to its tip", "its owner crashed", "a checkpoint is pending"],
 )
-def test_which_leases_are_sent_for_unasked(changes: dict[str, object]) -> None:
+def test_which_leases_are_sent_for_unasked(changes: dict[str, Any]) -> None:
     world = EngineWorld()
     manager = read(world)
     world.change_lease(**changes)
