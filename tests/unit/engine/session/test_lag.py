@@ -7,11 +7,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from sublet.engine.session.lag import SessionLag
 from sublet.handler import Batch
+from sublet.memory import FakeClock
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
+from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, encode_row
 from sublet.protocol.lease_writes import WriteKind
 from sublet.settings import Checkpointing
+from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, EngineWorld
 
@@ -119,3 +125,26 @@ def test_an_idle_shard_s_reports_are_not_rewritten() -> None:
     world.put("a")
     world.window(lasts=20 * MINUTE)
     assert len(world.table.lease().lag_history) == 1
+
+
+def lag_of(row: Lease) -> SessionLag:
+    clock = FakeClock()
+    return SessionLag(row, clock, MINUTE, TurnTaking(clock).lock())
+
+
+def test_after_a_move_back_a_session_reports_nothing() -> None:
+    """It has read from elsewhere, and ends."""
+    lag = lag_of(Lease("shard", Checkpoint("50")))
+    assert lag.report(Checkpoint("60")) is not None
+    assert lag.report(Checkpoint("50")) is None
+
+
+def test_a_report_of_a_checkpoint_whose_arrival_is_not_known_is_not_kept() -> None:
+    """Among the others, which are ordered by arrival, it would look like the shard's beginning: as if it had been moved back."""
+    before = (LagSeen(FakeClock().now() - HOUR / 2, timedelta(0), FakeClock().now() - HOUR),)
+    of_another = lag_of(Lease("shard", Checkpoint("50"), lag_history=before)).report(Checkpoint("50"))
+    assert of_another is not None
+    assert of_another[1] == before
+    at_its_beginning = lag_of(Lease("shard", TRIM_HORIZON, lag_history=before)).report(TRIM_HORIZON)
+    assert at_its_beginning is not None
+    assert len(at_its_beginning[1]) == 2
