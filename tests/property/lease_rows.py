@@ -45,7 +45,7 @@ lag_reports = st.builds(
     st.none() | st.integers(0, 10**9).map(lambda millis: timedelta(milliseconds=millis)),
     st.none() | moments,
     st.none() | st.integers(0, 10**7),
-    st.none() | st.integers(0, 10**6).map(lambda tenths: tenths / 10),
+    st.none() | st.integers(0, 10**6).map(lambda hundredths: hundredths / 100),
 )
 seconds = st.integers(0, 10**7).map(lambda number: timedelta(seconds=number))
 lag_histories = st.builds(

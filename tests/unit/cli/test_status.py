@@ -155,3 +155,11 @@ def test_bars_are_to_the_scale_of_the_most_and_what_is_not_known_is_empty() -> N
     assert bars([None, 0, 1, 4, 8], plain=False) == " ▁▂▅█"
     assert bars([None, 0, 1, 4, 8], plain=True) == " ._+#"
     assert bars([0, 0], plain=False) == "▁▁"
+
+
+def test_probing_needs_the_stream(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUBLET_STREAM", raising=False)
+    assert main(["status", "--application", "orders-audit", "--probe"]) == 2
+    assert "give --stream" in capsys.readouterr().err

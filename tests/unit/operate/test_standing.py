@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.shard_verdict import Word
@@ -10,7 +11,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
 
-from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
+from tests.doubles.engine_world import CONTINUOUS, NO_WAITING, SHARD, EngineWorld
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -110,3 +111,21 @@ def test_a_shard_whose_row_says_its_lag_is_not_asked() -> None:
     assert shard.word is Word.OK
     assert "shards" not in world.stream.looks[looks:]
     assert not world.stream.polls[1:]
+
+
+def test_one_look_is_enough_where_owners_have_reported() -> None:
+    """Half an hour of records, handled at half the speed at which the time passes, and no stream asked."""
+    world = EngineWorld(replace(CONTINUOUS, batch_size=1, checkpoint_interval=timedelta(0)))
+    for _ in range(60):
+        world.put("data")
+        world.clock.advance(MINUTE / 2)
+    world.handler.script = lambda _: world.tasks.sleep(MINUTE)
+    world.window(lasts=13 * MINUTE)
+    (shard,) = watch(world, probes=False).look(DAY).shards
+    assert shard.word is Word.BEHIND
+    assert shard.lag is not None
+    assert shard.lag > 30 * MINUTE
+    assert shard.trend is not None
+    assert 0.4 < shard.trend < 0.6
+    assert shard.records_per_second is not None
+    assert 0 < shard.records_per_second < 0.04

@@ -129,7 +129,7 @@ def test_an_idle_shard_s_reports_are_not_rewritten() -> None:
 
 def lag_of(row: Lease) -> SessionLag:
     clock = FakeClock()
-    return SessionLag(row, clock, MINUTE, TurnTaking(clock).lock())
+    return SessionLag(row, clock, TurnTaking(clock).lock())
 
 
 def test_after_a_move_back_a_session_reports_nothing() -> None:

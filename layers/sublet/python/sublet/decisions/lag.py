@@ -69,7 +69,7 @@ class Rates(NamedTuple):
             lag,
             arrived_at,
             None if size is None else round(size),
-            None if records is None else round(records, 1),
+            None if records is None else round(records, 2),
         )
 
 

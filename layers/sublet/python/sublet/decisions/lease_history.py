@@ -99,9 +99,10 @@ def seen_by_owners(lease: Lease) -> tuple[History, Position]:
     if checkpoint.is_sequence_number and arrived_at is None:
         return (), lease.position
     here = _arrival(arrived_at) if checkpoint.is_sequence_number else lease.position
-    return tuple(
-        Observation(seen.at, _arrival(seen.arrived_at), seen.lag) for seen in lease.lag_history
-    ), here
+    history = tuple(Observation(seen.at, _arrival(seen.arrived_at), seen.lag) for seen in lease.lag_history)
+    if report is not None and (not history or report.at - history[-1].at >= SECOND):
+        history = (*history, Observation(report.at, here, report.lag))
+    return tuple(seen for seen in history if history[-1].at - seen.at <= FORGOTTEN_AFTER)[-LENGTH:], here
 
 
 def _arrival(arrived_at: datetime | None) -> Position:

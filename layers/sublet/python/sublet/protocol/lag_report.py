@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sublet.protocol.checkpoint import Checkpoint
 
-_TEXT = re.compile(r"(\d{0,13})@(\d{1,14})/(\d{0,14})/(\d{0,15})/(\d{0,12}(?:\.\d)?)/([^/]{1,20})")
+_TEXT = re.compile(r"(\d{0,13})@(\d{1,14})/(\d{0,14})/(\d{0,15})/(\d{0,12}(?:\.\d\d)?)/([^/]{1,20})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _END = 20
@@ -54,7 +54,7 @@ def lag_text(report: LagReport, checkpoint: Checkpoint) -> str:
         _millis(at),
         "" if arrived_at is None else _millis(arrived_at),
         "" if size is None else size,
-        "" if records is None else f"{records:.1f}",
+        "" if records is None else f"{records:.2f}",
         str(checkpoint)[-_END:],
     )
 

@@ -17,6 +17,9 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 
+RATES_OVER = timedelta(seconds=30)
+"""Rates are measured over this time at least, and half of each measure is the one before."""
+
 STRETCHES_MAX = 1000
 """Handled and not checkpointed: a handler that checkpoints by itself may never do it. The oldest are forgotten."""
 
@@ -24,12 +27,8 @@ STRETCHES_MAX = 1000
 class SessionLag:
     """The session's thread notes what it does; whichever thread writes to the row asks for the report."""
 
-    def __init__(
-        self, lease: Lease, clock: Clock, interval: timedelta, lock: AbstractContextManager[object]
-    ) -> None:
-        """`interval`: over which rates are measured, at least."""
+    def __init__(self, lease: Lease, clock: Clock, lock: AbstractContextManager[object]) -> None:
         self._clock = clock
-        self._interval = interval
         self._lock = lock
         """Guards every field below. No other lock is taken while it is held."""
         self._handled: deque[Stretch] = deque(maxlen=STRETCHES_MAX)
@@ -56,6 +55,7 @@ class SessionLag:
         with self._lock:
             self._in_hand_since = last
             self._handled.append(Stretch(batch[-1].checkpoint, first, last))
+            self._records += len(batch)
 
     def has_passed(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
         """None of them is left, whether the handler wanted it or not."""
@@ -64,13 +64,16 @@ class SessionLag:
             self._in_hand_since = None
             self._handled.append(Stretch(up_to, last, last))
 
-    def has_read(self, page: Page, polled_at: datetime, handled_records: int) -> None:
-        """The page is handled. `handled_records`: user records, in all of the session."""
+    def has_handled_bytes(self, size: int) -> None:
+        """Of stream records."""
+        with self._lock:
+            self._bytes += size
+
+    def has_read(self, page: Page, polled_at: datetime) -> None:
+        """The page is handled."""
         behind = timedelta(milliseconds=page.millis_behind_latest) if shows_what_follows(page) else None
         with self._lock:
             self._last = LastPage(behind, polled_at)
-            self._bytes += page.data_bytes
-            self._records = handled_records
 
     def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
         """For a row with this checkpoint, with the last ones. None if it was moved back behind one that was reported: this
@@ -85,7 +88,7 @@ class SessionLag:
                 arrived_at = self._handled.popleft().last_arrived_at
                 self._arrived_at = max(self._arrived_at or arrived_at, arrived_at)
             at, lag = lag_of(checkpoint, self._handled, self._in_hand_since, self._last, now)
-            rates = self._rates = self._rates.after(self._bytes, self._records, now, self._interval)
+            rates = self._rates = self._rates.after(self._bytes, self._records, now, RATES_OVER)
             said = rates.reported(whole_milliseconds(at), lag, self._arrived_at)
             if self._arrived_at is not None or not checkpoint.is_sequence_number:
                 self._seen = seen_after(self._seen, said)

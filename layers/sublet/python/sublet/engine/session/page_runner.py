@@ -44,6 +44,7 @@ class PageRunner:
         for stream_records in slices(page.records, page.data_bytes, slice_bytes(page)):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False
+            self.lag.has_handled_bytes(page.data_bytes * len(stream_records) // len(page.records))
         return True
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:

@@ -75,9 +75,7 @@ class LeaseSession:
         self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
         self.runner = BatchRunner(self.caller)
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
-        self.lag = SessionLag(
-            self.held.lease, shared.ports.clock, shared.settings.heartbeat_interval, shared.ports.tasks.lock()
-        )
+        self.lag = SessionLag(self.held.lease, shared.ports.clock, shared.ports.tasks.lock())
         self.held.know_lag(self.lag.report)
         self.page_runner = PageRunner(
             shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag
@@ -201,7 +199,7 @@ class LeaseSession:
         self.metrics.handled()
         self.progress.write_if_due()
         self.progress.has_read(page, polled_at)
-        self.lag.has_read(page, polled_at, self.caller.tally.handled)
+        self.lag.has_read(page, polled_at)
 
     def _count(self, **news: Any) -> None:
         handled, dropped = self.caller.tally.handled, self.user_records.dropped_out_of_range
