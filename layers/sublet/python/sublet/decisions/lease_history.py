@@ -16,9 +16,9 @@ from sublet.decisions.lag import FORGOTTEN_AFTER, LENGTH, PACE
 from sublet.decisions.liveness import Sighting, has_moved
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
-from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON
 from sublet.protocol.lease import Lease, Position
-from sublet.protocol.row_values import EPOCH, MILLISECOND
+from sublet.protocol.row_values import EPOCH
 
 SECOND = timedelta(seconds=1)
 
@@ -98,7 +98,8 @@ def seen_by_owners(lease: Lease) -> tuple[History, Position]:
     arrived_at = None if report is None else report.arrived_at
     if checkpoint.is_sequence_number and arrived_at is None:
         return (), lease.position
-    here = _arrival(arrived_at) if checkpoint.is_sequence_number else lease.position
+    is_handled_to = checkpoint.is_sequence_number or checkpoint == TRIM_HORIZON
+    here = _arrival(arrived_at) if is_handled_to else lease.position
     history = tuple(Observation(seen.at, _arrival(seen.arrived_at), seen.lag) for seen in lease.lag_history)
     if report is not None and (not history or report.at - history[-1].at >= SECOND):
         history = (*history, Observation(report.at, here, report.lag))
@@ -107,9 +108,7 @@ def seen_by_owners(lease: Lease) -> tuple[History, Position]:
 
 def _arrival(arrived_at: datetime | None) -> Position:
     """Nothing was handled before the first arrival."""
-    return Position(
-        TRIM_HORIZON if arrived_at is None else Checkpoint(str((arrived_at - EPOCH) // MILLISECOND))
-    )
+    return Position(AT_TIMESTAMP, arrived_at or EPOCH)
 
 
 def is_watched(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
