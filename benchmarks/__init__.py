@@ -19,6 +19,7 @@ NAMES = (
     "rolling",
     "idle_writes",
     "quiet_shards",
+    "quiet_ticks",
     "limits",
     "memory",
     "calls",

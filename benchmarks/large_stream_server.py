@@ -3,8 +3,8 @@ PORT`.
 
 DynamoDB: a Scan's page ends at 1 MB of items, as DynamoDB counts them, and costs half a read unit per 4 KB. Kinesis:
 ListShards returns 1,000 shards a page. Step Functions: StartExecution takes 256 KiB. A stream and a table are named
-`<kind>-<shards>`: `held` (each lease has an owner, whose counter has moved at each Scan), `free` and `empty` (no
-lease yet).
+`<kind>-<shards>`: `held` (each lease has an owner, whose counter has moved at each Scan), `free`, `quiet` (free, and
+read to the tip when the server began) and `empty` (no lease yet). No shard has a record to come.
 Every request is counted; `GET /counts` returns the counts and resets them. Request rates are not limited.
 """
 
@@ -21,9 +21,12 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import LEASE_KEY, encode_row
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.system.clock import SystemClock
 
 HOST = "127.0.0.1"
-HELD, FREE, EMPTY = "held", "free", "empty"
+HELD, FREE, QUIET, EMPTY = "held", "free", "quiet", "empty"
+ITERATOR = "x" * 200
+"""As long as a real one."""
 SIGHTINGS = "-sightings"
 """A sightings table is named after the lease table, as in Settings."""
 
@@ -32,6 +35,14 @@ READ_UNIT_BYTES = 4096
 SHARDS_PER_PAGE = 1_000
 EXECUTION_BYTES_MAX = 256 * 1024
 FIRST_SEQUENCE_NUMBER = 49_600_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000
+
+BEGAN_AT = SystemClock().now()
+READ = {
+    "GetShardIterator": json.dumps({"ShardIterator": ITERATOR}).encode(),
+    "GetRecords": json.dumps(
+        {"NextShardIterator": ITERATOR, "MillisBehindLatest": 0, "Records": []}
+    ).encode(),
+}
 
 Item = dict[str, AttributeValue]
 
@@ -53,6 +64,7 @@ def lease(kind: str, number: int, count: int, counter: int) -> Lease:
         lease_counter=counter,
         lease_owner=f"{kind}-{count}-lambda-0" if kind == HELD else None,
         hash_key_range=hash_key_range(number, count),
+        caught_up_at=BEGAN_AT if kind == QUIET else None,
         holder="0123456789abcdef/8c0a4b3e-7d0e-4a57-9a57-3a1f0d5c6b7e" if kind == HELD else None,
     )
 
@@ -119,18 +131,17 @@ class LargeStreams:
     def reply(self, operation: str, request: dict[str, Any]) -> bytes:
         self.counts[operation] += 1
         match operation:
-            case "Scan" if request["TableName"].endswith(SIGHTINGS):
-                return self._scan_sightings(request["TableName"])
             case "Scan":
-                return self._scan(request)
+                is_sightings = request["TableName"].endswith(SIGHTINGS)
+                return self._scan_sightings(request["TableName"]) if is_sightings else self._scan(request)
             case "ListShards":
                 token = request.get("NextToken") or f"{_count(request['StreamName'])}/0"
                 count, first = map(int, token.split("/"))
                 return list_shards_page(count, first)
             case "DescribeStreamSummary":
-                name = request["StreamName"]
-                identity = {"StreamARN": f"arn:aws:kinesis:::stream/{name}", "StreamCreationTimestamp": 1.7e9}
-                return json.dumps({"StreamDescriptionSummary": identity}).encode()
+                return _description(request["StreamName"])
+            case "GetShardIterator" | "GetRecords":
+                return READ[operation]
             case "PutItem":
                 return self._put(request["TableName"], request["Item"])
             case "StartExecution":
@@ -157,6 +168,11 @@ class LargeStreams:
         if table.endswith(SIGHTINGS):
             self._sightings.setdefault(table, {})[item["chunk"]["S"]] = item
         return b"{}"
+
+
+def _description(name: str) -> bytes:
+    identity = {"StreamARN": f"arn:aws:kinesis:::stream/{name}", "StreamCreationTimestamp": 1.7e9}
+    return json.dumps({"StreamDescriptionSummary": identity}).encode()
 
 
 def _count(name: str) -> int:

@@ -102,12 +102,12 @@ def _tick(url: str, name: str, size: int) -> Tick:
     """Median time, and the calls of the last tick."""
     mode = Mode.CONTINUOUS if name == "continuous" else Mode.CATCH_UP
     clock = FakeClock()
-    manager = _manager(url, f"{TICKS[name]}-{size}", mode, clock)
+    manager = manager_of(url, f"{TICKS[name]}-{size}", mode, clock)
     if name != FIRST:
         manager.tick()
     seconds, cpu_seconds = [], []
     for _ in range(1 if name == FIRST else REPETITIONS):
-        _counts(url)
+        counts_of(url)
         if mode is Mode.CATCH_UP:
             clock.advance(WORKER_STARTS_WITHIN)  # leases dispatched without a worker are free again
         started, cpu = time.perf_counter(), time.process_time()
@@ -118,10 +118,12 @@ def _tick(url: str, name: str, size: int) -> Tick:
     claims = sum(len(item.claims) for item in tick.dispatched)
     if (tick.created, claims, tick.total_leases) != (*expected, size):
         raise ValueError(f"{name}: created {tick.created}, dispatched {claims} of {tick.total_leases} leases")
-    return Tick(median(seconds), median(cpu_seconds), peak_bytes() / MIB, len(tick.dispatched), _counts(url))
+    return Tick(
+        median(seconds), median(cpu_seconds), peak_bytes() / MIB, len(tick.dispatched), counts_of(url)
+    )
 
 
-def _manager(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
+def manager_of(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
     """As Lambda's entry point composes it, except for the log and metrics."""
     settings = Settings(application=name, stream=name, mode=mode, leases_to_acquire=MANY)
 
@@ -150,7 +152,7 @@ def _manager(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
     )
 
 
-def _counts(url: str) -> dict[str, float]:
+def counts_of(url: str) -> dict[str, float]:
     """Since the last call."""
     with urllib.request.urlopen(f"{url}/counts") as reply:  # noqa: S310 -- our own server on loopback
         counts: dict[str, float] = json.load(reply)

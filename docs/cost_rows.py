@@ -34,6 +34,7 @@ from sublet.decisions.prices import (
     metrics_and_alarms,
     month,
     process_on_fargate,
+    quiet_month,
     through_endpoints,
     through_nat,
 )
@@ -45,7 +46,9 @@ SHARDS = (1, 10, 100, 1_000)
 def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
     """A month's bill: the design, its metrics, alarms and log, and where it runs."""
     five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
-    process = next(iter(others(COUNTED_WRITES[CONTINUOUS]).values()))(shards)
+    process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB"](
+        shards
+    )
     watched = metrics_and_alarms(shards, by_shard=True)
     on_fargate = process, watched, logs(shards, CONTINUOUS) + container_insights(shards)
     return {
@@ -80,6 +83,10 @@ def designs(writes: Mapping[str, float]) -> list[Design]:
 def others(writes: float) -> Mapping[str, Callable[[int], float]]:
     """The other rows, by shards. `writes`: of a continuous lease, as above."""
     mapping = partial(_by_shards, event_source_mapping)
+
+    def quiet(shards: int) -> float:
+        return quiet_month(shards).total
+
     small = partial(
         process_on_fargate, writes=writes, leases_per_task=PROCESS_LEASES_PER_TASK, tasks_min=1,
         cpus=PROCESS_CPUS, gigabytes=PROCESS_GIGABYTES,
@@ -89,6 +96,7 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
         cpus=KCL_CPUS, gigabytes=KCL_GIGABYTES,
     )  # fmt: skip
     return {
+        "catch_up each minute while nothing comes, with its logs": quiet,
         "`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB": small,
         "`sublet run` on Fargate: 50 in 1 CPU and 2 GB, two tasks or more": large,
         "KCL on Fargate: 50 shards in 1 CPU and 2 GB, two tasks or more": kcl_on_fargate,

@@ -97,6 +97,53 @@ class Design(NamedTuple):
     writes: float
 
 
+VISITS_PER_HOUR = 1
+"""Of a quiet shard's worker: `quiet_visit_interval`."""
+VISIT_SECONDS = 4.0
+"""Assumed length of a window that finds nothing, for ten leases."""
+VISIT_WRITES = 2
+"""Per lease: acquire and release."""
+PROBE_SECONDS = 1.7e-3
+"""Of a tick, per quiet shard: `quiet_ticks` measures 0.5 ms of a whole CPU, and 512 MB are 0.29 of one."""
+KEPT_BYTES, KEPT_PER_HOUR = 40, 6
+"""What the sightings keep of a quiet shard, and how often it is written."""
+TICK_LOG_BYTES, TICK_LOG_BYTES_PER_SHARD = 3_000, 5
+"""Per tick that finds everything quiet: Lambda's lines and the metrics."""
+
+
+class QuietMonth(NamedTuple):
+    """Of shards to which nothing comes, with a tick each minute."""
+
+    lambda_: float
+    step_functions: float
+    dynamodb: float
+    logs: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+
+def quiet_month(shards: int) -> QuietMonth:
+    """Ticks that ask Kinesis and send nobody, and a worker's visit per lease and hour. Kinesis' calls are free."""
+    ticks, visits = 60 * HOURS, VISITS_PER_HOUR * HOURS
+    workers = -(-shards // LEASES)
+    manager_seconds = ticks * (TICK_SECONDS + (TICK_SECONDS_PER_LEASE + PROBE_SECONDS) * shards)
+    kept = -(-KEPT_BYTES * shards // 1024) * KEPT_PER_HOUR * HOURS
+    states = workers * FIRST_WINDOW_STATES + -(-workers // ITEMS_PER_EXECUTION) * MAP_STATES
+    return QuietMonth(
+        lambda_=GIGABYTE_SECOND
+        * (manager_seconds * MANAGER_GIGABYTES + visits * workers * VISIT_SECONDS * 0.5)
+        + INVOCATION * (ticks + visits * workers),
+        step_functions=TRANSITION * visits * states,
+        dynamodb=WRITE_UNIT * (VISIT_WRITES * shards * visits + kept)
+        + READ_UNIT * ticks * (1 + READ_UNITS_PER_LEASE * shards + KEPT_BYTES * shards / 4096),
+        logs=LOG_GIGABYTE
+        * (ticks * (TICK_LOG_BYTES + TICK_LOG_BYTES_PER_SHARD * shards) + visits * shards * 1_300)
+        / 1e9,
+    )
+
+
 class Month(NamedTuple):
     lambda_: float
     step_functions: float

@@ -17,7 +17,7 @@ from sublet.decisions.unread_shards import UnreadShard
 from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.metric_names import Metric
 from sublet.ports import Metrics, Ports, ShardReader
-from sublet.protocol.lease import Lease, shard_id_of
+from sublet.protocol.lease import Lease
 
 BOUNDS = Bounds(
     at_once=16,  # Kinesis answers in some ten milliseconds, so that this keeps one CPU busy
@@ -82,10 +82,11 @@ class QuietProbing:
 
 
 def show_quiet(lease_keys: Collection[str], metrics: Metrics) -> None:
-    """Puts what a worker that finds nothing puts. The alarms on the least lagging shard, and on one that is far busier
-    than the average, are about all shards.
+    """Puts what a worker that finds nothing puts for the application. The alarms on the least lagging shard, and on one
+    that is far busier than the average, are about all shards. A quiet shard has no figures of its own: each would be
+    billed.
     """
     metrics.put(Metric.QUIET_LEASES, len(lease_keys))
-    for lease_key in lease_keys:
-        for metric in (Metric.MILLIS_BEHIND_LATEST, Metric.BYTES):
-            metrics.put(metric, 0, shard_id=shard_id_of(lease_key))
+    for _ in lease_keys:
+        metrics.put(Metric.MILLIS_BEHIND_LATEST, 0)
+        metrics.put(Metric.BYTES, 0)
