@@ -22,6 +22,7 @@ class Source(StrEnum):
     WORKER = "lease worker"
     STATE_MACHINE = "state machine"
     DEAD_LETTERS = "dead-letter queue"
+    FAILURE_QUEUE = "failure destination"
 
 
 class Missing(StrEnum):

@@ -18,6 +18,7 @@ from sublet.metric_names import NAMESPACE, Metric
 from sublet_cdk.alarm_definitions import alarms
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
+from sublet_cdk.set_aside_alarm import SetAsideQueue, set_aside_alarm
 
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
 """CDK context, true by default. Set it to false for emulators that cannot deploy alarms on metric math."""
@@ -38,10 +39,13 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the alarms and the dashboard show. `deployment` is None for a process or container."""
+    """What the alarms and the dashboard show. `deployment` is None for a process or container, `set_aside` unless records are
+    set aside in a queue of the stack's region and account.
+    """
 
     application: str
     deployment: Deployment | None = None
+    set_aside: SetAsideQueue | None = None
 
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
@@ -63,6 +67,14 @@ class Watched:
 
     def figure(self, figure: Figure, period: Duration) -> cloudwatch.Metric:
         """A definition's figure as a metric: the application's, or AWS's for a deployed resource."""
+        if figure.source is Source.FAILURE_QUEUE and self.set_aside is not None:
+            return cloudwatch.Metric(
+                namespace="AWS/SQS",
+                metric_name=figure.metric,
+                statistic=figure.statistic,
+                period=period,
+                dimensions_map={"QueueName": self.set_aside.name},
+            )
         if figure.source is Source.APPLICATION or self.deployment is None:
             return self._own(figure.metric, figure.statistic, period, {})
         of = self.deployment
@@ -92,7 +104,9 @@ class AlarmSpec:
 def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> Sequence[Alarm]:
     """`math`: include alarms on metric math."""
     deployment = watched.deployment
-    stated = alarms(pace_of(deployment, thresholds), thresholds, on_lambda=deployment is not None)
+    stated = [*alarms(pace_of(deployment, thresholds), thresholds, on_lambda=deployment is not None)]
+    if watched.set_aside is not None:
+        stated.append(set_aside_alarm(watched.set_aside.kept_for))
     return [alarm for alarm in stated if math or not alarm.needs_math]
 
 

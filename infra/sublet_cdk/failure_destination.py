@@ -42,11 +42,12 @@ STAND_INS = {
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`arn` is the setting, and may be a token; `key` encrypts the destination."""
+    """`arn` is the setting, and may be a token; `key` encrypts the destination; `queue`: if it was given as a construct."""
 
     service: str
     arn: str
     key: kms.IKey | None = None
+    queue: sqs.IQueue | None = None
 
     @property
     def checked_arn(self) -> str:
@@ -90,7 +91,7 @@ def destination_of(given: FailureDestination | None, key: kms.IKey | None = None
     if isinstance(given, str):
         return Destination(_service_of(given.split(":")), given, key)
     if (queue := getattr(given, "queue_arn", None)) is not None:
-        return Destination("sqs", queue, key or getattr(given, "encryption_master_key", None))
+        return Destination("sqs", queue, key or getattr(given, "encryption_master_key", None), given)
     if (topic := getattr(given, "topic_arn", None)) is not None:
         return Destination("sns", topic, key or getattr(given, "master_key", None))
     if (bucket := getattr(given, "bucket_arn", None)) is not None:

@@ -175,6 +175,7 @@ class KinesisConsumerService(Construct):
             application=application,
             alarm_topic=alarm_topic,
             alarm_thresholds=alarm_thresholds,
+            on_failure=on_failure,
         )
         self.monitoring.begin_after(self.service)
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard

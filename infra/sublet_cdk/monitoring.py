@@ -16,6 +16,8 @@ from sublet_cdk.alarm_kinds import Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of
 from sublet_cdk.dashboard import add_dashboard
+from sublet_cdk.failure_destination import FailureDestination, destination_of
+from sublet_cdk.set_aside_alarm import set_aside_queue
 
 
 class ConsumerMonitoring(Construct):
@@ -23,6 +25,8 @@ class ConsumerMonitoring(Construct):
     alarm_topic           gets a message when an alarm fires and when it is over
     alarm_thresholds      when they fire
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
+    on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes them. A topic
+                          or a bucket has none
 
     `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
@@ -36,9 +40,10 @@ class ConsumerMonitoring(Construct):
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
         deployment: Deployment | None = None,
+        on_failure: FailureDestination | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._watched = Watched(application, deployment)
+        self._watched = Watched(application, deployment, set_aside_queue(self, destination_of(on_failure)))
         thresholds = alarm_thresholds or AlarmThresholds()
         self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
         self._silence = [

@@ -61,6 +61,12 @@ def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kin
         raise SettingsError(name, table.table_arn, f"a table in the stack's own region{where} and account")
 
 
+def is_elsewhere(scope: Construct, arn: str) -> bool:
+    """True for a resource that is known to be of another region or account than the stack."""
+    here, there = _stack(scope), Place(None, None) if Token.is_unresolved(arn) else place_of(arn)
+    return _differ(here.region, there.region) or _differ(here.account, there.account)
+
+
 def _stack(scope: Construct) -> Place:
     stack = Stack.of(scope)
     return Place(_known(stack.region), _known(stack.account))

@@ -10,7 +10,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from sublet.aws.inspection import AwsInspection
-from sublet.decisions.examination import Executions, SetAsideWaiting, Throttled, Usage, Volume
+from sublet.decisions.examination import Executions, Throttled, Usage, Volume
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import AwsNotConfigured, CheckRefused
 from sublet.inspection import Inspection
 from sublet.memory.inspection import MemoryInspection

@@ -11,6 +11,7 @@ import pytest
 from sublet.cli.last_hour import bars
 from sublet.cli.main import main
 from sublet.cli.status import Screen, exit_code, text_of
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.control import Order, Pause
@@ -163,3 +164,21 @@ def test_probing_needs_the_stream(
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(["status", "--application", "orders-audit", "--probe"]) == 2
     assert "give --stream" in capsys.readouterr().err
+
+
+def test_what_was_set_aside_has_a_line_and_its_end() -> None:
+    day = timedelta(days=1)
+    aside = SetAsideWaiting(12, NOW - 12 * day, NOW + 2 * day)
+    _, line, *_ = text_of(FOUND, ALL, "orders-audit", aside).splitlines()
+    since = f"{NOW - 12 * day:%Y-%m-%dT%H:%M:%SZ}"
+    assert (
+        line
+        == f"set aside: about 12 batches wait; the oldest since {since}, which its destination deletes in 48 h"
+    )
+    in_json = Namespace(**{**vars(ALL), "json": True})
+    assert json.loads(text_of(FOUND, in_json, "orders-audit", aside))["set_aside"] == {
+        "batches": 12,
+        "oldest": (NOW - 12 * day).isoformat(),
+        "forgotten_at": (NOW + 2 * day).isoformat(),
+    }
+    assert "set_aside" not in json.loads(text_of(FOUND, in_json, "orders-audit"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -380,3 +380,36 @@ def test_what_is_behind_what_stays_is_counted_and_its_groups_are_named() -> None
     done = redriving.run()
     assert (done.held_back, done.behind, done.stays) == (("orders.shard-a",), 16, 27)
     assert redriving.log.lines[-1].fields == {"message_group": "orders.shard-a", "stay": 10}
+
+
+def pauses(rate: float | None, *, dry_run: bool = False, call_takes: timedelta = timedelta(0)) -> list[float]:
+    """Of a redrive of three batches of two records each, in seconds."""
+    clock, paused = FakeClock(), list[float]()
+
+    def pause(duration: timedelta) -> None:
+        paused.append(duration.total_seconds())
+        clock.advance(duration)
+
+    def handle(_: Batch) -> None:
+        clock.advance(call_takes)
+
+    store = MemoryDestination()
+    for each in (batch(1), batch(11), batch(21)):
+        store.put(each)
+    handler = HandlerFunctions(handle)
+    Redrive(store, handler, SETTINGS, clock, MemoryLog(), dry_run=dry_run, max_rate=rate, pause=pause).run()
+    return paused
+
+
+@pytest.mark.parametrize(
+    ("rate", "call_takes", "expected"),
+    [(2, 0, [1, 1, 1]), (0.5, 0, [4, 4, 4]), (2, 0.75, [0.25, 0.25, 0.25]), (2, 5, []), (None, 0, [])],
+)
+def test_batches_are_kept_to_a_rate_of_records(
+    rate: float | None, call_takes: float, expected: list[float]
+) -> None:
+    assert pauses(rate, call_takes=timedelta(seconds=call_takes)) == expected
+
+
+def test_a_dry_run_waits_for_nothing() -> None:
+    assert pauses(0.001, dry_run=True) == []

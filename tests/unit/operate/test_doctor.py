@@ -16,12 +16,12 @@ from sublet.decisions.examination import (
     Executions,
     NotKnown,
     RingingAlarm,
-    SetAsideWaiting,
     Throttled,
     Usage,
     Volume,
 )
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_verdict import Word
 from sublet.memory import MemoryAccount
 from sublet.memory.inspection import MemoryInspection

@@ -11,11 +11,11 @@ from typing import Protocol
 from sublet.decisions.examination import (
     Executions,
     RingingAlarm,
-    SetAsideWaiting,
     Throttled,
     Usage,
     Volume,
 )
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 
 
 class Inspection(Protocol):

@@ -19,11 +19,11 @@ from sublet.aws.waiting_set_aside import waiting_set_aside
 from sublet.decisions.examination import (
     Executions,
     RingingAlarm,
-    SetAsideWaiting,
     Throttled,
     Usage,
     Volume,
 )
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 from sublet.protocol.lease_row import LEASE_KEY
 from sublet.protocol.stream_identity import StreamArn

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from sublet.aws import clients
 from sublet.aws.faults import code_of
 from sublet.aws.figures import Figures
-from sublet.decisions.examination import SetAsideWaiting
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.failure_document import OBJECT_SUFFIX
 from sublet.system.clock import SystemClock
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ EXAMPLES = """\
 examples:
   sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --dry-run \\
       --application orders-audit --stream orders --handler orders:handle
-  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle
+  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle \\
+      --max-rate 200
   sublet redrive --from orders-audit-skipped --application orders-audit --stream orders --handler orders:handle"""
 
 TOLD_BY = {
@@ -67,6 +69,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="only report what is there; call and remove nothing"
     )
+    parser.add_argument(
+        "--max-rate",
+        metavar="RECORDS",
+        type=rate,
+        help="records a second at most, on average; batches are not divided (default: as fast as the handler)",
+    )
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
@@ -86,11 +94,22 @@ def destination(text: str) -> str:
     return text
 
 
+def rate(text: str) -> float:
+    try:
+        records = float(text)
+    except ValueError:
+        records = 0
+    if not 0 < records < inf:
+        raise ArgumentTypeError(f"{text!r} is not a number of records a second, above 0")
+    return records
+
+
 def redrive(options: Namespace) -> int:
     from sublet.engine.redrive import Redrive
     from sublet.handlers.load import load_handler
     from sublet.system.clock import SystemClock
     from sublet.system.python_log import PythonLog
+    from sublet.system.threads import ThreadTasks
 
     settings = settings_of(options, os.environ)
     store = _store(options.source or settings.on_failure)
@@ -101,7 +120,17 @@ def redrive(options: Namespace) -> int:
     print(f"sublet: {note(settings.handler_contract)}", file=sys.stderr, flush=True)
     with shown() as show:
         log = PythonLog("sublet.redrive")
-        done = Redrive(store, handler, settings, SystemClock(), log, show, dry_run=options.dry_run).run()
+        done = Redrive(
+            store,
+            handler,
+            settings,
+            SystemClock(),
+            log,
+            show,
+            options.dry_run,
+            options.max_rate,
+            ThreadTasks().signal().wait,
+        ).run()
     print(said(done, dry_run=options.dry_run))
     return 1 if (done.stays or done.is_shared) and not options.dry_run else 0
 

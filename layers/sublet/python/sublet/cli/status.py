@@ -17,11 +17,12 @@ from sublet.cli.settings_options import NO_STREAM, add_setting, settings_of
 from sublet.cli.shown import age_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.last_hour import LastHour
+from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
-from sublet.errors import LeaseTableError, SettingsError
+from sublet.errors import CheckRefused, LeaseTableError, SettingsError
 from sublet.protocol.control import Order, Pause
-from sublet.settings import DEFINITIONS
+from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ up, the owner, and the reason for the word. Read-only; works with any lease tabl
 Lag, trend and forecast are those that sublet's own workers leave in the lease table. For rows without them, such as a Java KCL's,
 --probe asks the stream once for each shard, and --watch looks each ten seconds until Ctrl-C, judges by what it has seen (five
 minutes are enough), and draws the last hour. With --stream, what retention has trimmed, or soon will, is known too.
+With --on-failure, a line says how much was set aside there, and until when it is kept.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
 error."""
@@ -52,7 +54,8 @@ examples:
   sublet status --application orders-audit --stream orders --probe
   sublet status --application orders-audit --stream orders --watch
   sublet status --application orders-audit --unhealthy --json
-  sublet status --application orders-audit --behind 10m"""
+  sublet status --application orders-audit --behind 10m
+  sublet status --application orders-audit --on-failure arn:aws:sqs:us-east-1:123456789012:given-up"""
 
 LOOKS_EVERY = timedelta(seconds=10)
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
@@ -70,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--owner", metavar="TEXT", help="only shards of owners whose name contains this")
     parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
-    for name in ("application", "stream", "failover_time"):
+    for name in ("application", "stream", "failover_time", "on_failure"):
         add_setting(parser, DEFINITIONS[name])
 
 
@@ -88,7 +91,7 @@ def show_status(options: Namespace) -> int:
     screen, pause = Screen(options, watch.settings.application), ThreadTasks().signal()
     while True:
         found = watch.look(retention)
-        screen.show(found)
+        screen.show(found, set_aside(watch.settings))
         if not options.watch:
             return exit_code(found)
         try:
@@ -127,10 +130,10 @@ class Screen:
         self._hour = LastHour()
         self._is_live = options.watch and not options.json and sys.stdout.isatty()
 
-    def show(self, found: FleetStatus) -> None:
+    def show(self, found: FleetStatus, aside: SetAsideWaiting | None = None) -> None:
         if not found.shards and not found.malformed:
             print(f"sublet: application {self._application} has no leases yet", file=sys.stderr)
-        text = text_of(found, self._options, self._application)
+        text = text_of(found, self._options, self._application, aside)
         if self._options.watch and not self._options.json:
             self._hour = self._hour.after(found)
             text = "\n".join((*text.splitlines(), *hour_lines(self._hour, found.at)))
@@ -166,11 +169,29 @@ def exit_code(found: FleetStatus) -> int:
     return 1 if found.is_bad else 0
 
 
-def text_of(found: FleetStatus, options: Namespace, application: str) -> str:
+def set_aside(settings: Settings) -> SetAsideWaiting | None:
+    """What waits in the failure destination; None if none is given, or it may not be asked."""
+    if settings.on_failure is None:
+        return None
+    from sublet.aws.inspection import AwsInspection
+
+    try:
+        return AwsInspection(settings, settings.stream_arn).set_aside(settings.on_failure)
+    except CheckRefused as problem:
+        print(f"sublet: what was set aside is not known: {problem}", file=sys.stderr)
+        return None
+
+
+def text_of(
+    found: FleetStatus, options: Namespace, application: str, aside: SetAsideWaiting | None = None
+) -> str:
     shards = [shard for shard in worst_first(found.shards) if _is_wanted(shard, options)]
     if options.json:
-        return json.dumps(fleet_json(found, shards), indent=None if options.watch else 2)
-    return "\n".join(lines_of(found, shards, application))
+        waiting = {} if aside is None else {"set_aside": set_aside_json(aside)}
+        return json.dumps({**fleet_json(found, shards), **waiting}, indent=None if options.watch else 2)
+    head, *lines = lines_of(found, shards, application)
+    waits = [] if aside is None else [f"set aside: {set_aside_text(aside, found.at)}"]
+    return "\n".join((head, *waits, *lines))
 
 
 def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:

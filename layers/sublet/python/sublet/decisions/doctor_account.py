@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.doctor import Check, DoctorRule, Judged, bad, warning, well
 from sublet.decisions.doctor_leases import RULES as LEASE_RULES
-from sublet.decisions.examination import Executions, RingingAlarm, SetAsideWaiting, Throttled, Usage, Volume
+from sublet.decisions.examination import Executions, RingingAlarm, Throttled, Usage, Volume
+from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_text
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import (
@@ -30,7 +31,7 @@ OPEN_EXECUTIONS = 1_000_000
 """Of an account and region (Step Functions Developer Guide, quotas)."""
 FAILED_LATELY = timedelta(hours=1)
 
-FORGOTTEN_SOON, FORGOTTEN_NEXT = timedelta(days=4), timedelta(days=1)
+FORGOTTEN_NEXT = timedelta(days=1)
 
 
 def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
@@ -176,19 +177,12 @@ def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[Judged]
     if waiting is None:
         yield well("no failure destination was given; --on-failure asks one")
         return
+    text, left = set_aside_text(waiting, at), waiting.left(at)
     if not waiting.batches:
-        yield well("nothing waits")
+        yield well(text)
         return
-    text = f"about {waiting.batches:,} batches wait"
-    if waiting.oldest is not None:
-        text += f"; the oldest since {waiting.oldest:%Y-%m-%dT%H:%M:%SZ}"
-    left = None if waiting.forgotten_at is None else waiting.forgotten_at - at
-    then = "`sublet redrive` passes them to the handler again."
-    if left is not None and left <= FORGOTTEN_SOON:
-        text += f", which its destination deletes in {max(left, timedelta(0)) / timedelta(hours=1):.0f} h"
-        yield (bad if left <= FORGOTTEN_NEXT else warning)(text, then)
-    else:
-        yield warning(text, then)
+    is_last = left is not None and left <= FORGOTTEN_NEXT
+    yield (bad if is_last else warning)(text, "`sublet redrive` passes them to the handler again.")
 
 
 RULES = (

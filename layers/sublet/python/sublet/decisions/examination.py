@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import AccountInfo, StreamDescription, StreamInfo
@@ -67,19 +68,6 @@ class Usage(Struct, frozen=True):
     @property
     def share(self) -> float:
         return self.used / self.limit if self.limit else 1.0
-
-
-class SetAsideWaiting(Struct, frozen=True):
-    """What a failure destination keeps.
-
-    batches       about how many, hidden ones included; a queue counts those of all applications
-    oldest        since when the oldest one is kept; None if that is not known, or nothing is kept
-    forgotten_at  when the destination deletes it; None if it never does, or that is not known
-    """
-
-    batches: int
-    oldest: datetime | None = None
-    forgotten_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.engine.exception_fields import exception_fields
@@ -51,7 +51,11 @@ class Redriven:
 
 @dataclass(slots=True)
 class Redrive:
-    """One run. `dry_run` neither calls the handler nor removes anything. `show` is called after each batch."""
+    """One run. `dry_run` neither calls the handler nor removes anything. `show` is called after each batch.
+
+    max_rate  records a second, on average; None: as fast as the handler
+    pause     waits, between two batches
+    """
 
     store: SetAsideStore
     handler: Handler
@@ -60,7 +64,11 @@ class Redrive:
     log: Log
     show: Callable[[Redriven], None] = lambda _: None
     dry_run: bool = False
+    max_rate: float | None = None
+    pause: Callable[[timedelta], object] = lambda _: None
     _so_far: Redriven = field(default=Redriven(), init=False)
+    _handed: int = field(default=0, init=False)
+    """Records that the handler was called with, whatever it made of them."""
     _handled: str | None = field(default=None, init=False)
     """The identity of the batch that was handled last."""
     _told: set[str] = field(default_factory=set, init=False)
@@ -70,6 +78,7 @@ class Redrive:
         """Raises DestinationRefused. Batches that were not handled by then are kept, and another redrive can begin at once."""
         counted = self.store.counted()  # before we hide any ourselves
         self._so_far = Redriven(counted.available, hidden=counted.hidden)
+        began = self.clock.steady()
         with closing(self.store.kept(self.settings.application)) as kept:
             for each in kept:
                 if isinstance(each, HeldBack):
@@ -79,9 +88,18 @@ class Redrive:
                 self.show(self._so_far)
                 if self._so_far.is_shared:
                     break
+                self._keep_to_rate(began)
         if self._so_far.held_back:
             self._count_behind()
         return self._so_far
+
+    def _keep_to_rate(self, began: datetime) -> None:
+        """Before the next batch is asked for: from then on it is hidden from others for a time only, in which it must be done."""
+        if self.max_rate is None or self.dry_run:
+            return
+        ahead = timedelta(seconds=self._handed / self.max_rate) - (self.clock.steady() - began)
+        if ahead > timedelta(0):
+            self.pause(ahead)
 
     def _take(self, kept: KeptBatch) -> None:
         try:
@@ -136,6 +154,7 @@ class Redrive:
 
     def _handle(self, batch: SetAsideBatch) -> bool:
         """True if the handler has finished all of it. It is called once: a batch that fails again stays."""
+        self._handed += len(batch.records)
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
         life = LeaseLife(batch, is_by_hand=self.settings.is_checkpointed_by_hand)

@@ -9,11 +9,11 @@ from datetime import timedelta
 from sublet.decisions.examination import (
     Executions,
     RingingAlarm,
-    SetAsideWaiting,
     Throttled,
     Usage,
     Volume,
 )
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 
 NOTHING, NONE_REFUSED, UNUSED = Volume(0, 0), Throttled(0, 0), Usage(0, 1000)

@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import TypeVar
 
 from sublet.account import Account
-from sublet.decisions.examination import Examined, Known, NotKnown, SetAsideWaiting, Volume
+from sublet.decisions.examination import Examined, Known, NotKnown, Volume
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import AwsNotConfigured, StreamNotAdopted, SubletError
 from sublet.inspection import Inspection
 from sublet.memory import MemorySightingStore
