@@ -12,7 +12,7 @@ from sublet.console.applications import OpenApplication, SetAsidePlace
 from sublet.console.console import Console
 from sublet.console.plans import Plans
 from sublet.console.watching import Watching
-from sublet.decisions.examination import SetAsideWaiting
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.memory import (
     FakeClock,
     MemoryDestination,

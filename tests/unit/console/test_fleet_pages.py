@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.cli.main import parser
-from sublet.decisions.examination import SetAsideWaiting
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease

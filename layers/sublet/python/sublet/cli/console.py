@@ -211,7 +211,7 @@ def set_aside_place(settings: Settings, ports: Ports, known: StreamIdentity | No
     from sublet.aws.inspection import AwsInspection
     from sublet.cli.skip import destination_of
     from sublet.console.applications import SetAsidePlace
-    from sublet.decisions.examination import SetAsideWaiting
+    from sublet.decisions.set_aside_waiting import SetAsideWaiting
     from sublet.system.set_aside_folder import SetAsideFolder
 
     folder = Path.cwd() / f"{settings.application}-skipped"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sublet.decisions.examination import SetAsideWaiting
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.ports import FailureDestination, Ports, SnapshotStore
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings

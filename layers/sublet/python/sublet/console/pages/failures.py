@@ -10,7 +10,7 @@ from starlette.responses import Response
 from sublet.console.console import Console, opened
 from sublet.console.rendering import LIVE_HEADER, page
 from sublet.console.watching import Seen
-from sublet.decisions.examination import SetAsideWaiting
+from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import SubletError
 
 LISTED = 200
