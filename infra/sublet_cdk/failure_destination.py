@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from aws_cdk import Token
 from aws_cdk import aws_iam as iam
@@ -90,8 +91,9 @@ def destination_of(given: FailureDestination | None, key: kms.IKey | None = None
         return None
     if isinstance(given, str):
         return Destination(_service_of(given.split(":")), given, key)
-    if (queue := getattr(given, "queue_arn", None)) is not None:
-        return Destination("sqs", queue, key or getattr(given, "encryption_master_key", None), given)
+    if (queue_arn := getattr(given, "queue_arn", None)) is not None:
+        queue = cast("sqs.IQueue", given)
+        return Destination("sqs", queue_arn, key or getattr(given, "encryption_master_key", None), queue)
     if (topic := getattr(given, "topic_arn", None)) is not None:
         return Destination("sns", topic, key or getattr(given, "master_key", None))
     if (bucket := getattr(given, "bucket_arn", None)) is not None:

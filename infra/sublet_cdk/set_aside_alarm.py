@@ -32,9 +32,9 @@ def set_aside_queue(scope: Construct, destination: Destination | None) -> SetAsi
     if destination.queue is None:
         return SetAsideQueue(destination.arn.rpartition(":")[2])
     seconds = getattr(destination.queue.node.default_child, "message_retention_period", None)
-    is_known = isinstance(seconds, int | float) and not Token.is_unresolved(seconds)
-    kept_for = timedelta(seconds=seconds) if is_known else SQS_DEFAULT
-    return SetAsideQueue(destination.queue.queue_name, kept_for)
+    if not isinstance(seconds, int | float) or Token.is_unresolved(seconds):
+        return SetAsideQueue(destination.queue.queue_name)
+    return SetAsideQueue(destination.queue.queue_name, timedelta(seconds=seconds))
 
 
 def set_aside_alarm(kept_for: timedelta = timedelta(days=14)) -> Alarm:
