@@ -120,3 +120,15 @@ def test_a_thousand_shards_come_by_the_hundred() -> None:
     assert len(shown_shards(first)) == len(shown_shards(last)) == 100
     assert shown_shards(last)[-1] == f"shardId-{999:012}"
     assert "page 10 of 10" in last
+
+
+def test_the_tree_shows_children_under_their_parents_and_ended_ones_too() -> None:
+    world = ConsoleWorld(shards=3)
+    low, high = world.orders.stream.split(SHARDS[1])
+    world.orders.table.put_row(encode_row(Lease(SHARDS[1], SHARD_END, 1)))
+    for child in (low, high):
+        parents = frozenset({SHARDS[1]})
+        world.orders.table.put_row(encode_row(Lease(child, TRIM_HORIZON, 0, parent_shard_ids=parents)))
+    page = ConsoleClient(world).get("/a/orders?sort=tree").text
+    assert shown_shards(page) == [SHARDS[0], SHARDS[1], low, high, SHARDS[2]]
+    assert page.count('class="indent"') == 2

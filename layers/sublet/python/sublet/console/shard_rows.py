@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
+from sublet.decisions.shard_tree import shard_tree
 from sublet.decisions.shard_verdict import Word
 from sublet.operate.shown import age_text
 
 ON_A_PAGE = 100
+TREE = "tree"
+"""Instead of an order: each shard under the ones that it came of, ended ones too."""
+
+DEPTH_MAX = 12
 UNHEALTHY = "unhealthy"
 """Instead of a word: shards that somebody should look at."""
 
@@ -25,11 +31,18 @@ class ShardChoice:
     page: int = 1
 
 
+class ShardRow(NamedTuple):
+    """`depth`: in the tree of reshards, how many ancestors are above it; 0 in any other order."""
+
+    shard: ShardStatus
+    depth: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ShardPage:
     """`found`: how many there are on all `pages` together."""
 
-    rows: tuple[ShardStatus, ...]
+    rows: tuple[ShardRow, ...]
     found: int
     page: int
     pages: int
@@ -42,7 +55,12 @@ def words_of(status: FleetStatus) -> Mapping[Word, int]:
 
 
 def page_of(status: FleetStatus, choice: ShardChoice) -> ShardPage:
-    wanted = _sorted([shard for shard in status.shards if _is_wanted(shard, choice)], choice.sort)
+    if choice.sort == TREE:
+        rows = [ShardRow(branch.shard, len(branch.is_last)) for branch in shard_tree(status.shards)]
+        wanted = [row for row in rows if _is_wanted(row.shard, choice)]
+    else:
+        shards = [shard for shard in status.shards if _is_wanted(shard, choice)]
+        wanted = [ShardRow(shard) for shard in _sorted(shards, choice.sort)]
     pages = max(1, -(-len(wanted) // ON_A_PAGE))
     page = min(max(choice.page, 1), pages)
     return ShardPage(tuple(wanted[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]), len(wanted), page, pages)
@@ -52,7 +70,8 @@ def _is_wanted(shard: ShardStatus, choice: ShardChoice) -> bool:
     if choice.word == UNHEALTHY:
         has_word = shard.is_bad
     else:
-        has_word = shard.word == choice.word if choice.word else shard.word is not Word.ENDED
+        is_shown = choice.sort == TREE or shard.word is not Word.ENDED
+        has_word = shard.word == choice.word if choice.word else is_shown
     text = choice.text.lower()
     return has_word and (not text or text in shard.shard_id.lower() or text in (shard.owner or "").lower())
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from sublet.console.console import Console, opened
 from sublet.console.graph import Graph, graph_of
 from sublet.console.rendering import bytes_text, page
-from sublet.console.shard_rows import UNHEALTHY, ShardChoice, page_of, words_of
+from sublet.console.shard_rows import DEPTH_MAX, UNHEALTHY, ShardChoice, page_of, words_of
 from sublet.console.watching import Seen
 from sublet.decisions.last_hour import LastHour, by_minute
 from sublet.decisions.shard_status import WORST_FIRST
@@ -38,6 +38,7 @@ def show(console: Console, request: Request) -> Response:
         status=status,
         choice=choice,
         unhealthy=UNHEALTHY,
+        depth_max=DEPTH_MAX,
         all_words=WORST_FIRST,
         words=words,
         worst=next(iter(words), None),
