@@ -12,6 +12,7 @@ from rich.console import Console
 
 from demo.consumer import LOOK, STREAM, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
+from demo.page import console_page
 from demo.producer import Producer, as_events
 from demo.prompts import Prompter
 from demo.proof import Proof, prove
@@ -74,7 +75,8 @@ def run(events: int, svg: Path | None, console: Console) -> int:
             story.phase(Phase.READ)
             flights = list(read_flights(events))
             story.phase(Phase.START)
-            proof = _on(until_reported.enter_context(embedded_aws()), state, flights)
+            aws = until_reported.enter_context(embedded_aws())
+            proof = _on(aws, state, flights, until_reported, with_page=svg is None)
         report = draw_report(proof, state.latest(), figures(flights), airlines())
         console.print("", report)
         story.phase(Phase.STOP)
@@ -86,10 +88,15 @@ def run(events: int, svg: Path | None, console: Console) -> int:
     return 0 if proof.holds else 1
 
 
-def _on(aws: EmbeddedAws, state: Run, flights: list[Flight]) -> Proof:
+def _on(
+    aws: EmbeddedAws, state: Run, flights: list[Flight], until_reported: ExitStack, *, with_page: bool
+) -> Proof:
+    """`with_page`: offer the console while it runs."""
     story, kinesis = state.story, aws.client("kinesis")
     story.phase(Phase.DEPLOY)
     consumer = deploy_consumer(aws, story.detail)
+    if with_page and (link := until_reported.enter_context(console_page(aws))) is not None:
+        story.tell(f"in a browser: {link}")
     list_shards = consumer.stream.list_shards
     operator = Operator(kinesis, STREAM, list_shards, story)
     actions = {

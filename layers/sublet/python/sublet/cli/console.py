@@ -97,7 +97,7 @@ def run_console(options: Namespace) -> int:
     clock, tasks, log = account.clock, account.tasks, account.log
     console = Console(
         applications,
-        SignIn(clock, partial(secrets.token_urlsafe, 32), token),
+        SignIn(clock, partial(secrets.token_urlsafe, 18), token),
         Watching(applications, clock, tasks, log),
         Plans(clock, tasks, log, partial(secrets.token_urlsafe, 12)),
         clock,
