@@ -15,6 +15,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HOR
 from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.lease import Lease, Position, Quiet
 from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.write_notes import with_ahead
 
 ME, OTHER = "app-lambda-0", "app-lambda-1"
 AT_56 = str(496 * 10**53)
@@ -41,15 +42,15 @@ AHEAD = FinishedAhead((None, Checkpoint(str(int(AT_56) + 9), 2)))
 
 
 def heartbeat_noting(lease: Lease, ahead: FinishedAhead | None = AHEAD) -> LeaseWrite:
-    return writes.with_ahead(writes.heartbeat(lease), lease, ahead)
+    return with_ahead(writes.heartbeat(lease), lease, ahead)
 
 
 def checkpoint_noting(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    return writes.with_ahead(writes.checkpoint(lease, to), lease, AHEAD)
+    return with_ahead(writes.checkpoint(lease, to), lease, AHEAD)
 
 
 def release_noting(lease: Lease) -> LeaseWrite:
-    return writes.with_ahead(writes.release(lease), lease, AHEAD)
+    return with_ahead(writes.release(lease), lease, AHEAD)
 
 
 NOTED = replace(HELD, noted_ahead=AHEAD, noted_ahead_counter=7)

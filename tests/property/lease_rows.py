@@ -18,6 +18,7 @@ from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.protocol.write_notes import with_ahead, with_lag
 
 LEASE_KEY = "shardId-000000000000"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,17 +168,17 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
         writes.delete(lease),
         writes.seek(lease, draw(positions)),
         *(
-            writes.with_ahead(write, lease, ahead)
+            with_ahead(write, lease, ahead)
             for write in (
                 writes.heartbeat(lease),
                 writes.checkpoint(lease, draw(numeric_checkpoints)),
                 writes.release(lease),
             )
         ),
-        writes.with_lag(writes.heartbeat(lease), lease, draw(lag_reports), draw(lag_histories)),
-        writes.with_lag(
+        with_lag(writes.heartbeat(lease), lease, draw(lag_reports), draw(lag_histories)),
+        with_lag(
             writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports), draw(lag_histories)
         ),
-        writes.with_lag(writes.release(lease), lease, draw(lag_reports), draw(lag_histories)),
+        with_lag(writes.release(lease), lease, draw(lag_reports), draw(lag_histories)),
     ]
     return draw(st.sampled_from(made))

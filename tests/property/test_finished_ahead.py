@@ -18,6 +18,7 @@ from sublet.protocol.lease_row import bytes_of, decode_row, encode_row, number, 
 from sublet.protocol.lease_writes import LeaseWrite, apply_to
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE
+from sublet.protocol.write_notes import with_ahead
 
 from tests.property.lease_rows import finished_aheads, leases, moments, numeric_checkpoints
 
@@ -123,7 +124,7 @@ def test_a_row_has_it_only_while_it_is_smaller_than_a_kilobyte(
     lease = replace(lease, noted_ahead=None, noted_ahead_counter=None)
     ahead = None if lease.is_ended else data.draw(finished_aheads(lease.checkpoint))
     assert callable(make)
-    write = writes.with_ahead(make(lease), lease, ahead)
+    write = with_ahead(make(lease), lease, ahead)
     after = apply_to(write, encode_row(lease))
     assert after is not None
     assert columns.AHEAD not in after or bytes_of(after) <= 1000
@@ -133,14 +134,12 @@ def test_ten_lanes_fit_into_a_row_and_what_does_not_is_forgotten() -> None:
     """Sequence numbers of one shard minutes apart, with Kinesis' distance of 2**91."""
     at = int(LONG.checkpoint.sequence_number)
     apart = tuple(Checkpoint(str(at + n * 2**88 + n)) for n in range(1, 11))
-    row = apply_to(writes.with_ahead(writes.heartbeat(LONG), LONG, FinishedAhead(apart)), encode_row(LONG))
+    row = apply_to(with_ahead(writes.heartbeat(LONG), LONG, FinishedAhead(apart)), encode_row(LONG))
     lease = decode_row(row or {})
     assert isinstance(lease, Lease)
     assert lease.noted_ahead == FinishedAhead(apart)
     longer = replace(LONG, other={"team": {"S": "x" * 180}})
-    row = apply_to(
-        writes.with_ahead(writes.heartbeat(longer), longer, FinishedAhead(apart)), encode_row(longer)
-    )
+    row = apply_to(with_ahead(writes.heartbeat(longer), longer, FinishedAhead(apart)), encode_row(longer))
     lease = decode_row(row or {})
     assert isinstance(lease, Lease)
     assert lease.noted_ahead is not None
@@ -207,14 +206,14 @@ class AnyHistory(RuleBasedStateMachine):
     def note(self, releases: bool) -> None:
         lease = self.lease
         made = writes.release(lease) if releases else writes.heartbeat(lease)
-        assert self.apply(writes.with_ahead(made, lease, ALL))
+        assert self.apply(with_ahead(made, lease, ALL))
         self.noted_at = self.lease.position
 
     @precondition(lambda self: self.is_held)
     @rule(to=st.sampled_from(PLACES), knows=st.booleans())
     def checkpoint(self, to: Checkpoint, knows: bool) -> None:
         lease = self.lease
-        if self.apply(writes.with_ahead(writes.checkpoint(lease, to), lease, ALL if knows else None)):
+        if self.apply(with_ahead(writes.checkpoint(lease, to), lease, ALL if knows else None)):
             self.noted_at = self.lease.position if knows else None
 
     @precondition(lambda self: self.is_held)
@@ -224,7 +223,7 @@ class AnyHistory(RuleBasedStateMachine):
         known = self.lease
         self.move(to)
         moved = self.lease.position != known.position
-        written = self.apply(writes.with_ahead(writes.heartbeat(known), known, ALL))
+        written = self.apply(with_ahead(writes.heartbeat(known), known, ALL))
         assert written != moved
         if written:
             self.noted_at = known.position
@@ -239,7 +238,7 @@ class AnyHistory(RuleBasedStateMachine):
             "heartbeat": writes.heartbeat(lease),
             "release": writes.release(lease),
             "attempts": writes.heartbeat(lease, attempts=2),
-            "nothing": writes.with_ahead(writes.heartbeat(lease), lease, None),
+            "nothing": with_ahead(writes.heartbeat(lease), lease, None),
         }[what]
         assert self.apply(made)
         self.voids()
@@ -293,7 +292,7 @@ TestAnyHistory.settings = settings(stateful_step_count=12)
 
 def test_an_end_takes_it_away() -> None:
     lease = replace(LONG, noted_ahead=ALL, noted_ahead_counter=LONG.lease_counter)
-    after = apply_to(writes.with_ahead(writes.end(lease), lease, ALL), encode_row(lease))
+    after = apply_to(with_ahead(writes.end(lease), lease, ALL), encode_row(lease))
     assert after is not None
     assert after[columns.CHECKPOINT] == text(SHARD_END.sequence_number)
     assert after.keys().isdisjoint({columns.AHEAD, columns.ATTEMPTS})

@@ -55,7 +55,8 @@ def lines(**options: object) -> list[str]:
 def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
     head, titles, *shards = lines()
     assert head == (
-        "orders-audit at 2026-11-22T08:00:00Z: 1 STOPPED, 1 BEHIND, 1 PAUSED, 3 OK, 1 ENDED; worst lag 50m"
+        "orders-audit at 2026-11-22T08:00:00Z: 1 STOPPED, 1 BEHIND, 1 PAUSED, 3 OK, 1 ENDED; worst lag 50m; "
+        "the oldest record that waits is trimmed in 23h"
     )
     assert titles.split() == ["shard", "word", "lag", "trend", "caught", "up", "owner", "why"]
     assert [" ".join(line.partition("shardId-00000000000")[2].split()) for line in shards] == [

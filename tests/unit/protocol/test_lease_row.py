@@ -19,9 +19,10 @@ from sublet.protocol.lease import (
     Tried,
 )
 from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, decode_row, encode_row
-from sublet.protocol.lease_writes import SHORT_NAMES, SHORT_NUMBER, apply_to, heartbeat, with_lag
+from sublet.protocol.lease_writes import apply_to, heartbeat
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of
+from sublet.protocol.write_notes import SHORT_NAMES, SHORT_NUMBER, with_lag
 
 SECOND = timedelta(seconds=1)
 

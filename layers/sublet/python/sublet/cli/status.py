@@ -204,7 +204,9 @@ def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
 
 def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str) -> Iterable[str]:
     """A line for all, then one for each shard but those that have ended."""
-    yield f"{application} at {time_text(found.at)}: {counted(found)}"
+    left = found.retention_left
+    until = "" if left is None else f"; the oldest record that waits is trimmed in {age_text(left)}"
+    yield f"{application} at {time_text(found.at)}: {counted(found)}{until}"
     open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     if open_ones:
         yield f"{'shard':<21} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"

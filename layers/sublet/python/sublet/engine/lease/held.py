@@ -33,11 +33,9 @@ from sublet.protocol.lease_writes import (
     hand_over,
     heartbeat,
     late_checkpoint,
-    with_ahead,
-    with_lag,
-    with_throughput,
 )
 from sublet.protocol.records import UserRecord
+from sublet.protocol.write_notes import with_ahead, with_lag, with_throughput
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
 """Returns None if the lease as it stands says it already."""

@@ -1,0 +1,112 @@
+"""What a write by a lease's owner also notes in the row: its throughput, what is finished beyond the checkpoint, and how far the
+shard is behind. As much as the row has room for: writing one of more than a kilobyte costs twice as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sublet.protocol import lease_row as columns
+from sublet.protocol.conditions import Row, all_of
+from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lag_history import LagSeen
+from sublet.protocol.lag_report import LagReport
+from sublet.protocol.lease import AttributeValue, Lease, Position
+from sublet.protocol.lease_row import attempts_after, encode_row
+from sublet.protocol.lease_writes import ONE, LeaseWrite
+from sublet.protocol.write_clauses import position_stands
+
+LAG_COLUMNS = (columns.LAG, columns.SEEN)
+LAG_SEEN_FEWER = 5
+SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
+"""Characters of a row's owners and holder, digits of its checkpoint, and two parents and two children. See `_is_short`."""
+
+
+def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
+    """The same write, which also reports the lease's throughput to a KCL 3.x leader."""
+    measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
+    return replace(write, sets={**write.sets, **measured})
+
+
+def with_lag(
+    write: LeaseWrite, lease: Lease, report: LagReport | None, history: tuple[LagSeen, ...] = ()
+) -> LeaseWrite:
+    """The same write by an owner, which also says how far its shard is behind, and was; as much as the row has room for. What
+    there is no room for is removed: a row of more than a kilobyte costs two writes.
+    """
+    if report is None:
+        return write
+    position = write.moves_to or lease.position
+    said = {columns.LAG: columns.lag_reported(report, position.checkpoint)}
+    if _is_short(write, lease):
+        return _saying(write, lease, said, history)
+    for some in (history, history[-LAG_SEEN_FEWER:], ()):
+        reported = _saying(write, lease, said, some)
+        if columns.bytes_of(_row_after(reported, lease)) <= columns.ROW_BYTES_MAX:
+            return reported
+    return replace(write, removes=_with_names(write.removes, LAG_COLUMNS))
+
+
+def _saying(
+    write: LeaseWrite, lease: Lease, said: Mapping[str, AttributeValue], history: tuple[LagSeen, ...]
+) -> LeaseWrite:
+    if history and history != lease.lag_history:
+        said = {**said, columns.SEEN: columns.seen_before(history)}
+    stays = tuple(name for name in write.removes if name not in said)
+    is_dropped = lease.lag_history and not history
+    removes = _with_names(stays, (columns.SEEN,)) if is_dropped else stays
+    return replace(write, sets={**write.sets, **said}, removes=removes)
+
+
+def _with_names(removes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return (*removes, *(name for name in names if name not in removes))
+
+
+def _is_short(write: LeaseWrite, lease: Lease) -> bool:
+    """Whether its row has room in any case. A heartbeat of a thousand idle shards is not to encode each row to find out."""
+    long = (lease.other, lease.pending_checkpoint, lease.tried, lease.attempts, lease.noted_ahead)
+    digits = len(lease.checkpoint.sequence_number)
+    names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
+    shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
+    is_long = any(long) or columns.ATTEMPTS in write.sets
+    return not is_long and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
+
+
+def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> LeaseWrite:
+    """The same write by an owner, which also notes what is finished beyond the new position, as much as the row has
+    room for, or removes the note.
+
+    It is noted only if the position is as the owner last knew it: after another writer has moved it, records are to be
+    handled again.
+    """
+    position = write.moves_to or lease.position
+    known = None if ahead is None else ahead.beyond(position.checkpoint)
+    for some in () if known is None else (known, *known.fewer()):
+        noted = _noted(write, lease, some, position)
+        row = {name: each for name, each in _row_after(noted, lease).items() if name not in LAG_COLUMNS}
+        if columns.bytes_of(row) <= columns.ROW_BYTES_MAX:  # a lag gives way
+            return noted
+    return replace(write, removes=(*(name for name in write.removes if name != columns.AHEAD), columns.AHEAD))
+
+
+def _noted(write: LeaseWrite, lease: Lease, ahead: FinishedAhead, position: Position) -> LeaseWrite:
+    attempts, tried = (0, None) if write.moves_to else (lease.attempts, lease.tried)
+    beside = {columns.ATTEMPTS: attempts_after(position.checkpoint, attempts, tried)}
+    noted = {columns.AHEAD: columns.finished_beyond(ahead, lease.lease_counter + ONE, position)}
+    stands = position_stands(lease)
+    conditions = write.condition.conditions
+    return replace(
+        write,
+        condition=write.condition if stands in conditions else all_of(*conditions, stands),
+        sets={**beside, **write.sets, **noted},
+        removes=tuple(name for name in write.removes if name not in (columns.AHEAD, columns.ATTEMPTS)),
+    )
+
+
+def _row_after(write: LeaseWrite, lease: Lease) -> Row:
+    return {
+        name: value
+        for name, value in {**encode_row(lease), **write.sets}.items()
+        if name not in write.removes
+    }
