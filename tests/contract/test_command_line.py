@@ -126,6 +126,14 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
         "target: 0 leases a worker; 1 unowned, 0 expired, 0 moved in the last hour"
     ]
 
+    stands = subprocess.run(
+        command("status", "--application", name, "--json"),
+        env=aws, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    (shard,) = json.loads(stands.stdout)["shards"]
+    assert (shard["word"], shard["lag"]) == ("OK", 0.0), "the last write has said so, and no stream is asked"
+    assert shard["handled_to"] is not None
+
 
 @pytest.mark.parametrize(
     ("script", "said"),
