@@ -99,7 +99,7 @@ def seen_after(before: tuple[LagSeen, ...], said: LagReport) -> tuple[LagSeen, .
     last = before[-1] if before else None
     if last is not None:
         is_idle = last.lag == NOTHING == said.lag and last.arrived_at == said.arrived_at
-        if is_idle or at - last.at < PACE:
+        if is_idle or NOTHING <= at - last.at < PACE:  # a report from the future is of a clock that was ahead
             return before
     lag = None if said.lag is None else said.lag - said.lag % SECOND
     recent = [seen for seen in before if NOTHING < at - seen.at <= FORGOTTEN_AFTER]

@@ -40,7 +40,8 @@ class SessionLag:
         self._reported: Checkpoint = AT_TIMESTAMP
         """The last one. AT_TIMESTAMP is before every other."""
         self._bytes = self._records = 0
-        self._rates = Rates(clock.now()) if before is None else Rates(before.at, *before[3:])
+        now = clock.now()
+        self._rates = Rates(now) if before is None else Rates(min(before.at, now), *before[3:])
 
     def takes(self, records: Sequence[StreamRecord], after: Checkpoint) -> None:
         """The session begins to handle them. The first may be the one that `after` is at."""
