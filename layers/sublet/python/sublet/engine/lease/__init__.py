@@ -1,1 +1,1 @@
-"""What the engine and Spark's keeper share: writes to a lease that is held, and the steps of its life."""
+"""A held lease: its writes, its progress, and the steps of its life, which Spark's keeper takes too."""

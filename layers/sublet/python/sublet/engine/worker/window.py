@@ -20,14 +20,13 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport
 from sublet.engine.control_watch import ControlWatch
-from sublet.engine.lease.acquire import LeaseAcquirer
 from sublet.engine.manager.announcing import keep_reporting
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import Exclusion, ProcessShared
 from sublet.engine.session.metrics import SHOWN_EVERY
 from sublet.engine.session.session import LeaseSession
+from sublet.engine.worker.acquire import Children, LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
-from sublet.engine.worker.children import Children
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
 from sublet.errors import LeaseTableError, StreamError
 from sublet.metric_names import Metric
