@@ -6,12 +6,14 @@ tests least privilege there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from sublet.decisions.quiet_shards import ASKED_AT_MOST_EVERY
 
 from infra.local.embedded import REGION
 from tests.e2e.chosen_aws import ChosenAws, chosen_aws
@@ -77,6 +79,24 @@ def test_two_ticks_at_once_start_each_lease_once(fleet: Fleet) -> None:
     fleet.wait_until_free()
     times = [sum(delivery.text == text for delivery in deliveries) for text in texts]
     assert times == [1] * len(texts)
+
+
+def test_a_tick_over_quiet_shards_starts_no_execution_and_the_next_one_handles_what_has_come(
+    fleet: Fleet,
+) -> None:
+    texts = fleet.produce(KEYS)
+    fleet.tick()
+    fleet.recorder.wait_for(texts, 60)
+    fleet.wait_until_free()
+    for _ in range(2):
+        (tick,) = fleet.tick()["ticks"]
+        assert (tick["dispatched"], tick["quiet_leases"]) == ([], len(fleet.open_shards()))
+    (text,) = fleet.produce(KEYS[:1])
+    time.sleep(ASKED_AT_MOST_EVERY.total_seconds())
+    (tick,) = fleet.tick()["ticks"]
+    assert len(tick["dispatched"]) == 1, "one item, for the one shard"
+    assert tick["quiet_leases"] == len(fleet.open_shards()) - 1
+    fleet.recorder.wait_for([text], 60)
 
 
 def test_a_handler_that_fails_ten_times_skips_nothing(fleet: Fleet) -> None:
