@@ -20,11 +20,11 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
 from sublet.engine.calls import guard
-from sublet.engine.lease import acquire
 from sublet.engine.manager import tick
 from sublet.engine.manager.quiet_probing import QuietProbing
 from sublet.engine.session import pages
 from sublet.engine.session import records as record_making
+from sublet.engine.worker import acquire
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import UserRecord
 from sublet.protocol.stream_identity import StreamIdentity
