@@ -18,6 +18,7 @@ from sublet.spark.other_connectors import THEIRS
 from sublet_cdk import alarm_definitions, roles
 from sublet_cdk.alarm_kinds import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
+from sublet_cdk.set_aside_alarm import set_aside_alarm
 
 from docs import cost_rows, keywords
 from docs.reference import reference
@@ -66,7 +67,7 @@ def alarms() -> str:
 
 
 def defined_alarms() -> Sequence[Alarm]:
-    return alarm_definitions.alarms(Pace(), AlarmThresholds(), on_lambda=True)
+    return (*alarm_definitions.alarms(Pace(), AlarmThresholds(), on_lambda=True), set_aside_alarm())
 
 
 def stories() -> str:

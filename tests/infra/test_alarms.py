@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 import sublet
+from aws_cdk import Duration, Environment, Stack
+from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric, Per
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 from sublet_cdk.dashboard import FLEET, PER_SHARD
+from sublet_cdk.monitoring import ConsumerMonitoring
 
 from tests.infra.apps import an_app
 from tests.infra.conftest import Build
@@ -204,3 +207,50 @@ def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) ->
         assert metric in body
     for name in alarms_of(template):
         assert f"ConsumerAlarms{name}" in body
+
+
+QUEUE = "arn:aws:sqs:eu-central-1:123456789012:given-up"
+DAY = 24 * 3600
+
+
+def forgotten(template: Template) -> dict[str, Any] | None:
+    return alarms_of(template).get("SetAsideForgotten")
+
+
+def test_a_queue_of_failed_records_has_an_alarm_before_it_deletes_them(build: Build) -> None:
+    """SQS keeps messages for four days unless it is told otherwise."""
+    alarm = forgotten(Template.from_stack(build(on_failure=QUEUE, maximum_retry_attempts=3)))
+    assert alarm is not None
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateAgeOfOldestMessage")
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "given-up"}]
+    assert (alarm["Threshold"], alarm["EvaluationPeriods"]) == (3 * DAY, 1)
+    assert "for 3 days, and their queue deletes them after 4 days" in alarm["AlarmDescription"]
+
+
+@pytest.mark.parametrize(("given", "days"), [({"retention_period": Duration.days(14)}, 10.5), ({}, 3)])
+def test_the_alarm_knows_how_long_a_queue_of_the_app_keeps_them(
+    build: Build, given: dict[str, Any], days: float
+) -> None:
+    app = an_app()
+    queue = sqs.Queue(Stack(app, "queues"), "GivenUp", **given)
+    alarm = forgotten(Template.from_stack(build({}, app, on_failure=queue, maximum_retry_attempts=3)))
+    assert alarm is not None
+    assert alarm["Threshold"] == days * DAY
+
+
+@pytest.mark.parametrize(
+    ("arn", "has_alarm"),
+    [
+        ("arn:aws:sqs:eu-central-1:123456789012:given-up", True),
+        ("arn:aws:sqs:us-east-1:123456789012:given-up", False),
+        ("arn:aws:sqs:eu-central-1:210987654321:given-up", False),
+        ("arn:aws:sns:eu-central-1:123456789012:given-up", False),
+        ("arn:aws:s3:::given-up/aside", False),
+    ],
+)
+def test_what_has_no_such_metric_here_has_no_such_alarm(arn: str, has_alarm: bool) -> None:
+    here = Environment(account="123456789012", region="eu-central-1")
+    stack = Stack(an_app(), "here", env=here)
+    ConsumerMonitoring(stack, "Monitoring", application="orders-audit", on_failure=arn)
+    found = Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm")
+    assert any("SetAsideForgotten" in name for name in found) is has_alarm
