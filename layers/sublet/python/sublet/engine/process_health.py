@@ -1,4 +1,4 @@
-"""Why this process should be replaced: faults that a fresh process would not have, noted as they happen."""
+"""Why this process should be replaced: notes faults that a new process would not have."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ class HungCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """A lease whose process ends without giving it back.
+    """A lease whose process ends without releasing it.
 
-    checkpoint is what its row says, finished how far its handler is, call the handler's call that is running.
+    checkpoint  what its row says
+    finished    how far its handler is
+    call        the handler call that is running
     """
 
     lease_key: str
@@ -42,34 +44,34 @@ class LeftBehind:
 class ProcessHealth:
     """One for each process; any thread may note a fault. `ends_at_once` is set when the process can do no more.
 
-    `replaced_at_once`: on Lambda, where ending a process costs a cold start. Such a process gives back all leases at the end of a
-    window in which a call hangs, since it will not begin another.
+    `replaced_at_once`: on Lambda, where ending a process costs a cold start. After a call has hung, such a process releases all
+    leases at the end of the window, since it will not begin another.
     """
 
     def __init__(
         self, ports: Ports, slots: int, *, replaced_at_once: bool = False, is_exclusive: bool = False
     ) -> None:
         self.ends_at_once = ports.tasks.signal()
-        """Set once, after the lock is released: what hears of it may take its time."""
+        """Set once, after the lock is released, because its callbacks may take long."""
         self._lock = ports.tasks.lock()
         """Guards `_state`, `_ends` and `_hung`; a single one of them may be read without it."""
         self._state = Health(slots, is_exclusive=is_exclusive)
         self._ends: Ending | None = None
         self._hung: list[HungCall] = []
         self._finished_at: dict[str, datetime] = {}
-        """Needs no lock: each lease's session sets its own key, and what reads it comes after all of them."""
+        """Needs no lock: each lease's session sets its own key, and it is read only after all of them have ended."""
         self._log = ports.log
         self._clock = ports.clock
         self._replaced_at_once = replaced_at_once
 
     @property
     def ends_now(self) -> Ending | None:
-        """Why the process can do no more. It stays so: a call that hung may return while everything is being given back."""
+        """Why the process can do no more. It stays set even if a call that hung returns while leases are released."""
         return self._ends
 
     @property
     def ending(self) -> Ending | None:
-        """Why the process is to end once its windows are over; None: it goes on."""
+        """Why the process is to end after its windows; None if it goes on."""
         return self._ends or (self._state.ends_soon if self._replaced_at_once else None)
 
     @property
@@ -78,7 +80,7 @@ class ProcessHealth:
         return self._state.hung
 
     def hung_calls(self) -> tuple[ShardReport, ...]:
-        """The calls that hang now. How far their shards are is not known here: another worker may have them."""
+        """The calls that hang now. Another worker may have their shards, so how far these are is not known here."""
         now, nothing = self._clock.steady(), timedelta(0)
         with self._lock:
             return tuple(
@@ -104,7 +106,7 @@ class ProcessHealth:
         self._tell(has_ended)
 
     def has_chosen(self, lease_keys: Collection[str], *, is_at_work: bool) -> None:
-        """The leases that a tick has chosen for this process. `is_at_work`: it has windows under way."""
+        """The leases that a tick has chosen for this process. `is_at_work`: it is running windows."""
         with self._lock:
             stuck = is_stuck(lease_keys, {call.lease_key for call in self._hung}, is_at_work=is_at_work)
             has_ended = self._become(replace(self._state, is_stuck=stuck))
@@ -128,7 +130,7 @@ class ProcessHealth:
         return dict(self._finished_at)
 
     def _become(self, state: Health) -> bool:
-        """True if this is what ends the process. Needs the lock."""
+        """True if this is what ends the process. The caller has the lock."""
         self._state = state
         has_ended = self._ends is None and state.ends_now is not None
         self._ends = self._ends or state.ends_now

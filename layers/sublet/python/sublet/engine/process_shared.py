@@ -1,4 +1,4 @@
-"""What all lease sessions of a process share: a memory budget, waits for quiet shards, what is known of strays, its leases."""
+"""What all lease sessions of a process share: the memory budget, the waits of quiet shards, and what is known of strays."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
 
 FORGET_AFTER = timedelta(minutes=10)
-"""If the stream was not described for this long, the pauses between two descriptions start from the shortest again."""
+"""After this long without a description of the stream, the pauses between descriptions start from the shortest again."""
 
 WAITED_FOR = timedelta(seconds=2)
-"""How long an aggregate waits for an answer. Strays come within seconds of a reshard, and one that is kept for want of an answer
-is handled twice and out of order.
+"""How long an aggregate waits for an answer. Strays arrive within seconds of a reshard. One that is kept for lack of an answer is
+handled twice and out of order.
 """
 
 
@@ -36,7 +36,7 @@ NO_PAGE = PageSize(0, 0)
 
 
 class Budget:
-    """Memory for pages that are fetched and not handled yet, over all leases of a process."""
+    """Memory for pages that are fetched and not handled yet, shared by all leases of a process."""
 
     def __init__(self, max_bytes: int, max_records: int, tasks: Tasks):
         self._lock = tasks.lock()
@@ -59,7 +59,7 @@ class Budget:
 
 
 class QuietShards:
-    """Waits of shards that have no new records: until the next poll is due, or until a caller wants records now.
+    """The waits of shards without new records: until the next poll is due, or until a caller wants records now.
 
     Safe for threads without a lock: each waiting thread adds and removes its own signal. `asked_at`: when a caller last began to
     wait for records, by the steady clock.
@@ -71,13 +71,13 @@ class QuietShards:
         self._waiting: dict[Signal, None] = {}
 
     def ask(self, now: datetime) -> None:
-        """A caller begins to wait for records: wake every waiting shard, which then computes when its poll is due."""
+        """A caller begins to wait for records. Wakes every waiting shard, which then computes when its poll is due."""
         self.asked_at = now
         for waiting in list(self._waiting):
             waiting.set()
 
     def wait(self, duration: timedelta, stop: Signal, seen: datetime | None) -> None:
-        """For so long, or until `stop` is set, or `asked_at` is no longer `seen`."""
+        """Wait for `duration`, or until `stop` is set or `asked_at` differs from `seen`."""
         over = self._tasks.signal()
         self._waiting[over] = None
         forget = stop.on_set(over.set)
@@ -90,7 +90,7 @@ class QuietShards:
 
 
 class Strays:
-    """Aggregates out of their shard's hash key range: asks the stream, when one turns up, whether it may be dropped."""
+    """Aggregates outside their shard's hash key range. When one arrives, asks the stream whether it may be dropped."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -107,7 +107,7 @@ class Strays:
             self._known = self._known.with_auto_seen(seen_at)
 
     def may_drop(self, record: StreamRecord) -> bool:
-        """True if this aggregate, which is out of range, was put into the wrong shard, so that its producer sends it again."""
+        """True if this aggregate, which is out of range, was put into the wrong shard: then its producer sends it again."""
         arrived = record.approximate_arrival_timestamp
         with self._lock:
             why = why_kept(arrived, self._known)

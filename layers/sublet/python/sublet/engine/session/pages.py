@@ -28,15 +28,16 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
 POLL_REPLY_MAX = 10 * 2**20
-"""Kinesis: a GetRecords reply holds at most 10 MB. What a poll may bring is reserved before it is made."""
+"""Kinesis: a GetRecords reply holds at most 10 MB. As much is reserved before each poll."""
 
 _FULL = timedelta(milliseconds=20)
-"""Between two looks at a full budget."""
+"""The pause between two looks at a budget that is used up."""
 
 
 class PageFeed:
-    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another and has work until then,
-    and `handled` in the end."""
+    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another page and has work until then,
+    and `handled` when it is done with the page.
+    """
 
     def __init__(
         self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, quiet: QuietShards,
@@ -58,7 +59,7 @@ class PageFeed:
         self._in_hand = NO_PAGE
         self._fetched = NO_PAGE
         self._fetched_at = self.polled_at = ports.clock.now()
-        """`polled_at`: the moment of the poll that brought the page in hand."""
+        """`polled_at`: when the poll was made that returned the current page."""
 
     @property
     def throttled(self) -> int:
@@ -75,16 +76,16 @@ class PageFeed:
         return page
 
     def read_ahead(self) -> None:
-        """Start fetching the page after the one in hand."""
+        """Start fetching the page after the current one."""
         self._ahead = self._tasks.spawn(self._fetch)
 
     def handled(self) -> None:
-        """The page in hand needs no memory any more."""
+        """Return the current page's memory to the budget."""
         self._budget.give_back(self._in_hand)
         self._in_hand = NO_PAGE
 
     def close(self) -> None:
-        """Wait for a fetch under way (the stop signal cuts its waiting short) and give all memory back."""
+        """Wait for a fetch that is running (the stop signal ends its wait) and return all memory to the budget."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             with suppress(StreamError):  # that page is not handled; the next window meets the same error
@@ -150,7 +151,7 @@ BETWEEN_ATTEMPTS = timedelta(seconds=1)
 
 @dataclass(slots=True)
 class GapWatch:
-    """One reading of a shard. `opened`: its lease as reading began."""
+    """Notices, in one reading of a shard, if records were trimmed before they were read. `opened`: its lease as reading began."""
 
     ports: Ports
     opened: Lease
@@ -170,7 +171,7 @@ class GapWatch:
         elif (last := self.kept.in_doubt(polled_at)) is not None:
             is_there = self._is_whole(last, self.kept.unread_since)
             if is_there is None:
-                return  # asked again with the next page
+                return  # the next page asks again
             if not is_there:
                 self._tell("the record that was read last", last, first)
             else:
@@ -178,15 +179,15 @@ class GapWatch:
         self.kept = after_page(self.kept, page, polled_at)
 
     def _begins_whole(self) -> bool:
-        """For a shard that was opened at a moment, which does not return the checkpointed record. Without an answer a gap is
-        reported: there may be no later page.
+        """True if nothing was lost at the beginning. A shard opened at a moment does not return the checkpointed record, so this
+        asks for it. If the service does not answer, a gap is reported, because there may be no later page.
         """
         until = self.opened.quiet_until
         return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
 
     def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
-        """True if nothing is lost behind this record: it is there, or what arrived since `until` is, before which nothing follows
-        it. None: not known, since the service did not answer.
+        """True if nothing after this record is lost: the record is still there, or everything since `until` is, and nothing
+        arrived between the two. None: unknown, because the service did not answer.
         """
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
         reader = self.ports.stream.reader(self.opened.shard_id, at)
@@ -215,8 +216,10 @@ class GapWatch:
 
 
 def _is_kept_since(until: datetime | None, page: Page) -> bool | None:
-    """By an empty page behind the tip, read from a record on that is older than `until`, or from the horizon if that is gone. The
-    walk passes what is kept: it begins no later than where it has come to, and no page is beyond the record that it began at.
+    """Whether everything since `until` is still kept, judged by an empty page behind the tip. None if the page does not show it.
+
+    The page was read from a record older than `until`, or from the horizon if that record is gone. A walk only passes what is
+    kept, and begins no later than the time that its page has reached.
     """
     reached = reached_by(page)
     if until is None or reached is None:

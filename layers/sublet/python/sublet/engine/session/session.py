@@ -82,7 +82,7 @@ class LeaseSession:
         )
 
     def run(self) -> LeaseReport:
-        """Consume, then release. Whatever happens in between, what is finished gets written and the lease released."""
+        """Consume, then release. Whatever happens in between, what is finished is written and the lease is released."""
         try:
             outcome, problem = self._consume(), None
         except (StreamError, LeaseTableError) as refused:
@@ -103,7 +103,7 @@ class LeaseSession:
         return self._finish(outcome, problem, keep=self._may_keep and outcome is Outcome.WINDOW_ENDED)
 
     def stop_early(self) -> None:
-        """End the window early, and keep nothing for a next one."""
+        """End the window early, and do not keep the lease for the next one."""
         self.phase.is_recalled = True
         self.stop.set()
 
@@ -151,7 +151,7 @@ class LeaseSession:
             feed.close()
 
     def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
-        """Page by page until one of them, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
+        """Handle pages until a page, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
         tip, gaps = AtTip(), GapWatch(self.shared.ports, opened, self.stop)
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
@@ -183,7 +183,7 @@ class LeaseSession:
         return Outcome.MOVED if self.progress.has_been_moved() else Outcome.WINDOW_ENDED
 
     def _not_handled(self) -> Outcome:
-        """The handler did not finish: it hangs, or failed too often, unless we were stopped or out of time."""
+        """The handler did not finish. It hangs, or it failed too often, unless we were stopped or are out of time."""
         tally = self.caller.tally
         if tally.is_hung:
             return Outcome.HANDLER_HUNG
@@ -206,7 +206,7 @@ class LeaseSession:
         self.count = replace(self.count, user_records=handled, dropped_out_of_range=dropped, **news)
 
     def show(self) -> None:
-        """How the lease stands just now."""
+        """Publish the lease's metrics."""
         self.metrics.show(self.count, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardReport:
@@ -217,7 +217,7 @@ class LeaseSession:
         return self.feed.throttled if self.feed else 0
 
     def _end(self, page: Page) -> Outcome:
-        """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
+        """The shard's last record is handled: write the children's leases, the children's names, and SHARD_END, in this order."""
         shared = self.shared
         self.progress.write()
         plan = plan_end(self.held.lease, page.child_shards, shared.ports)
@@ -231,7 +231,7 @@ class LeaseSession:
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
     def _tell_ended(self) -> None:
-        """What a handler keeps it checkpoints in here, or never."""
+        """The handler's last chance to checkpoint the records that it keeps."""
         self.shared.handler.shard_ended(self.shard_id)
         if not self.progress.is_all_finished:
             raise HandlerContractBroken(
@@ -240,7 +240,7 @@ class LeaseSession:
             )
 
     def _finish(self, outcome: Outcome, problem: str | None, keep: bool = False) -> LeaseReport:
-        """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
+        """Let the handler flush, make the last checkpoint, and release or keep the lease, or tell the handler that it is lost."""
         shared = self.shared
         if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
             if not keep or shared.settings.is_checkpointed_by_hand:
@@ -270,7 +270,7 @@ class LeaseSession:
 
     @property
     def _may_keep(self) -> bool:
-        """A process that is to end begins no other window."""
+        """False also if the process is to end, since it begins no other window."""
         return self.phase.may_keep and self.shared.calls.health.ending is None
 
     def _release(self) -> None:
@@ -280,11 +280,11 @@ class LeaseSession:
 
     @property
     def is_kept(self) -> bool:
-        """Still: it may have been lost since, or asked for."""
+        """True if the lease is still kept: it may have been lost since, or requested."""
         return self.held.tenure is Tenure.HELD and self._may_keep
 
     def settle(self) -> LeaseReport:
-        """A kept lease when its part in the window is over: as our last heartbeat left it, or lost."""
+        """The report of a kept lease at the end of the window: as our last heartbeat left it, or lost."""
         if self.is_kept:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
@@ -300,7 +300,7 @@ class LeaseSession:
         self._tell("lease_lost", partial(self.shared.handler.lease_lost, self.shard_id), once=True)
 
     def _tell_releasing(self) -> None:
-        """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""
+        """Call lease_releasing while a checkpoint can still be made, if the handler knows of the lease and it is still ours."""
         if self.phase.allows("lease_releasing") and self.held.confirm():
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self._tell("lease_releasing", call, once=True)
