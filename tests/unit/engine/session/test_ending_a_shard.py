@@ -100,6 +100,21 @@ def test_a_process_that_was_paused_at_the_end_creates_no_children_of_a_shard_tha
     assert WriteKind.CREATE not in world.table.kinds()
 
 
+def test_a_lease_that_is_lost_at_the_end_of_its_shard_is_not_reported_as_ended() -> None:
+    """While the session looks for a merge's other parent, a heartbeat finds another owner."""
+    world = EngineWorld(shards=2)
+    world.shards.merge(SHARD, "shardId-000000000001")
+
+    def taken_meanwhile(key: str) -> None:
+        if key != SHARD and not world.handler.calls.count(("lease_lost", SHARD)):
+            world.steal()
+            world.tasks.sleep(15 * SECOND)
+
+    world.table.disturb_get = taken_meanwhile
+    assert only(world.window(world.item(SHARD))).outcome is Outcome.LEASE_LOST
+    assert ("shard_ended", SHARD) not in world.handler.calls
+
+
 def test_a_handler_that_refuses_the_end_keeps_the_shard_from_being_ended() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
