@@ -302,3 +302,48 @@ def test_batches_are_whole() -> None:
     world.handler.script = handle
     world.window(lasts=MINUTE)
     assert seen == [10]
+
+
+# What alarms see.
+
+
+def ages(world: EngineWorld, after: timedelta) -> tuple[float, list[float]]:
+    """The greatest unread_age of a tick, and its lags, after this long; ticks in between see that nothing moves."""
+    for _ in range(4):
+        world.clock.advance(after / 4)
+        world.metrics = type(world.metrics)()
+        world.manager().tick()
+    return max(world.metrics.values(Metric.UNREAD_AGE)), world.metrics.values(
+        Metric.MILLIS_BEHIND_LATEST, SHARD
+    )
+
+
+def test_a_paused_shard_is_not_unread_until_half_of_the_retention_is_used_up() -> None:
+    world = EngineWorld()
+    world.put("waits")
+    pause(world)
+    retention = world.shards.describe().retention
+    age, lags = ages(world, retention / 2 - MINUTE)
+    assert age == 0
+    assert lags == []
+    age, lags = ages(world, 2 * MINUTE)
+    assert age >= (retention / 4) / timedelta(milliseconds=1)
+    assert lags
+
+
+def test_a_shard_that_is_not_paused_is_unread_at_once() -> None:
+    world = EngineWorld(replace(NO_WAITING, max_leases_for_worker=1), shards=2)
+    world.put("waits")
+    age, _ = ages(world, 10 * MINUTE)
+    assert age > 0
+
+
+def test_each_tick_says_how_many_are_paused_and_by_whom() -> None:
+    world = EngineWorld(shards=2)
+    world.manager().tick()
+    assert world.metrics.values(Metric.PAUSED_LEASES) == []
+    pause(world, SHARD)
+    world.manager().tick()
+    assert world.metrics.values(Metric.PAUSED_LEASES) == [1]
+    (line,) = [line for line in world.log.lines if line.message == "leases are paused by an operator"]
+    assert line.fields == {"leases": 1, "order": "pause", "by": "anna@desk", "until": "None"}

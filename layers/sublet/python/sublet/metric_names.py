@@ -79,6 +79,10 @@ class Metric(StrEnum):
         "crashing_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
         "Leases that got no further through three crashes or more, or hung calls; each is tried alone, less and less often.",
     )  # fmt: skip
+    PAUSED_LEASES = (
+        "paused_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "Leases that an operator has paused or drained; put only while there are any.",
+    )  # fmt: skip
     WORKER_LEASES = (
         "worker_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
         "Leases held in a window.",

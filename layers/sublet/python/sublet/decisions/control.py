@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from sublet.decisions.dispatching import Dispatched, under_way
 from sublet.decisions.liveness import Sighting, is_expired
+from sublet.decisions.unread_shards import StandsStill
 from sublet.errors import ControlRefused
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
@@ -83,6 +84,19 @@ def _without_past(control: Control, now: datetime) -> Control:
         control,
         application=None if whole is None or is_over(whole, now) else whole,
         leases={key: pause for key, pause in control.leases.items() if not is_over(pause, now)},
+    )
+
+
+def not_merely_paused(
+    standing: Sequence[StandsStill], stopped: Collection[str], retention: timedelta
+) -> tuple[StandsStill, ...]:
+    """Of the shards that stand still, those that an alarm is to know of: a paused one does so on purpose, until its first record
+    has used up half of the retention.
+    """
+    return tuple(
+        one
+        for one in standing
+        if one.is_held or one.lease.lease_key not in stopped or one.waiting >= retention / 2
     )
 
 

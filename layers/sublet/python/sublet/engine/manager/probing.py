@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
+from sublet.decisions.control import not_merely_paused
 from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.quiet import MILLISECOND
@@ -48,11 +49,12 @@ class Probing:
     asked: Mapping[str, Probe] = field(default_factory=dict)
     bounds: Bounds = BOUNDS
 
-    def probe(self, chosen: Probes) -> None:
-        """Put how long the worst has stood still; remember it for the next tick."""
+    def probe(self, chosen: Probes, stopped: Collection[str], retention: timedelta) -> None:
+        """Put how long the worst has stood still; remember it for the next tick. `stopped`: lease keys that are paused."""
         probes = self.look_into(chosen)
         now = self.ports.clock.now()
-        _report(stand_still(probes, self.unread, now, self.settings.checkpoint_interval), self.ports)
+        standing = stand_still(probes, self.unread, now, self.settings.checkpoint_interval)
+        _report(not_merely_paused(standing, stopped, retention), self.ports)
         quiet = [probe for probe in self.asked.values() if probe.answer is ProbeResult.QUIET]
         self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.fleet_kind import FleetKind
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.decisions.tick_plan import Look, TickPlan, asked_first, plan_tick
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
@@ -24,6 +25,7 @@ from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
 from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
+from sublet.protocol.control import Pause
 from sublet.settings import Settings, duration_text
 
 LOOKS_MAX = 5
@@ -121,7 +123,9 @@ class LeaseManager:
         if plan.announces:
             announce(What.ASKS, self.ports, self.settings, seen.announced)
         self._report(seen, plan, report)
-        Probing(self.ports, self.settings, seen.scan.leases, seen.unread, seen.asked).probe(plan.probes)
+        Probing(self.ports, self.settings, seen.scan.leases, seen.unread, seen.asked).probe(
+            plan.probes, plan.paused, _retention(seen)
+        )
         self.ports.metrics.flush()
         return report
 
@@ -193,8 +197,29 @@ class LeaseManager:
         self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
         self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
-        show_quiet(plan.needing_nobody, self.ports.metrics)
+        show_quiet(plan.needing_nobody | plan.paused.keys(), self.ports.metrics)
+        _show_paused(plan.paused, self.ports)
         self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
+
+
+def _show_paused(stopped: Mapping[str, Pause], ports: Ports) -> None:
+    """Only while there are any: an application that is never paused has no such metric."""
+    if stopped:
+        last = max(stopped.values(), key=lambda pause: pause.since)
+        ports.metrics.put(Metric.PAUSED_LEASES, len(stopped))
+        ports.log.info(
+            "leases are paused by an operator",
+            leases=len(stopped),
+            order=last.order,
+            by=last.by,
+            until=str(last.until),
+        )
+
+
+def _retention(seen: Look) -> timedelta:
+    """The stream's, or the shortest that there is."""
+    last = seen.placement.last
+    return SHORTEST_RETENTION if last is None else last.retention
 
 
 def log_start(log: Log, settings: Settings, tick_interval: timedelta | None = None) -> None:
