@@ -16,6 +16,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
         Metric.UNCLAIMED_LEASES: "Average",
         Metric.WORKER_LEASES: "Sum",
         Metric.QUIET_LEASES: "Maximum",
+        Metric.PAUSED_LEASES: "Maximum",
     },
     "Lag (ms): the least and the most lagging shard": {Metric.MILLIS_BEHIND_LATEST: "Minimum"},
     "Records a minute": {Metric.RECORDS: "Sum"},

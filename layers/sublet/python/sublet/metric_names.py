@@ -69,7 +69,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     QUIET_LEASES = (
         "quiet_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Free leases that no worker is sent for, because Kinesis says that nothing waits in their shards.",
+        "Free leases that no worker is sent for, because nothing waits in their shards or an operator has paused them.",
     )  # fmt: skip
     MALFORMED_ROWS = (
         "malformed_rows", Unit.COUNT, Per.APPLICATION, PutBy.TICK,

@@ -81,12 +81,12 @@ class QuietProbing:
         self._kept = {**answered, **read}
 
 
-def show_quiet(lease_keys: Collection[str], metrics: Metrics) -> None:
+def show_quiet(lease_keys: Collection[str], paused: int, metrics: Metrics) -> None:
     """Puts what a worker that finds nothing puts for the application. The alarms on the least lagging shard, and on one
     that is far busier than the average, are about all shards. A quiet shard has no figures of its own: each would be
-    billed.
+    billed. `paused`: leases that need no worker either, but whose lag is not known.
     """
-    metrics.put(Metric.QUIET_LEASES, len(lease_keys))
+    metrics.put(Metric.QUIET_LEASES, len(lease_keys) + paused)
     for _ in lease_keys:
         metrics.put(Metric.MILLIS_BEHIND_LATEST, 0)
         metrics.put(Metric.BYTES, 0)

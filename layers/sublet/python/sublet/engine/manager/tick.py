@@ -197,7 +197,7 @@ class LeaseManager:
         self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
         self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
-        show_quiet(plan.needing_nobody | plan.paused.keys(), self.ports.metrics)
+        show_quiet(plan.needing_nobody, len(plan.paused), self.ports.metrics)
         _show_paused(plan.paused, self.ports)
         self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
 
