@@ -245,7 +245,7 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
                 "held": Figure(Metric.WORKER_LEASES, "Sum"),
                 "quiet": Figure(Metric.QUIET_LEASES, "Maximum"),
             },
-            "data loss ahead: no lease worker holds a lease, and no shard is known to be quiet",
+            "data loss ahead: no lease worker holds a lease, and no shard is known to be quiet or is paused",
             "Records stay in the stream until its retention ends, so act before then. Check the lease manager's log, the state "
             "machine's executions and the lease worker's errors, or the process.",
         ),

@@ -10,7 +10,7 @@ from sublet.protocol.control import Control, Order, Pause
 from tests.alarms.fleet import Fleet
 from tests.alarms.stories import EACH_FIVE, alarms_on
 
-STALLS = {"ShardUnread", "OwnerStalled", "ShardStalled", "UnclaimedLeases", "Lagging"}
+STALLS = {"ShardUnread", "OwnerStalled", "ShardStalled", "UnclaimedLeases", "Lagging", "WorkersGone"}
 DAY = 24 * 60
 RUN_UP = 120
 
