@@ -59,7 +59,16 @@ def test_a_wrong_link_opens_nothing(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8470", "", "a b"]
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:8470",
+        "",
+        "a b",
+        "127.0.0.1:999999",
+        "127.0.0.1:x",
+    ],
 )
 def test_another_name_for_this_machine_is_refused_even_with_a_session(host: str) -> None:
     client = ConsoleClient(ConsoleWorld())
@@ -67,7 +76,9 @@ def test_another_name_for_this_machine_is_refused_even_with_a_session(host: str)
     assert client.get("/static/console.js", Host=host).status_code == 421
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8470", "localhost:9000", "[::1]:8470", "LOCALHOST"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8470", "localhost:9000", "[::1]:8470", "LOCALHOST", "127.0.0.1:99999"]
+)
 def test_our_own_names_are_answered_on_any_port_for_tunnels(host: str) -> None:
     assert stranger(ConsoleWorld()).get("/sign-in", headers={"Host": host}).status_code == 401
 
@@ -148,6 +159,17 @@ def test_the_cookie_is_for_this_site_and_not_for_scripts() -> None:
     cookie = reply.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
+
+
+def test_two_consoles_on_one_machine_leave_each_other_s_session_alone() -> None:
+    """A browser sends cookies to every port of a host."""
+    first, second = (stranger(ConsoleWorld()) for _ in range(2))
+    names = []
+    for client, port in ((first, 8470), (second, 8471)):
+        link = client.app.access.new_link()  # type: ignore[attr-defined]
+        reply = client.get(f"http://127.0.0.1:{port}/open?link={link}", follow_redirects=False)
+        names.append(reply.headers["set-cookie"].partition("=")[0])
+    assert names == ["sublet_console_8470", "sublet_console_8471"]
 
 
 def test_signing_out_ends_the_session() -> None:

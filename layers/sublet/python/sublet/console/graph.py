@@ -36,7 +36,14 @@ def graph_of(values: Sequence[float | None], text: Callable[[float], str]) -> Gr
     area = " ".join(_closed(stretch) for stretch in stretches)
     latest = next((value for value in reversed(values[-2:]) if value is not None), None)
     current = "not known now" if latest is None else f"now {text(latest)}"
-    return Graph(line, area, text(top), text(top / 2), f"{current}, at most {text(max(known))} in this time")
+    middle = text(top / 2)
+    return Graph(
+        line,
+        area,
+        text(top),
+        "" if middle == text(0) else middle,
+        f"{current}, at most {text(max(known))} in this time",
+    )
 
 
 def round_up(value: float) -> float:

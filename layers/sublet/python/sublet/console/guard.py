@@ -13,9 +13,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sublet.console.access import SignIn
-from sublet.console.hosts import is_ours, name_of
+from sublet.console.hosts import is_ours, name_of, port_of
 
-COOKIE = "sublet_console"
 WITHOUT_SESSION = ("/static/", "/open", "/sign-in")
 READS = ("GET", "HEAD")
 
@@ -72,13 +71,18 @@ class Guard:
             )
         if request.method not in READS and not _is_same_origin(request, host):
             return PlainTextResponse("The request comes from another site.\n", HTTPStatus.FORBIDDEN)
-        session = self.access.session(request.cookies.get(COOKIE, ""))
+        session = self.access.session(request.cookies.get(cookie_of(request), ""))
         request.scope.setdefault("state", {})["session"] = session
         if session is not None or request.url.path.startswith(WITHOUT_SESSION):
             return None
         if request.method in READS and "x-sublet-live" not in request.headers:
             return RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
         return PlainTextResponse("Sign in first.\n", HTTPStatus.UNAUTHORIZED)
+
+
+def cookie_of(request: Request) -> str:
+    """The name of our cookie. A browser sends the cookies of one port to every other, and keeps one of each name: so it is by port."""
+    return f"sublet_console_{port_of(request.headers.get('host', ''))}"
 
 
 def _is_same_origin(request: Request, host: str) -> bool:

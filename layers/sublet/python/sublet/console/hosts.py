@@ -8,13 +8,19 @@ from ipaddress import ip_address
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-_HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 def name_of(header: str) -> str | None:
     """The name or address in a Host header, without the port: a tunnel may end at another one. None if it is malformed."""
     found = _HOST.fullmatch(header)
     return None if found is None else (found["six"] or found["name"]).lower()
+
+
+def port_of(header: str) -> str:
+    """The port in a Host header; empty if it states none."""
+    found = _HOST.fullmatch(header)
+    return "" if found is None else found["port"] or ""
 
 
 def is_loopback(address: str) -> bool:

@@ -130,11 +130,10 @@ class Plans:
             ready = replace(plan, state=PlanState.READY, prepared=prepare())
         except SubletError as refused:
             ready = replace(plan, state=PlanState.REFUSED, said=str(refused))
-        except Exception as problem:
-            self._keep(
-                replace(plan, state=PlanState.REFUSED, said=f"an error of sublet: {type(problem).__name__}")
-            )
-            raise
+        except Exception as problem:  # noqa: BLE001 - the page says what happened
+            kind = type(problem).__name__
+            ready = replace(plan, state=PlanState.REFUSED, said=f"an error of sublet: {kind}")
+            self._log.error("console plan failed", application=plan.application, what=plan.what, problem=kind)
         self._keep(ready)
 
     def _run(self, plan: Plan, who: str, done: Callable[[], None]) -> None:

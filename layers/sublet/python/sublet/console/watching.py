@@ -100,6 +100,11 @@ class Watching:
         self._look(watched)
         return watched.seen
 
+    def is_watched(self, name: str) -> bool:
+        """Whether it is looked at in the background."""
+        with self._lock:
+            return name in self._watched
+
     def look_soon(self, name: str) -> None:
         with self._lock:
             watched = self._watched.get(name)
@@ -136,19 +141,21 @@ class Watching:
         return already
 
     def _run(self, watched: _Watched) -> None:
-        while not self._stop.is_set():
-            with self._slots:
-                self._look(watched)
-            watched.first.set()
-            now = self._clock.steady()
-            unvisited = now - watched.visited_at
-            if min(unvisited, now - watched.glanced_at) > FORGOTTEN_AFTER:
-                with self._lock:
-                    self._watched.pop(watched.opened.name, None)
-                return
-            watched.wake.wait(PACE if unvisited < OPEN_FOR else SLOW_PACE)
-            if watched.wake.is_set():
-                watched.wake = self._tasks.signal()
+        try:
+            while not self._stop.is_set() and self._is_wanted(watched):
+                with self._slots:
+                    self._look(watched)
+                watched.first.set()
+                is_open = self._clock.steady() - watched.visited_at < OPEN_FOR
+                watched.wake.wait(PACE if is_open else SLOW_PACE)
+                if watched.wake.is_set():
+                    watched.wake = self._tasks.signal()
+        finally:
+            with self._lock:
+                self._watched.pop(watched.opened.name, None)
+
+    def _is_wanted(self, watched: _Watched) -> bool:
+        return self._clock.steady() - max(watched.visited_at, watched.glanced_at) <= FORGOTTEN_AFTER
 
     def _look(self, watched: _Watched) -> None:
         before = watched.seen
@@ -156,12 +163,10 @@ class Watching:
             status = self._status(watched)
         except SubletError as problem:
             watched.seen = Seen(before.status, str(problem), before.hour)
-        except Exception as problem:
-            watched.seen = Seen(before.status, f"an error of sublet: {type(problem).__name__}", before.hour)
-            self._log.error(
-                "console look failed", application=watched.opened.name, problem=type(problem).__name__
-            )
-            raise
+        except Exception as problem:  # noqa: BLE001 - the next look may succeed, and the page says what happened
+            kind = type(problem).__name__
+            watched.seen = Seen(before.status, f"an error of sublet: {kind}", before.hour)
+            self._log.error("console look failed", application=watched.opened.name, problem=kind)
         else:
             watched.seen = Seen(status, "", before.hour.after(status))
 

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from sublet.console.access import LASTS, BrowserSession
 from sublet.console.console import Console
 from sublet.console.forms import Form
-from sublet.console.guard import COOKIE
+from sublet.console.guard import cookie_of
 from sublet.console.rendering import address_of, page
 
 
@@ -39,14 +39,14 @@ def sign_in(console: Console, request: Request, form: Form) -> Response:
 def sign_out(console: Console, request: Request, form: Form) -> Response:  # noqa: ARG001 - every form has the same shape
     console.access.end(request.state.session)
     reply = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
-    reply.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    reply.delete_cookie(cookie_of(request), httponly=True, samesite="strict")
     return reply
 
 
 def _begun(request: Request, session: BrowserSession) -> Response:
     reply = RedirectResponse("/", HTTPStatus.SEE_OTHER)
     reply.set_cookie(
-        COOKIE,
+        cookie_of(request),
         session.key,
         max_age=int(LASTS.total_seconds()),
         httponly=True,

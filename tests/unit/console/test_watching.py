@@ -1,0 +1,80 @@
+"""Looking in the background: a look that fails is told and tried again, and what nobody visits is forgotten."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from time import monotonic, sleep
+
+from sublet.console.watching import FORGOTTEN_AFTER
+from sublet.decisions.last_hour import by_minute
+from sublet.memory import FakeClock
+from sublet.protocol.lease import LeaseScan
+
+from tests.doubles.console_world import ConsoleWorld
+
+
+def test_an_application_that_is_not_there_is_none() -> None:
+    watching = ConsoleWorld().console.watching
+    assert watching.seen("other") is None
+    assert watching.opened("other") is None
+    assert watching.look("other") is None
+    assert watching.glance("other").problem == "it is gone"
+
+
+def test_what_was_seen_stays_when_a_look_fails_and_the_next_one_goes_on() -> None:
+    world = ConsoleWorld()
+    watching = world.console.watching
+    first = watching.look("orders")
+    assert first is not None
+    assert first.status is not None
+    real, world.orders.table.scan = world.orders.table.scan, broken  # type: ignore[method-assign]
+    failed = watching.look("orders")
+    assert failed is not None
+    assert failed.problem == "an error of sublet: ZeroDivisionError"
+    assert failed.status == first.status
+    assert world.log.messages("error") == ["console look failed"]
+    world.orders.table.scan = real  # type: ignore[method-assign]
+    again = watching.look("orders")
+    assert again is not None
+    assert not again.problem
+
+
+def broken() -> LeaseScan:
+    raise ZeroDivisionError
+
+
+def test_the_last_hour_is_kept_from_look_to_look() -> None:
+    world = ConsoleWorld()
+    assert isinstance(world.clock, FakeClock)
+    for _ in range(3):
+        seen = world.console.watching.look("orders")
+        world.clock.advance(timedelta(minutes=1))
+    assert seen is not None
+    assert by_minute(seen.hour.lags, world.clock.now())[-4:] == [0.0, 0.0, 0.0, None]
+
+
+def test_what_is_not_visited_is_forgotten() -> None:
+    world = ConsoleWorld()
+    watching = world.console.watching
+    opened = watching.opened("orders")
+    assert watching.opened("orders") is opened
+    assert isinstance(world.clock, FakeClock)
+    world.clock.advance(FORGOTTEN_AFTER + timedelta(minutes=1))
+    world.orders.without_control()
+    watching.look_soon("orders")
+    deadline = monotonic() + 10
+    while watching.is_watched("orders"):
+        assert monotonic() < deadline
+        sleep(0.01)
+    assert watching.opened("orders") is world.orders.opened
+
+
+def test_stopping_ends_every_thread() -> None:
+    world = ConsoleWorld("orders", "billing")
+    for name in world.applications:
+        world.console.watching.opened(name)
+    world.console.watching.stop()
+    deadline = monotonic() + 10
+    while any(world.console.watching.is_watched(name) for name in world.applications):
+        assert monotonic() < deadline
+        sleep(0.01)
