@@ -81,7 +81,7 @@ class Guard:
 
 
 def cookie_of(request: Request) -> str:
-    """The name of our cookie. A browser sends the cookies of one port to every other, and keeps one of each name: so it is by port."""
+    """Its name is by port: a browser sends the cookies of one port to every other, and keeps one of each name."""
     return f"sublet_console_{port_of(request.headers.get('host', ''))}"
 
 
