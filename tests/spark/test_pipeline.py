@@ -372,6 +372,7 @@ def test_a_continuous_run_goes_on_until_it_is_asked_to_end(
     assert '"millis_behind_latest"' in said
 
 
+@explores
 def test_a_stream_that_is_not_there_fails_the_command_with_one_sentence(
     embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
