@@ -12,9 +12,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import boto3
 import pytest
+from sublet.cli.main import main
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -33,6 +35,14 @@ def handle(batch):
 
 PATIENCE = 60
 
+TICKS = 5
+"""Seconds in which a process has ticked: every two thirds of its failover_time."""
+
+
+class Said(NamedTuple):
+    out: str
+    err: str
+
 
 @dataclass
 class Application:
@@ -41,26 +51,24 @@ class Application:
     name: str
     environment: dict[str, str]
     folder: Path
+    captured: pytest.CaptureFixture[str]
 
     def start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self._line(
-                "run", "--stream", self.name, "--handler", "orders:handle", "--failover-time", "6s",
-                "--heartbeat-interval", "2s",
-            ),
+            [
+                sys.executable, "-m", "sublet", "run", "--application", self.name, "--stream", self.name, "--handler",
+                "orders:handle", "--failover-time", "6s", "--heartbeat-interval", "2s",
+            ],
             env=self.environment, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self._line(*arguments),
-            env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        return done
-
-    def _line(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "sublet", *arguments, "--application", self.name]
+    def run(self, *arguments: str, code: int = 0) -> Said:
+        """In this process: Python's start takes longer than most commands."""
+        self.captured.readouterr()
+        done = main([*arguments, "--application", self.name])
+        said = Said(*self.captured.readouterr())
+        assert done == code, said.err
+        return said
 
     def put(self, data: str) -> None:
         boto3.client("kinesis").put_record(StreamName=self.name, Data=data.encode(), PartitionKey="a")
@@ -85,7 +93,12 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def application(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Application:
+def application(
+    embedded_aws: EmbeddedAws,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> Application:
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
     name = f"orders-{uuid.uuid4().hex[:8]}"
@@ -93,7 +106,7 @@ def application(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch, tmp_
     kinesis.create_stream(StreamName=name, ShardCount=1)
     kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
     (tmp_path / "orders.py").write_text(HANDLER)
-    return Application(name, {"PATH": os.environ["PATH"], **embedded_aws.environment}, tmp_path)
+    return Application(name, {"PATH": os.environ["PATH"], **embedded_aws.environment}, tmp_path, capsys)
 
 
 @pytest.fixture
@@ -109,27 +122,27 @@ def running(application: Application) -> Iterator[Application]:
 
 
 def test_nothing_is_handled_while_paused_and_everything_when_resumed(running: Application) -> None:
-    said = json.loads(running.run("pause", "--json").stdout)
+    said = json.loads(running.run("pause", "--json").out)
     assert said["order"] == "pause"
     assert list(said["held"]) == ["shardId-000000000000"]
     wait_until(lambda: running.owner() is None)
     running.put("second")
-    time.sleep(8)
+    time.sleep(TICKS)
     assert running.handled() == "first"
-    assert "is over" in running.run("resume").stdout
+    assert "is over" in running.run("resume").out
     wait_until(lambda: running.handled() == "first second")
-    assert "nothing of" in running.run("resume").stdout
+    assert "nothing of" in running.run("resume").out
 
 
 def test_a_drain_before_a_deployment_waits_until_everything_is_released(running: Application) -> None:
     drained = running.run("drain", "--timeout", "60s")
-    assert drained.stdout.strip() == f"{running.name}: drain of 1 lease, none held"
-    assert "1 still held: shardId-000000000000 by" in drained.stderr
+    assert drained.out.strip() == f"{running.name}: drain of 1 lease, none held"
+    assert "1 still held: shardId-000000000000 by" in drained.err
     assert running.owner() is None
     running.put("second")
     new = running.start()  # the deployment
     try:
-        time.sleep(8)
+        time.sleep(TICKS)
         assert running.handled() == "first"
         running.run("resume")
         wait_until(lambda: running.handled() == "first second")
@@ -140,21 +153,19 @@ def test_a_drain_before_a_deployment_waits_until_everything_is_released(running:
 
 def test_a_lease_is_released_and_taken_again(running: Application) -> None:
     released = running.run("release", "shardId-000000000000", "--failover-time", "6s")
-    assert "release of 1 lease" in released.stdout
-    assert "none held" in released.stdout
+    assert "release of 1 lease" in released.out
+    assert "none held" in released.out
     running.put("second")
     wait_until(lambda: running.handled() == "first second")
 
 
 def test_what_cannot_be_paused_is_refused_by_name(application: Application) -> None:
-    assert f"there is no table {application.name}-sightings" in application.run("pause", code=2).stderr
+    assert f"there is no table {application.name}-sightings" in application.run("pause", code=2).err
     create_table(boto3.client("dynamodb"), application.name, "leaseKey")
     create_table(boto3.client("dynamodb"), f"{application.name}-sightings", "chunk")
     row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1"))
     boto3.client("dynamodb").put_item(TableName=application.name, Item=row)
     for command in (("pause",), ("drain",), ("release", "shardId-000000000000")):
-        assert "holds shardId-000000000000 by host:java-1" in application.run(*command, code=2).stderr
-    assert (
-        "no unfinished lease of shardId-9" in application.run("pause", "--shard", "shardId-9", code=2).stderr
-    )
-    assert "is over already" in application.run("pause", "--until", "2020-01-01T00:00:00Z", code=2).stderr
+        assert "holds shardId-000000000000 by host:java-1" in application.run(*command, code=2).err
+    assert "no unfinished lease of shardId-9" in application.run("pause", "--shard", "shardId-9", code=2).err
+    assert "is over already" in application.run("pause", "--until", "2020-01-01T00:00:00Z", code=2).err
