@@ -79,7 +79,7 @@ def test_an_undo_is_exact(consumed_between: bool) -> None:
     if consumed_between:
         world.window()
     shards = world.shards.list_shards()
-    kept = undone_by(Snapshot("s", world.clock.now(), "", {}), made.before)
+    kept = undone_by(Snapshot("s", world.clock.now(), "", {}), made)
     plan = plan_seek(world.table.real.scan(), shards, positions_like(shards, kept.positions), kept.moved)
     Seek(plan, world.ports, "undo").run()
     after = positions(world)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.pausing import operator
 from sublet.cli.place import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
@@ -198,7 +199,7 @@ def _carry_out(
         return 0
     _confirm(found, options.confirm)
     seek = seek_of(found, ports)
-    carry_out(found, seek, snapshots)
+    carry_out(found, seek, snapshots, operator())
     print(f"\n{len(seek.before)} leases moved. `sublet undo` takes it back.", file=sys.stderr)
     return 0
 

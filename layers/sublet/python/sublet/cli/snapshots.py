@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.pausing import operator
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
 from sublet.errors import LeaseTableNotFound, SeekRefused
@@ -73,7 +74,7 @@ def take_snapshot(options: Namespace) -> int:
             f"sublet: left out, since its row cannot be read: {row.lease_key}: {row.problem}", file=sys.stderr
         )
     positions = {lease.lease_key: lease.position for lease in scan.leases}
-    taken = Snapshot(options.name, SystemClock().now(), "by hand", positions)
+    taken = Snapshot(options.name, SystemClock().now(), "by hand", positions, by=operator())
     if options.file == "-":
         print(snapshot_text(taken))
     elif options.file is not None:

@@ -84,7 +84,7 @@ def prepare_seek(request: SeekRequest, application: OpenApplication, application
     seek = seek_of(found, ports)
 
     def run() -> str:
-        carry_out(found, seek, application.snapshots)
+        carry_out(found, seek, application.snapshots, "the console")
         return f"{len(seek.before)} leases moved."
 
     skipped = len(found.plan.skips)

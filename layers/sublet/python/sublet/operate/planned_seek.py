@@ -146,17 +146,19 @@ def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
     return Seek(found.plan, ports, found.what)
 
 
-def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore) -> None:
-    """Keeps a snapshot, then moves the leases. If it raises, the snapshot undoes what has been moved until then."""
+def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str = "") -> None:
+    """Keeps a snapshot, then moves the leases. If it raises, the snapshot undoes what has been moved until then. `by`: who
+    ordered it, for the history.
+    """
     now = seek.ports.clock.now()
     why = found.what if found.what.startswith("undo") else f"seek {found.what}"
     held = {lease.lease_key: lease.position for lease in found.scan.leases}
-    snapshot = Snapshot(f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", now, why, held)
+    snapshot = Snapshot(f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", now, why, held, by=by)
     snapshots.keep_snapshot(snapshot)
     try:
         seek.run()
     finally:
-        snapshots.keep_snapshot(undone_by(snapshot, seek.before))
+        snapshots.keep_snapshot(undone_by(snapshot, seek))
         _forget_old(snapshots)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace as replaced
 
 from sublet.decisions.seek import Move, SeekPlan
 from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
@@ -111,14 +113,13 @@ def _is_ours(row: Lease, tried: Lease, then: Position) -> bool:
     return row.position == then and row.lease_counter == tried.lease_counter + 1 and row.lease_owner is None
 
 
-def undone_by(snapshot: Snapshot, before: Mapping[str, Position]) -> Snapshot:
+def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:
     """The snapshot with the positions that a seek has replaced, which may have moved on since it was taken."""
-    return Snapshot(
-        snapshot.name,
-        snapshot.taken_at,
-        snapshot.why,
-        {**snapshot.positions, **before},
-        tuple(before),
+    return replaced(
+        snapshot,
+        positions={**snapshot.positions, **seek.before},
+        moved=tuple(seek.before),
+        then={move.lease_key: move.then for move in seek.plan.moves if move.lease_key in seek.before},
     )
 
 

@@ -62,7 +62,7 @@ def skip(
     _check_stands(plan, ports)
     destination.put(_batch(plan, by, ports, settings))
     whole = PlannedSeek(settings.application, plan.move, plan.what, found.scan, {})
-    carry_out(whole, Seek(plan.move, ports, plan.what, only_from_there=True), snapshots)
+    carry_out(whole, Seek(plan.move, ports, plan.what, only_from_there=True), snapshots, by)
 
 
 def _check_stands(plan: SkipPlan, ports: Ports) -> None:

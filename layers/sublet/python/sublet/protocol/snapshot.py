@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ class Snapshot(Struct, frozen=True):
     why        what it was taken for, such as the command
     positions  by lease key
     moved      the lease keys of those that a seek then moved; an undo returns these, and no others
+    then       by lease key, where it moved them; nothing in a snapshot of an earlier version
+    by         who took it, as people write it; empty if that is not known
     """
 
     name: str
@@ -32,6 +35,8 @@ class Snapshot(Struct, frozen=True):
     why: str
     positions: Mapping[str, Position]
     moved: tuple[str, ...] = ()
+    then: Mapping[str, Position] = {}
+    by: str = ""
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -49,7 +54,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def snapshot_text(snapshot: Snapshot) -> str:
-    """As JSON: a version, and [sequence number, sub-sequence number, start in epoch milliseconds or null] by lease key."""
+    """As JSON: a version, and before and after a seek [sequence number, sub-sequence number, start in epoch milliseconds or null]
+    by lease key.
+    """
     return json.dumps(
         {
             "version": VERSION,
@@ -57,16 +64,22 @@ def snapshot_text(snapshot: Snapshot) -> str:
             "taken_at": _millis(snapshot.taken_at),
             "why": snapshot.why,
             "moved": sorted(snapshot.moved),
-            "positions": {
-                key: [
-                    at.checkpoint.sequence_number,
-                    at.checkpoint.sub_sequence_number,
-                    None if at.start_at is None else _millis(at.start_at),
-                ]
-                for key, at in sorted(snapshot.positions.items())
-            },
+            "by": snapshot.by,
+            "positions": _written(snapshot.positions),
+            "then": _written(snapshot.then),
         }
     )
+
+
+def _written(positions: Mapping[str, Position]) -> dict[str, list[str | int | None]]:
+    return {
+        key: [
+            at.checkpoint.sequence_number,
+            at.checkpoint.sub_sequence_number,
+            None if at.start_at is None else _millis(at.start_at),
+        ]
+        for key, at in sorted(positions.items())
+    }
 
 
 def read_snapshot(text: str) -> Snapshot:
@@ -74,23 +87,28 @@ def read_snapshot(text: str) -> Snapshot:
     try:
         read = json.loads(text)
         _check_version(read["version"])
-        positions = {
-            str(key): Position.of(
-                Checkpoint.parse(str(number), int(sub)), None if start is None else _moment(start)
-            )
-            for key, (number, sub, start) in read["positions"].items()
-        }
         return Snapshot(
             str(read["name"]),
             _moment(read["taken_at"]),
             str(read["why"]),
-            positions,
+            _positions(read["positions"]),
             tuple(map(str, read["moved"])),
+            _positions(read.get("then", {})),
+            str(read.get("by", "")),
         )
     except SnapshotUnreadable:
         raise
     except Exception as problem:  # noqa: BLE001 - whatever is wrong with a file that anybody may have written
         raise SnapshotUnreadable(f"it is not a snapshot: {type(problem).__name__}: {problem}") from None
+
+
+def _positions(read: Mapping[str, Any]) -> Mapping[str, Position]:
+    return {
+        str(key): Position.of(
+            Checkpoint.parse(str(number), int(sub)), None if start is None else _moment(int(start))
+        )
+        for key, (number, sub, start) in read.items()
+    }
 
 
 def _check_version(version: object) -> None:

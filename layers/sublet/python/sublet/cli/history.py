@@ -1,0 +1,101 @@
+"""`sublet history`: who moved a shard's position, from where to where, and when."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import printable, time_text
+from sublet.cli.snapshots import lease_table, snapshot_store
+from sublet.decisions.shard_history import ShardHistory, shard_history
+from sublet.errors import ControlUnreadable, LeaseTableError, ShardNotFound
+from sublet.settings import DEFINITIONS, Settings
+
+if TYPE_CHECKING:
+    from sublet.decisions.liveness import Sighting
+    from sublet.protocol.control import Pause
+    from sublet.protocol.lease import Lease
+
+DESCRIPTION = """\
+Show what is known of a shard's past: seeks, undos and skips with who made them, from where to where, and when; snapshots; pauses;
+what its last owners reported. Then what its row says today, and what is not kept anywhere but in the application's log."""
+
+EXAMPLES = """\
+examples:
+  sublet history shardId-000000000003 --application orders-audit
+  sublet history shardId-000000000003 --application orders-audit --json"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("shard", metavar="SHARD")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_setting(parser, DEFINITIONS["application"])
+
+
+def show(options: Namespace) -> int:
+    from sublet.protocol.lease import Lease, lease_key_of
+
+    settings = settings_of(options, os.environ, required=("application",))
+    row = lease_table(settings.application).get(lease_key_of(options.shard))
+    if not isinstance(row, Lease):
+        why = "no lease" if row is None else f"a row that cannot be read ({row.problem})"
+        raise ShardNotFound(f"shard {options.shard} has {why} in {settings.application}")
+    sighting, pause = _remembered(settings, row)
+    found = shard_history(row, snapshot_store(settings).snapshots(), sighting, pause)
+    print(json.dumps(as_json(found), indent=2) if options.json else "\n".join(lines_of(found)))
+    return 0
+
+
+def _remembered(settings: Settings, lease: Lease) -> tuple[Sighting | None, Pause | None]:
+    """Nothing for an application without sightings, or where they may not be read."""
+    from sublet.aws.ports import aws_ports
+    from sublet.decisions.control import pause_of
+    from sublet.protocol.control import NO_CONTROL
+
+    ports = aws_ports(settings, "sublet", output=None)
+    try:
+        sighting = ports.sightings.load().sightings.get(lease.lease_key)
+        control = NO_CONTROL if ports.control is None else ports.control.control()
+    except (LeaseTableError, ControlUnreadable):
+        return None, None
+    return sighting, pause_of(control, lease.lease_key, ports.clock.now())
+
+
+def lines_of(found: ShardHistory) -> Iterable[str]:
+    if not found.events:
+        yield "nothing is known of its past"
+    for event in found.events:
+        by = f" by {printable(event.by)}" if event.by else ""
+        moved = f": {event.before} -> {event.after or 'not kept'}" if event.before and event.after else ""
+        rest = moved or (f": {event.before or event.after}" if event.before or event.after else "")
+        yield f"{time_text(event.at)}  {printable(event.what)}{by}{rest}"
+    yield ""
+    yield from (f"today: {printable(line)}" for line in found.today)
+    yield from (f"not kept: {line}" for line in found.not_kept)
+
+
+def as_json(found: ShardHistory) -> dict[str, object]:
+    return {
+        "lease": found.lease_key,
+        "events": [
+            {
+                "at": event.at.isoformat(),
+                "what": event.what,
+                "by": event.by or None,
+                "before": event.before or None,
+                "after": event.after or None,
+            }
+            for event in found.events
+        ],
+        "today": list(found.today),
+        "not_kept": list(found.not_kept),
+    }
+
+
+COMMAND = Command("history", "who moved a shard, from where to where, and when", add_arguments, show)
