@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from moto import mock_aws
@@ -52,4 +53,6 @@ def service(
         for name, value in LOOPBACK_CREDENTIALS.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", service.url)
+        # botocore repeats a refused call after up to 20 s, by chance: the script does not care.
+        monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
         yield service
