@@ -23,6 +23,7 @@ from sublet.protocol.lease_row import encode_row
 
 from infra.local import EmbeddedAws
 from tests.contract.dynamodb_tables import create_table
+from tests.exploring import explores
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow]
 
@@ -151,6 +152,7 @@ def test_a_drain_before_a_deployment_waits_until_everything_is_released(running:
         new.wait(PATIENCE)
 
 
+@explores
 def test_a_lease_is_released_and_taken_again(running: Application) -> None:
     released = running.run("release", "shardId-000000000000", "--failover-time", "6s")
     assert "release of 1 lease" in released.out

@@ -11,6 +11,7 @@ from sublet import Consumer
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.memory import (
     FakeClock,
+    MemoryControlStore,
     MemoryLeaseTable,
     MemoryLog,
     MemorySightingStore,
@@ -34,13 +35,14 @@ class PulledWorld:
         self.stream = MemoryStream(shards, clock=self.clock, name="events")
         self.table = MemoryLeaseTable()
         self.sightings = MemorySightingStore()
+        self.control = MemoryControlStore()
         self.log = MemoryLog()
         self.events: list[Event] = []
 
     def ports(self, stream: Stream | None = None, table: LeaseTable | None = None) -> Ports:
         return memory_ports(
             stream or self.stream, table or self.table, sightings=self.sightings, clock=self.clock, tasks=self.tasks,
-            chance=Random(0), log=self.log,
+            chance=Random(0), log=self.log, control=self.control,
         )  # fmt: skip
 
     def consumer(self, ports: Ports | None = None, **settings: Any) -> Consumer:

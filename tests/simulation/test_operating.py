@@ -18,10 +18,9 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
 
-from tests.exploring import explores
 from tests.simulation.operating import operate_in
 
-SEEDS = range(6)
+SEEDS = range(4)
 """`make simulate WORLDS=operating` draws new ones."""
 
 
@@ -34,7 +33,7 @@ def is_noticed(seeds: Iterable[int], what: str) -> bool:
     return any(what in (operate_in(seed).violation or "") for seed in seeds)
 
 
-@explores
+@pytest.mark.slow
 def test_a_worker_that_does_not_obey_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(held: object, watch: ControlWatch, ports: Ports, stop: Signal) -> None:
         stop.wait(timedelta(days=1))
@@ -43,14 +42,14 @@ def test_a_worker_that_does_not_obey_is_noticed(monkeypatch: pytest.MonkeyPatch)
     assert is_noticed(range(20), "after it was paused")
 
 
-@explores
+@pytest.mark.slow
 def test_a_drain_that_does_not_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pausing, "unreleased", lambda *_: ())
     monkeypatch.setattr(pausing, "is_settled", lambda *_: True)
     assert is_noticed(range(60), "drained, while")
 
 
-@explores
+@pytest.mark.slow
 def test_a_skip_past_a_record_that_was_not_set_aside_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_the_first(
         shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int
