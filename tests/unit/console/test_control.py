@@ -52,14 +52,14 @@ def test_a_pause_is_planned_then_ordered_shown_and_resumed() -> None:
     path = planned(client, "pause", "2 pauses, 1 of them held now")
     assert control_of(world) == before, "a plan changes nothing"
     client.post(path)
-    client.until(path, "2 leases are paused; 1 are still held")
+    client.until(path, "2 leases paused; 1 still held")
     assert "every shard</b>: pause by ada@laptop" in client.get("/a/orders/control").text
     world.console.watching.look("orders")
     assert "PAUSED" in client.get("/a/orders").text
 
-    path = planned(client, "resume", "1 pauses end")
+    path = planned(client, "resume", "1 pause to end")
     client.post(path)
-    client.until(path, "1 pauses are over")
+    client.until(path, "1 pause over")
     assert "<h2>Paused</h2>" not in client.get("/a/orders/control").text
 
 
@@ -69,7 +69,7 @@ def test_single_shards_are_paused_until_a_time() -> None:
     client = ConsoleClient(world)
     path = planned(client, "pause", "1 pauses", shards=SHARD, until="2h")
     client.post(path)
-    client.until(path, "1 leases are paused")
+    client.until(path, "1 lease paused")
     assert world.orders.opened.ports.control is not None
     (pause,) = world.orders.opened.ports.control.control().leases.values()
     assert pause.order is Order.PAUSE
@@ -118,7 +118,7 @@ def test_a_skip_keeps_the_record_first_then_moves_and_can_be_undone() -> None:
     path = planned(client, "skip", "6 bytes", shards=SHARD)
     assert not world.orders.aside.taken
     client.post(path)
-    client.until(path, f"1 records are kept in {ASIDE}, and skipped.")
+    client.until(path, f"1 record kept in {ASIDE}, and skipped.")
     assert [record.data for batch in world.orders.aside.taken for record in batch.records] == [b"poison"]
     row = world.orders.table.get(SHARD)
     assert isinstance(row, Lease)

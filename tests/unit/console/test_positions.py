@@ -69,7 +69,7 @@ def test_a_seek_is_planned_shown_confirmed_done_and_undone() -> None:
     assert world.orders.table.rows() == before, "a plan moves nothing"
 
     client.post(path)
-    client.until(path, "1 leases moved.")
+    client.until(path, "1 lease moved.")
     moved = lease(world)
     assert moved.checkpoint == Checkpoint(numbers[1])
     assert moved.lease_owner is None
@@ -82,7 +82,7 @@ def test_a_seek_is_planned_shown_confirmed_done_and_undone() -> None:
     undo = client.post("/a/orders/positions/undo").url.path
     client.until(undo, "1 skips")
     client.post(undo)
-    client.until(undo, "1 leases moved.")
+    client.until(undo, "1 lease moved.")
     assert lease(world).checkpoint == Checkpoint(numbers[-1])
 
 

@@ -10,7 +10,7 @@ from sublet.console.applications import OpenApplication
 from sublet.console.plans import PlanRow, Prepared
 from sublet.errors import ControlRefused
 from sublet.operate.pausing import Ordered, Pausing, Releasing
-from sublet.operate.shown import time_text
+from sublet.operate.shown import counted, time_text
 from sublet.operate.skip import planned_skip, skip
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.lease import Lease, shard_id_of
@@ -43,11 +43,11 @@ def prepare_pause(
     def run() -> str:
         ordered = pausing.order(pause, shards)
         held = (
-            f"{len(ordered.held)} are still held, and released within ten seconds"
+            f"{len(ordered.held)} still held, to be released within ten seconds"
             if ordered.held
             else "none is held"
         )
-        return f"{len(ordered.leases)} leases are paused; {held}."
+        return f"{counted(len(ordered.leases), 'lease')} paused; {held}."
 
     return _prepared(
         pausing.planned(pause, shards),
@@ -116,9 +116,9 @@ def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Pre
     )
 
     def run() -> str:
-        return f"{len(pausing.resume(shards))} pauses are over. The next tick sends workers."
+        return f"{counted(len(pausing.resume(shards)), 'pause')} over. The next tick sends workers."
 
-    return Prepared(rows, f"{len(rows)} pauses end", run, lambda: 0)
+    return Prepared(rows, f"{counted(len(rows), 'pause')} to end", run, lambda: 0)
 
 
 def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int) -> Prepared:
@@ -130,7 +130,7 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
 
     def run() -> str:
         skip(found, application.aside.destination, application.snapshots, by, ports, settings)
-        return f"{len(found.plan.records)} records are kept in {where}, and skipped."
+        return f"{counted(len(found.plan.records), 'record')} kept in {where}, and skipped."
 
     rows = tuple(
         PlanRow(

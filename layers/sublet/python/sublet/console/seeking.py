@@ -23,7 +23,7 @@ from sublet.operate.planned_seek import (
     planned,
     seek_of,
 )
-from sublet.operate.shown import age_text
+from sublet.operate.shown import age_text, counted
 from sublet.protocol.lease import Position
 from sublet.protocol.shard import Shard
 
@@ -75,8 +75,10 @@ def command_of(request: SeekRequest, application: OpenApplication) -> str:
     return shlex.join([*parts, "--execute"])
 
 
-def prepare_seek(request: SeekRequest, application: OpenApplication, applications: Applications) -> Prepared:
-    """Reads the leases, the shards and, for a time, each shard. Raises SubletError."""
+def prepare_seek(
+    request: SeekRequest, application: OpenApplication, applications: Applications, by: str
+) -> Prepared:
+    """`by`: who asks for it, as the history names them. Reads the leases, the shards and, for a time, each shard. Raises SubletError."""
     ports = application.ports
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     target = _target(request, application, applications, shards)
@@ -84,16 +86,18 @@ def prepare_seek(request: SeekRequest, application: OpenApplication, application
     seek = seek_of(found, ports)
 
     def run() -> str:
-        carry_out(found, seek, application.snapshots, "the console")
-        return f"{len(seek.before)} leases moved."
+        carry_out(found, seek, application.snapshots, by)
+        return f"{counted(len(seek.before), 'lease')} moved."
 
     skipped = len(found.plan.skips)
     return Prepared(
         tuple(_row(move, found, ports.clock.now()) for move in found.plan.moves),
-        counted(found),
+        effects_text(found),
         run,
         lambda: len(seek.before),
-        warning=f"Records of {skipped} shards are skipped: no handler gets them." if skipped else "",
+        warning=f"Records of {counted(skipped, 'shard')} are skipped: no handler gets them."
+        if skipped
+        else "",
         undone_by="sublet undo",
         needs_name=found.needs_confirmation,
     )
@@ -115,7 +119,7 @@ def _target(
     return at_application(request.like, theirs, other.known, shards, request.shards, application.ports)
 
 
-def counted(found: PlannedSeek) -> str:
+def effects_text(found: PlannedSeek) -> str:
     """In words, such as `3 repeats, 1 skips, 4 stay where they are`."""
     effects = Counter(move.effect for move in found.plan.moves)
     parts = [f"{effects[effect]} {effect}" for effect in Effect if effects[effect]]

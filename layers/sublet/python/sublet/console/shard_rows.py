@@ -10,7 +10,7 @@ from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_tree import shard_tree
 from sublet.decisions.shard_verdict import Word
-from sublet.operate.shown import age_text
+from sublet.operate.shown import age_text, counted
 
 ON_A_PAGE = 100
 TREE = "tree"
@@ -95,9 +95,9 @@ def why_text(shard: ShardStatus) -> str:
         parts.append(f"records of {age_text(shard.lost)} are past retention, unread")
     parts.append(shard.because.value)
     if shard.attempts:
-        parts.append(f"the handler has failed {shard.attempts} times")
+        parts.append(f"the handler has failed {counted(shard.attempts, 'time')}")
     if shard.crashes:
-        parts.append(f"{shard.crashes} owners have crashed here")
+        parts.append(f"{counted(shard.crashes, 'crash', 'crashes')} of owners here")
     return "; ".join(parts)
 
 

@@ -15,3 +15,8 @@ def age_text(age: timedelta) -> str:
 
 def time_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: `1 lease`, `2 leases`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -107,6 +107,6 @@ def _planned(console: Console, application: OpenApplication, wanted: SeekRequest
         "positions",
         words_of(wanted),
         command_of(wanted, application),
-        lambda: prepare_seek(wanted, application, console.applications),
+        lambda: prepare_seek(wanted, application, console.applications, console.operator),
     )
     return RedirectResponse(f"/a/{application.name}/plans/{plan.number}", HTTPStatus.SEE_OTHER)

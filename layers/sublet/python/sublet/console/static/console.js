@@ -89,3 +89,6 @@ document.addEventListener("keydown", (event) => {
     search.focus();
   }
 });
+
+// On a narrow screen the open page's tab may be out of sight.
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
