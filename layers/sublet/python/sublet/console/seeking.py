@@ -78,7 +78,7 @@ def command_of(request: SeekRequest, application: OpenApplication) -> str:
 def prepare_seek(
     request: SeekRequest, application: OpenApplication, applications: Applications, by: str
 ) -> Prepared:
-    """`by`: who asks for it, as the history names them. Reads the leases, the shards and, for a time, each shard. Raises SubletError."""
+    """Reads the leases, the shards and, for a time, each shard. `by`: who asks for it. Raises SubletError."""
     ports = application.ports
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     target = _target(request, application, applications, shards)
