@@ -19,5 +19,6 @@ def test_choose_leases(story: Story) -> None:
         given.get("malformed", []),
         given.get("under_way", {}),
         fleet=fleet_of(reports(given), None, given["worker_ids"], NOW, settings(given)),
+        paused=given.get("paused", []),
     )
     story.check([[choice.lease.lease_key, choice.worker_id, choice.why.value] for choice in chosen.choices])
