@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sublet import __version__
 from sublet.cli import (
     applications,
+    completion,
     console,
     cost,
     deploy,
@@ -64,6 +65,7 @@ COMMANDS: tuple[Command, ...] = (
     pipeline.COMMAND,
     deploy.DEPLOY,
     deploy.SYNTH,
+    completion.COMMAND,
 )
 
 
