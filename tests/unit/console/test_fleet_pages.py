@@ -10,6 +10,7 @@ from datetime import timedelta
 from sublet.cli.main import parser
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
+from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -122,3 +123,19 @@ def test_a_destination_that_does_not_say_what_it_keeps_hides_no_shard() -> None:
     page = ConsoleClient(world).get("/a/orders/failures").text
     assert "these credentials lack sqs:GetQueueAttributes" in page
     assert "No shard fails" in page
+
+
+def test_the_history_of_a_shard_says_who_moved_it() -> None:
+    world = world_of_two_workers()
+    client = ConsoleClient(world)
+    world.orders.stream.put("a", b"x", 0)
+    assert isinstance(world.clock, FakeClock)
+    world.clock.advance(timedelta(minutes=1))
+    path = client.post("/a/orders/positions/seek", to="latest", shards=FIRST).url.path
+    client.until(path, "1 skips")
+    client.post(path)
+    client.until(path, "1 lease moved.")
+    page = client.get(f"/a/orders/shards/{FIRST}").text
+    assert "seek to latest by <b>ada@laptop</b>" in page
+    assert "TRIM_HORIZON → …" in page
+    assert "History" not in client.get(f"/a/orders/shards/{FIRST}", **{"X-Sublet-Live": "1"}).text

@@ -10,6 +10,7 @@ from datetime import datetime
 from sublet.console.applications import Applications, OpenApplication
 from sublet.console.plans import PlanRow, Prepared
 from sublet.decisions.seek import Effect, Move
+from sublet.decisions.shard_history import position_text
 from sublet.errors import SeekRefused
 from sublet.operate.place import SeekTime
 from sublet.operate.planned_seek import (
@@ -24,7 +25,6 @@ from sublet.operate.planned_seek import (
     seek_of,
 )
 from sublet.operate.shown import age_text, counted
-from sublet.protocol.lease import Position
 from sublet.protocol.shard import Shard
 
 
@@ -139,8 +139,3 @@ def _row(move: Move, found: PlannedSeek, now: datetime) -> PlanRow:
         None if move.lease is None else move.lease.actual_owner,
         "" if handled_to is None else f"{age_text(now - handled_to)} old",
     )
-
-
-def position_text(position: Position) -> str:
-    at = "" if position.start_at is None else f" from {position.start_at.isoformat()}"
-    return f"{position.checkpoint}{at}"

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sublet.console.applications import OpenApplication
 from sublet.console.console import Console, opened
-from sublet.console.rendering import page
+from sublet.console.rendering import LIVE_HEADER, page
 from sublet.console.watching import Seen
+from sublet.decisions.control import pause_of
+from sublet.decisions.shard_history import NOT_KEPT, ShardEvent, shard_history
 from sublet.decisions.shard_status import ShardStatus
-from sublet.errors import ShardNotFound
+from sublet.errors import ShardNotFound, SubletError
+from sublet.protocol.control import NO_CONTROL
+from sublet.protocol.lease import Lease, lease_key_of
+
+EVENTS_MAX = 50
 
 
 def show(console: Console, request: Request) -> Response:
@@ -22,6 +29,7 @@ def show(console: Console, request: Request) -> Response:
     if name not in shards:
         raise ShardNotFound(f"{application.name} has no lease of shard {name}")
     shard = shards[name]
+    is_whole = LIVE_HEADER not in request.headers
     return page(
         request,
         "shard.html",
@@ -30,8 +38,26 @@ def show(console: Console, request: Request) -> Response:
         shard=shard,
         parents=[(each, shards.get(each)) for each in sorted(shard.parents)],
         children=[(each, shards.get(each)) for each in children_of(shard, shards)],
+        events=_events(application, name) if is_whole else (),
+        not_kept=NOT_KEPT,
         tab="shards",
     )
+
+
+def _events(application: OpenApplication, shard_id: str) -> Sequence[ShardEvent]:
+    """What is known of its past, newest first. Read for the whole page, and not for each refresh."""
+    ports, key = application.ports, lease_key_of(shard_id)
+    try:
+        row = ports.table.get(key)
+        if not isinstance(row, Lease):
+            return ()
+        sighting = ports.sightings.load().sightings.get(key)
+        control = NO_CONTROL if ports.control is None else ports.control.control()
+        pause = pause_of(control, key, ports.clock.now())
+        found = shard_history(row, application.snapshots.snapshots(), sighting, pause)
+    except SubletError:  # a role may not read all of it; the rest of the page does not need it
+        return ()
+    return tuple(reversed(found.events))[:EVENTS_MAX]
 
 
 def children_of(shard: ShardStatus, shards: Mapping[str, ShardStatus]) -> list[str]:
