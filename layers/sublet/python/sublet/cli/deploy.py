@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 from sublet.cli.command import Command
@@ -71,6 +71,12 @@ def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
             default=CDK_VERSION,
             help=f"version of aws-cdk on npm; a newer aws-cdk-lib may need a newer one than {CDK_VERSION}",
         )
+        if name == "synth":
+            parser.add_argument(
+                "--plain",
+                metavar="FOLDER",
+                help="write the template and its zip files there, for SAM, Terraform and others; without the CDK's command line",
+            )
         parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="options for cdk itself")
         parser.set_defaults(verb=name)
 
@@ -78,18 +84,25 @@ def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
 
 
 def run_cdk(options: Namespace) -> int:
-    """The exit code of the CDK's command line."""
+    """The exit code of the CDK's command line, or of the app itself."""
+    folder = getattr(options, "plain", None)
+    if folder is not None:
+        _require_cdk()
+        command = [sys.executable, "-m", "sublet_cdk.plain", folder]
+        return subprocess.run(command, check=False, env=plain_environment(options, os.environ)).returncode  # noqa: S603 -- as below
     return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
+
+
+def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
+    """With the context, as the CDK's command line would give it to its app."""
+    if options.cdk:
+        raise SettingsError("--plain", " ".join(options.cdk), "no options for cdk, which it does not run")
+    return {**environment, "CDK_CONTEXT_JSON": json.dumps({COMMAND_LINE: json.dumps(_context(options))})}
 
 
 def cdk_command(options: Namespace) -> list[str]:
     """Raises SettingsError for malformed arguments, and CannotDeploy if something is not installed."""
-    given = {name: text for name in OPTIONS if (text := getattr(options, name)) is not None}
-    for pair in options.set:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise SettingsError("--set", pair, "NAME=VALUE")
-        given[name] = value
+    given = _context(options)
     _check_context(options.cdk)
     app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
     # All in one key: a cdk.json in this folder may have other keys, for another app.
@@ -104,6 +117,16 @@ def cdk_command(options: Namespace) -> list[str]:
     ]
 
 
+def _context(options: Namespace) -> dict[str, str]:
+    given = {name: text for name in OPTIONS if (text := getattr(options, name)) is not None}
+    for pair in options.set:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError("--set", pair, "NAME=VALUE")
+        given[name] = value
+    return given
+
+
 def _check_context(cdk: Sequence[str]) -> None:
     """CDK's own keys contain a colon, a slash or an @. A key of ours would be ignored here."""
     options = re.finditer(r"(?:^|\0)(?:-c|--context)(?:=|\0)?([^\0=]+)=", "\0".join(cdk))
@@ -112,9 +135,13 @@ def _check_context(cdk: Sequence[str]) -> None:
             raise SettingsError("--context", name, f"not a context key of cdk; use --set {name}=VALUE")
 
 
-def _npx() -> str:
+def _require_cdk() -> None:
     if find_spec("aws_cdk") is None:
         raise CannotDeploy("the AWS CDK is not installed here: install sublet with its extra cdk")
+
+
+def _npx() -> str:
+    _require_cdk()
     npx = shutil.which("npx", path=os.environ.get("PATH"))
     if npx is None:
         raise CannotDeploy(
