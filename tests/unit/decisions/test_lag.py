@@ -32,7 +32,7 @@ AT_TIP, BEHIND = LastPage(NOTHING, NOW - 5 * SECOND), LastPage(MINUTE, NOW - 5 *
         ((), NOW - 9 * SECOND, AT_TIP, NOW, 9 * SECOND),
         ((handled(50, 30),), None, AT_TIP, NOW - 5 * SECOND, NOTHING),
         ((handled(50, 30), handled(60, 20), handled(70, 10)), NOW - SECOND, AT_TIP, NOW, 20 * SECOND),
-        ((), NOW + 9 * SECOND, AT_TIP, NOW, NOTHING),
+        ((), NOW + 9 * SECOND, AT_TIP, NOW, timedelta(milliseconds=1)),
     ],
     ids=[
         "nothing was read",
@@ -70,6 +70,11 @@ def test_reports_are_kept_a_minute_apart_and_no_longer_than_an_hour() -> None:
     for second in range(0, 1_200, 20):
         kept = seen_after(kept, LagReport(NOW + second * SECOND, second * SECOND, NOW))
     assert [seen.at for seen in kept] == [NOW + n * MINUTE for n in range(20 - LENGTH, 20)]
+
+
+def test_a_record_that_waits_for_less_than_a_second_is_not_nothing() -> None:
+    (seen,) = seen_after((), LagReport(NOW, timedelta(milliseconds=1), NOW))
+    assert seen.lag == SECOND
 
 
 def test_an_idle_shard_has_nothing_new_to_say() -> None:

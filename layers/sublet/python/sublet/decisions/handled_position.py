@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from sublet.decisions.lag import LEAST
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import Page
 
@@ -30,4 +31,4 @@ def position_of(lease: Lease, page: Page, now: datetime) -> HandledPosition:
     arrived = first.approximate_arrival_timestamp
     if first.sequence_number == lease.checkpoint.sequence_number:
         return HandledPosition(arrived, behind)
-    return HandledPosition(None, max(now - arrived, behind, timedelta(0)))
+    return HandledPosition(None, max(now - arrived, behind, LEAST))

@@ -21,7 +21,11 @@ PACE = timedelta(minutes=1)
 FORGOTTEN_AFTER = timedelta(hours=1)
 """An observation from before a long quiet time says nothing about the present."""
 
-NOTHING = timedelta(0)
+NOTHING, LEAST = timedelta(0), timedelta(milliseconds=1)
+"""`LEAST`: of a record that waits, even if it arrived later by its approximate arrival time, or by a clock that is behind. Zero
+says that nothing waits.
+"""
+
 SECOND = timedelta(seconds=1)
 
 
@@ -87,7 +91,7 @@ def lag_of(
     """
     beyond = next((each.first_arrived_at for each in handled if each.up_to > checkpoint), in_hand_since)
     if beyond is not None:
-        return now, max(now - beyond, NOTHING)
+        return now, max(now - beyond, LEAST)
     if last is None or last.behind is None:
         return now, None
     return (now, last.behind + (now - last.polled_at)) if last.behind else (last.polled_at, NOTHING)
@@ -101,6 +105,6 @@ def seen_after(before: tuple[LagSeen, ...], said: LagReport) -> tuple[LagSeen, .
         is_idle = last.lag == NOTHING == said.lag and last.arrived_at == said.arrived_at
         if is_idle or NOTHING <= at - last.at < PACE:  # a report from the future is of a clock that was ahead
             return before
-    lag = None if said.lag is None else said.lag - said.lag % SECOND
+    lag = max(said.lag - said.lag % SECOND, SECOND) if said.lag else said.lag
     recent = [seen for seen in before if NOTHING < at - seen.at <= FORGOTTEN_AFTER]
     return (*recent, LagSeen(at, lag, said.arrived_at))[-LENGTH:]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from sublet.decisions.lag import FORGOTTEN_AFTER, LENGTH, PACE
+from sublet.decisions.lag import FORGOTTEN_AFTER, LEAST, LENGTH, PACE
 from sublet.decisions.liveness import Sighting, has_moved
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
@@ -39,10 +39,13 @@ def waiting_times(probes: Iterable[Probe]) -> Mapping[str, timedelta | None]:
     """By lease key: how long the first record has waited, zero if nothing waits, None if the shard's pages did not tell:
     an empty page that lags proves nothing.
     """
-    return {
-        probe.lease.lease_key: timedelta(0) if probe.answer is ProbeResult.QUIET else probe.waiting
-        for probe in probes
-    }
+    return {probe.lease.lease_key: _waiting(probe) for probe in probes}
+
+
+def _waiting(probe: Probe) -> timedelta | None:
+    if probe.waiting is not None:
+        return max(probe.waiting, LEAST)
+    return timedelta(0) if probe.answer is ProbeResult.QUIET else None
 
 
 def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP_LATELY) -> bool:
