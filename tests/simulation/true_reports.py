@@ -18,6 +18,9 @@ from sublet.testing.simulation.world import World
 
 from tests.simulation.mutations import UNCHANGED, Mutation
 
+STAMPS_WRONG_TWICE = 2
+"""A page's own lag is by approximate arrival times too."""
+
 STEADY = frozenset({Fault.CLOCK_JUMP})
 """Left out: a moment of a clock that has jumped since says nothing about the world's time."""
 
@@ -49,7 +52,10 @@ class TrueReports:
         self.said_nothing_waits += 1
         world, truth = self.world, self.world.ledger.shards[lease.shard_id]
         ago = world.scheduler.now() + process.skew - report.at
-        at = world.scheduler.now_us - ago // MICROSECOND
+        at = (
+            world.scheduler.now_us
+            - (ago + STAMPS_WRONG_TWICE * world.shard_time.stamps_differ_by) // MICROSECOND
+        )
         waits = [
             index
             for index in range(truth.covered_by(lease.checkpoint), len(truth.places))
