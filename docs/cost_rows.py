@@ -38,6 +38,7 @@ from sublet.decisions.prices import (
     through_endpoints,
     through_nat,
 )
+from sublet.settings import MetricsByShard
 
 SHARDS = (1, 10, 100, 1_000)
 """The table's columns."""
@@ -49,7 +50,7 @@ def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
     process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB"](
         shards
     )
-    watched = metrics_and_alarms(shards, by_shard=True)
+    watched = metrics_and_alarms(shards)
     on_fargate = process, watched, logs(shards, CONTINUOUS) + container_insights(shards)
     return {
         "catch_up every 5 min": (five, watched, logs(shards, EACH_FIVE), 0.0),
@@ -106,8 +107,9 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
         "*beside each:* logs, catch_up every 5 min": partial(logs, mode=EACH_FIVE),
         "logs, catch_up each minute": partial(logs, mode=EACH_MINUTE),
         "logs, continuous": partial(logs, mode=CONTINUOUS),
-        "metrics, alarms and dashboard": partial(metrics_and_alarms, by_shard=True),
-        "the same with `metrics_by_shard=False`": partial(metrics_and_alarms, by_shard=False),
+        "metrics, alarms and dashboard": metrics_and_alarms,
+        "the same with `metrics_by_shard=all`": partial(metrics_and_alarms, by_shard=MetricsByShard.ALL),
+        "the same with `metrics_by_shard=none`": partial(metrics_and_alarms, by_shard=MetricsByShard.NONE),
         "*beside Fargate:* Container Insights, which `KinesisConsumerService` switches on": container_insights,
         "a NAT gateway in one zone, with records of 1 KB through it": through_nat,
         "or four interface endpoints in one zone": through_endpoints,

@@ -33,6 +33,7 @@ from sublet.settings.kinds import (
     HashRangeFilter,
     KclFleet,
     LogExceptions,
+    MetricsByShard,
     Mode,
     StartPosition,
 )

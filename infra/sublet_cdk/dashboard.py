@@ -49,7 +49,14 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
 }
 """Title -> metric -> statistic."""
 
-PER_SHARD = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Sum", Metric.RECORDS: "Sum"}
+PER_SHARD = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Maximum", Metric.RECORDS: "Sum"}
+"""With `metrics_by_shard=worst`, ticks put the first two of the worst shards; bytes are those of a minute."""
+
+DISTRIBUTIONS = {
+    "Lag of the shards (ms): distribution": Metric.MILLIS_BEHIND_LATEST,
+    "Bytes a report: distribution": Metric.BYTES,
+}
+PERCENTILES = ("p50", "p90", "Maximum")
 
 
 def add_dashboard(
@@ -63,6 +70,12 @@ def add_dashboard(
     )
     dashboard.add_widgets(
         *(_graph(title, _fleet_metrics(watched, metrics)) for title, metrics in FLEET.items())
+    )
+    dashboard.add_widgets(
+        *(
+            _graph(title, [watched.metric(metric, statistic) for statistic in PERCENTILES])
+            for title, metric in DISTRIBUTIONS.items()
+        )
     )
     dashboard.add_widgets(
         *(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD)

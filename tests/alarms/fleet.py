@@ -42,6 +42,9 @@ class TimedMetrics:
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:  # noqa: ARG002 - no alarm is on one
         self.recorded.put(Source.APPLICATION, metric, self.minute(), value)
 
+    def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
+        """No alarm is on one."""
+
     def flush(self) -> None:
         """Nothing to do: `put` writes at once."""
 

@@ -12,6 +12,7 @@ import pytest
 import sublet
 from sublet.decisions.prices import metrics_and_alarms
 from sublet.memory import MemoryStream, memory_ports
+from sublet.settings import MetricsByShard
 
 from docs.cost_rows import whole
 from tests.docs.documents import ROOT, blocks
@@ -27,9 +28,9 @@ def test_it_is_short() -> None:
 
 def test_its_costs_are_those_of_the_whole_bill() -> None:
     five, _, public, _, nat = (sum(parts) for parts in whole(10).values())
-    watched = metrics_and_alarms(10, by_shard=True)
+    watched = metrics_and_alarms(10)
     said = [float(figure) for figure in re.findall(r"\$([\d.]+)", README.read_text())]
-    without = metrics_and_alarms(10, by_shard=False)
+    without = metrics_and_alarms(10, by_shard=MetricsByShard.NONE)
     assert said[:5] == pytest.approx([five, watched, without, public, nat], abs=0.6)
 
 

@@ -18,7 +18,7 @@ from sublet.aws.ports import aws_ports
 from sublet.memory import MemoryLog, MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.ports import Log, Metrics, Ports
-from sublet.settings import Settings
+from sublet.settings import MetricsByShard, Settings
 
 IN_EUROPE = Connection(region="eu-west-1")
 
@@ -58,12 +58,40 @@ def test_a_number_of_a_shard_is_also_one_of_the_application(capsys: pytest.Captu
 def test_a_shard_has_no_metrics_of_its_own_where_that_is_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    metrics = EmfMetrics("orders", by_shard=False)
+    metrics = EmfMetrics("orders", by_shard=MetricsByShard.NONE)
     metrics.put(Metric.RECORDS, 3, shard_id="shardId-0")
     metrics.flush()
     (line,) = lines(capsys)
     assert definition(line)["Dimensions"] == [["application"]]
     assert line["records"] == [3]
+
+
+def test_by_default_the_worst_shards_and_those_in_trouble_have_metrics_of_their_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics = EmfMetrics("orders", by_shard=MetricsByShard.WORST)
+    metrics.put(Metric.BYTES, 3, shard_id="shardId-0")
+    metrics.put(Metric.UNREAD_AGE, 4, shard_id="shardId-0")
+    metrics.put_for_shard(Metric.BYTES, 9, "shardId-1")
+    metrics.flush()
+    of_application, in_trouble, worst = lines(capsys)
+    assert of_application["bytes"] == [3], "the worst shard's bytes are in it already, by its worker"
+    assert (in_trouble["shard_id"], "bytes" in in_trouble, in_trouble["unread_age"]) == (
+        "shardId-0",
+        False,
+        [4],
+    )
+    assert (worst["shard_id"], worst["bytes"]) == ("shardId-1", [9])
+
+
+@pytest.mark.parametrize("by_shard", [MetricsByShard.ALL, MetricsByShard.NONE])
+def test_otherwise_the_worst_are_not_put_again(
+    by_shard: MetricsByShard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = EmfMetrics("orders", by_shard=by_shard)
+    metrics.put_for_shard(Metric.BYTES, 9, "shardId-1")
+    metrics.flush()
+    assert lines(capsys) == []
 
 
 def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from sublet.decisions.cost import (
     offers,
 )
 from sublet.decisions.prices import CATCH_UP_WINDOWS, COUNTED_LOG_BYTES, COUNTED_WRITES
+from sublet.settings import MetricsByShard
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 QUIET = Load(100, 0, 0)
@@ -98,7 +99,7 @@ def test_nothing_is_there_at_once() -> None:
 
 
 def test_metrics_by_shard_are_counted_for_sublet_alone() -> None:
-    with_, without = offers(BUSY), offers(BUSY, metrics_by_shard=False)
+    with_, without = offers(BUSY), offers(BUSY, metrics_by_shard=MetricsByShard.NONE)
     cheaper = {offer.name: offer.total for offer in without}
     for offer in with_:
         assert (cheaper[offer.name] < offer.total) is offer.is_ours

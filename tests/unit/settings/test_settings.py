@@ -22,6 +22,7 @@ from sublet.settings import (
     HashRangeFilter,
     KclFleet,
     LogExceptions,
+    MetricsByShard,
     Mode,
     Only,
     Settings,
@@ -337,7 +338,7 @@ def test_every_setting_survives_the_environment() -> None:
         hash_range_filter=HashRangeFilter.OFF,
         log_exceptions=LogExceptions.FRAMES,
         kcl_fleet=KclFleet.V3,
-        metrics_by_shard=False,
+        metrics_by_shard=MetricsByShard.NONE,
         quiet_visit_interval=timedelta(minutes=20),
     )
     assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} <= {"checkpointing"}, (

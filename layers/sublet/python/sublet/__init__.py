@@ -27,8 +27,8 @@ _PUBLIC = {
     "sublet.pull.record": "Record",
     "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
-        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions Mode Settings "
-        "StartKind StartPosition"
+        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions MetricsByShard "
+        "Mode Settings StartKind StartPosition"
     ),
 }
 """Every public name, by the module that it is loaded from."""
@@ -78,6 +78,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.settings import HashRangeFilter as HashRangeFilter
     from sublet.settings import KclFleet as KclFleet
     from sublet.settings import LogExceptions as LogExceptions
+    from sublet.settings import MetricsByShard as MetricsByShard
     from sublet.settings import Mode as Mode
     from sublet.settings import Settings as Settings
     from sublet.settings import StartKind as StartKind

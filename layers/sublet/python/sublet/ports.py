@@ -388,6 +388,11 @@ class Metrics(Protocol):
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         """One value, for the whole application or for one shard."""
 
+    def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
+        """One value of one of the worst shards, and not of the application. Only with `metrics_by_shard=worst`: each
+        shard has it from its reader with `all`, and none has it with `none`.
+        """
+
     def flush(self) -> None:
         """Called at the end of a tick or window, and at least each minute within."""
 

@@ -1,7 +1,7 @@
 """The Metrics port over Powertools' EMF: log lines that CloudWatch turns into metrics, without an API call.
 
 Every value has the dimension `application`. A shard's value is written twice: for the application alone, which alarms
-over all shards use, and for the shard, unless `by_shard` is off, because CloudWatch bills each set of dimensions.
+over all shards use, and for the shard if `metrics_by_shard` says so, because CloudWatch bills each set of dimensions.
 
 Powertools only serializes. Its Metrics class collects for one set of dimensions at a time, in state that the process
 shares and that is not thread-safe, while a window's sessions put values of many shards at once.
@@ -17,7 +17,8 @@ from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from sublet.aws.output import STANDARD_OUTPUT, Lines
-from sublet.metric_names import NAMESPACE, Metric
+from sublet.metric_names import NAMESPACE, Metric, Per
+from sublet.settings import MetricsByShard
 
 VALUES_MAX = 100
 """EMF's limit for values of one metric in a line, and for metrics in a line."""
@@ -31,7 +32,13 @@ class EmfMetrics:
     Powertools' variable POWERTOOLS_METRICS_DISABLED turns it off.
     """
 
-    def __init__(self, application: str, *, by_shard: bool = True, output: Lines = STANDARD_OUTPUT) -> None:
+    def __init__(
+        self,
+        application: str,
+        *,
+        by_shard: MetricsByShard = MetricsByShard.ALL,
+        output: Lines = STANDARD_OUTPUT,
+    ) -> None:
         self._output = output
         self._application = ("application", application)
         self._by_shard = by_shard
@@ -41,8 +48,18 @@ class EmfMetrics:
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         with self._lock:
             self._add((self._application,), metric, value)
-            if shard_id is not None and self._by_shard:
+            if shard_id is not None and self._has_its_own(metric):
                 self._add((self._application, ("shard_id", shard_id)), metric, value)
+
+    def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
+        if self._by_shard is MetricsByShard.WORST:
+            with self._lock:
+                self._add((self._application, ("shard_id", shard_id)), metric, value)
+
+    def _has_its_own(self, metric: Metric) -> bool:
+        """Whether a shard does. One in trouble does, also if only the worst do."""
+        is_worst = self._by_shard is MetricsByShard.WORST and metric.per is Per.TROUBLED_SHARD
+        return is_worst or self._by_shard is MetricsByShard.ALL
 
     def flush(self) -> None:
         with self._lock:

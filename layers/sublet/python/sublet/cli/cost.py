@@ -11,6 +11,7 @@ from sublet.cli.command import Command, explain
 from sublet.decisions.cost import Load, PricedDesign, cheapest, offers
 from sublet.decisions.prices import AS_OF, REGION
 from sublet.errors import SettingsError
+from sublet.settings import MetricsByShard
 from sublet.settings.text import parse_duration
 
 DESCRIPTION = f"""\
@@ -56,7 +57,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of your handler, for one record (default: 1ms)",
     )  # fmt: skip
     parser.add_argument(
-        "--no-metrics-by-shard", dest="by_shard", action="store_false", help="with metrics_by_shard=false"
+        "--metrics-by-shard",
+        dest="by_shard",
+        type=MetricsByShard,
+        choices=tuple(MetricsByShard),
+        default=MetricsByShard.WORST,
+        help="the setting metrics_by_shard (default: worst)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -144,7 +150,7 @@ def _advice(found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
     if ours is not None:
         yield f"cheapest of sublet within {seconds}: {ours.name}; {ours.needs}"
     if ours is not None and ours.beside > ours.runs:
-        yield "most of it is metrics and alarms: --no-metrics-by-shard shows it without those of single shards"
+        yield "most of it is metrics and alarms: --metrics-by-shard none shows it without those of single shards"
 
 
 def as_json(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> dict[str, object]:

@@ -34,6 +34,7 @@ from sublet.decisions.prices import (
     month,
     process_on_fargate,
 )
+from sublet.settings import MetricsByShard
 
 SCHEDULES = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 4, 10, 30, 60))
 PACKINGS = ((LEASES, 0.5), (1, 0.25))
@@ -97,7 +98,9 @@ class PricedDesign(Struct, frozen=True):
         return self.runs + self.beside
 
 
-def offers(load: Load, *, metrics_by_shard: bool = True) -> tuple[PricedDesign, ...]:
+def offers(
+    load: Load, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST
+) -> tuple[PricedDesign, ...]:
     """All that can keep up with the load, the cheapest first."""
     watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard)
     found = [*_on_lambda(load, watched), *_in_containers(load, watched), *_event_source_mappings(load)]

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sublet.decisions.worst_shards import WORST
+from sublet.settings import MetricsByShard
+
 AS_OF, REGION = "November 2026", "us-east-1"
 """Where and when these prices were the list prices."""
 HOURS = 730
@@ -56,6 +59,8 @@ METRICS = 17
 """Of the application, without trouble."""
 METRICS_BY_SHARD = 3
 """millis_behind_latest, bytes, records."""
+METRICS_OF_WORST = 2
+"""The first two."""
 ALARMED_METRICS = 28
 """22 alarms on one metric each, three on two."""
 
@@ -199,9 +204,14 @@ def _task(cpus: float, gigabytes: float) -> float:
     return cpus * FARGATE_CPU_HOUR + gigabytes * FARGATE_GIGABYTE_HOUR
 
 
-def metrics_and_alarms(shards: int, *, by_shard: bool) -> float:
+def metrics_and_alarms(shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST) -> float:
     """Includes the dashboard."""
-    metrics = METRICS + (METRICS_BY_SHARD * shards if by_shard else 0)
+    of_shards = {
+        MetricsByShard.ALL: METRICS_BY_SHARD * shards,
+        MetricsByShard.WORST: METRICS_OF_WORST * min(shards, WORST),
+        MetricsByShard.NONE: 0,
+    }
+    metrics = METRICS + of_shards[by_shard]
     return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD
 
 

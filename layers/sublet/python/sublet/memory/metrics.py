@@ -15,14 +15,20 @@ class Measurement:
 
 
 class MemoryMetrics:
-    """The Metrics port. `measurements`: all that were put; `flushes`: how many calls of flush."""
+    """The Metrics port. `measurements`: all that were put; `of_worst`: those of the worst shards alone; `flushes`: how many
+    calls of flush.
+    """
 
     def __init__(self) -> None:
         self.measurements: list[Measurement] = []
+        self.of_worst: list[Measurement] = []
         self.flushes = 0
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         self.measurements.append(Measurement(metric, value, shard_id))
+
+    def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
+        self.of_worst.append(Measurement(metric, value, shard_id))
 
     def flush(self) -> None:
         self.flushes += 1

@@ -15,6 +15,7 @@ from sublet.settings.kinds import (
     HashRangeFilter,
     KclFleet,
     LogExceptions,
+    MetricsByShard,
     Mode,
     StartPosition,
 )
@@ -67,7 +68,7 @@ class SharedKeywords(TypedDict, total=False):
     filter_criteria: str | None
     hash_range_filter: HashRangeFilter | Literal["kcl", "off"]
     log_exceptions: LogExceptions | Literal["full", "frames"]
-    metrics_by_shard: bool
+    metrics_by_shard: MetricsByShard | Literal["worst", "all", "none"]
 
 
 class WorkerKeywords(SharedKeywords, total=False):

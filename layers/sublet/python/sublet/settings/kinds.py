@@ -76,6 +76,14 @@ class FailureDetails(StrEnum):
     FULL = "full"
 
 
+class MetricsByShard(StrEnum):
+    """Which shards have metrics of their own, beside the application's. Each is billed as a metric."""
+
+    WORST = "worst"
+    ALL = "all"
+    NONE = "none"
+
+
 class StartKind(StrEnum):
     TRIM_HORIZON = "TRIM_HORIZON"
     LATEST = "LATEST"

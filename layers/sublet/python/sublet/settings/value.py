@@ -32,6 +32,7 @@ from sublet.settings.kinds import (
     HashRangeFilter,
     KclFleet,
     LogExceptions,
+    MetricsByShard,
     Mode,
     StartPosition,
 )
@@ -368,9 +369,9 @@ class Settings:
     contain data that must not be logged.
     """
 
-    metrics_by_shard: bool = True
-    """Off: only the application's metrics, which the alarms watch. Saves $0.90 per shard and month; the dashboard's graphs by
-    shard stay empty.
+    metrics_by_shard: MetricsByShard = MetricsByShard.WORST
+    """Which shards have metrics of their own. worst: the ten with the most lag and the ten with the most bytes, as ticks see
+    them, and any shard in trouble. all: each shard, for $0.90 a month. none: only the application's, which the alarms watch.
     """
 
     def __new__(cls, **given: object) -> Self:

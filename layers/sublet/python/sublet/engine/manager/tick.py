@@ -22,6 +22,7 @@ from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.look import look
 from sublet.engine.manager.probing import Probing
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
+from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
@@ -69,6 +70,7 @@ class LeaseManager:
     asks: bool = False
     watch: ControlWatch | None = None
     quiet: QuietProbing = field(default_factory=QuietProbing)
+    worst: WorstShardMetrics = field(default_factory=WorstShardMetrics)
 
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
@@ -197,6 +199,7 @@ class LeaseManager:
         self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
         self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
+        self.worst.show(seen.scan.leases, self.ports)
         show_quiet(plan.needing_nobody, len(plan.paused), self.ports.metrics)
         _show_paused(plan.paused, self.ports)
         self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)

@@ -264,6 +264,9 @@ class SimMetrics:
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         pass
 
+    def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
+        pass
+
     def flush(self) -> None:
         pass
 
