@@ -20,7 +20,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import FakeClock, MemoryDispatcher, MemoryStream, memory_ports
-from sublet.settings import Mode, Settings
+from sublet.settings import MetricsByShard, Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
 
 from benchmarks.idle_writes import Idle
@@ -38,24 +38,24 @@ PACES: Modes = {
 }
 
 
-def measure() -> dict[str, dict[bool, float]]:
-    """Bytes per lease and hour, by pace, with and without metrics by shard."""
+def measure() -> dict[str, dict[MetricsByShard, float]]:
+    """Bytes per lease and hour, by pace and by which shards have metrics of their own."""
     return {
-        name: {by_shard: _an_hour(mode, every, by_shard=by_shard) for by_shard in (True, False)}
+        name: {by_shard: _an_hour(mode, every, by_shard=by_shard) for by_shard in MetricsByShard}
         for name, (mode, every) in PACES.items()
     }
 
 
-def report(found: Mapping[str, Mapping[bool, float]]) -> bool:
+def report(found: Mapping[str, Mapping[MetricsByShard, float]]) -> bool:
     """Print the table. There is no goal."""
     print(f"log_bytes: kB of log per lease and hour, {LEASES} leases in a worker, a record a second in each")
     for name, found_bytes in found.items():
-        with_shards, without = found_bytes[True] / 1000, found_bytes[False] / 1000
-        print(f"  {name:<24}{with_shards:>8,.0f} kB, without metrics by shard {without:,.0f} kB")
+        figures = ", ".join(f"{by_shard} {size / 1000:,.0f} kB" for by_shard, size in found_bytes.items())
+        print(f"  {name:<24}metrics by shard: {figures}")
     return True
 
 
-def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: bool) -> float:
+def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: MetricsByShard) -> float:
     settings = Settings(application="measured", stream="measured", mode=mode, worker_count=1)
     clock, lines = FakeClock(), io.StringIO()
     with redirect_stdout(lines):
