@@ -86,7 +86,7 @@ def payload(shard: int, minute: int) -> bytes:
     return f'{{"order": {shard * 1000 + minute}, "status": "{status}", "total": {19 + shard}.90}}'.encode()
 
 
-def told(*names: str, shards: int = 24, allows_changes: bool = True) -> ConsoleWorld:
+def after_an_hour(*names: str, shards: int = 24, allows_changes: bool = True) -> ConsoleWorld:
     """A console at the end of the hour. The first application has the story; the others have a quiet stream."""
     world = ConsoleWorld(*(names or ("orders",)), shards=shards, allows_changes=allows_changes)
     assert isinstance(world.clock, FakeClock)

@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from tests.console.chromium import PHONE, chromium, opened, served
-from tests.console.fleet_story import STALLED, told
+from tests.console.fleet_story import STALLED, after_an_hour
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 SIZE_MAX = 150_000
@@ -38,7 +38,7 @@ PICTURES = (
 
 
 def take(browser: Browser, folder: Path) -> None:
-    with served(told(*NAMES)) as console:
+    with served(after_an_hour(*NAMES)) as console:
         for name, shown, window, scheme in PICTURES:
             with opened(browser, console, width=window, scheme=scheme) as page:
                 if shown == "plan":

@@ -18,7 +18,7 @@ from sublet.protocol.lease_row import encode_row
 
 from tests.console import pictures
 from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
-from tests.console.fleet_story import STALLED, STOPPED, told
+from tests.console.fleet_story import STALLED, STOPPED, after_an_hour
 from tests.doubles.console_world import ConsoleWorld
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def console() -> Iterator[Served]:
-    with served(told("orders-audit", "billing-kcl", shards=16)) as made:
+    with served(after_an_hour("orders-audit", "billing-kcl", shards=16)) as made:
         yield made
 
 

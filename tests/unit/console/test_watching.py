@@ -1,4 +1,4 @@
-"""Looking in the background: a look that fails is told and tried again, and what nobody visits is forgotten."""
+"""Looking in the background: a failed look is shown and repeated, and an application without visits is forgotten."""
 
 from __future__ import annotations
 
