@@ -184,3 +184,8 @@ def test_what_was_set_aside_has_a_line_and_its_end() -> None:
         "forgotten_at": (NOW + 2 * day).isoformat(),
     }
     assert "set_aside" not in json.loads(text_of(FOUND, in_json, "orders-audit"))
+
+
+def test_leases_that_cannot_be_shown_are_counted() -> None:
+    (_, line) = text_of(replace(fleet_of(), multi_stream=12), ALL, "orders-audit").splitlines()
+    assert line.startswith("12 leases of a multi-stream KCL are not shown")

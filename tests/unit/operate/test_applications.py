@@ -127,3 +127,9 @@ def test_a_line_for_each_and_its_problem_below() -> None:
         "'not allowed on sightings table well-sightings\\x1b'",
     ]
     assert json.loads(json.dumps([as_json(one) for one in found]))[1]["words"] == {"OK": 1}
+
+
+def test_leases_of_a_multi_stream_kcl_are_counted() -> None:
+    (one,) = look(java=ApplicationRows(LeaseScan((), (), ("123456789012:orders:1700000000:shardId-0",))))
+    assert list(lines_of([one]))[1].split()[-5:] == ["1", "of", "several", "streams", "-"]
+    assert as_json(one)["multi_stream"] == 1

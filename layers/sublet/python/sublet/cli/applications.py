@@ -85,7 +85,8 @@ def _line(one: ApplicationStatus) -> str:
 def _shards(status: FleetStatus) -> str:
     words = [f"{status.words[word]} {word}" for word in WORST_FIRST if word in status.words]
     unreadable = [f"{len(status.malformed)} unreadable"] if status.malformed else []
-    return ", ".join([*words, *unreadable]) or "none"
+    others = [f"{status.multi_stream} of several streams"] if status.multi_stream else []
+    return ", ".join([*words, *others, *unreadable]) or "none"
 
 
 def as_json(one: ApplicationStatus) -> dict[str, object]:
@@ -97,6 +98,7 @@ def as_json(one: ApplicationStatus) -> dict[str, object]:
             "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
             "lag": None if status.lag is None else status.lag.total_seconds(),
             "workers": dict(status.workers),
+            "multi_stream": status.multi_stream,
             "malformed": [{"row": row.lease_key, "problem": row.problem} for row in status.malformed],
         }
     return {

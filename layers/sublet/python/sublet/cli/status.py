@@ -131,7 +131,7 @@ class Screen:
         self._is_live = options.watch and not options.json and sys.stdout.isatty()
 
     def show(self, found: FleetStatus, aside: SetAsideWaiting | None = None) -> None:
-        if not found.shards and not found.malformed:
+        if not found.shards and not found.malformed and not found.multi_stream:
             print(f"sublet: application {self._application} has no leases yet", file=sys.stderr)
         text = text_of(found, self._options, self._application, aside)
         if self._options.watch and not self._options.json:
@@ -212,6 +212,8 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
         yield f"{'shard':<21} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
     for shard in open_ones:
         yield _line(shard)
+    if found.multi_stream:
+        yield f"{found.multi_stream} leases of a multi-stream KCL are not shown: sublet reads one stream for each application"
     for row in found.malformed:
         yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
 

@@ -25,6 +25,7 @@ def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None)
         "retention_left": _seconds(status.retention_left),
         "shards": [shard_json(shard) for shard in (status.shards if shards is None else shards)],
         **distribution_json(status.distribution),
+        "multi_stream": status.multi_stream,
         "malformed": [{"row": row.lease_key, "problem": row.problem} for row in status.malformed],
     }
 

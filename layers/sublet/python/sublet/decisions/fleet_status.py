@@ -47,6 +47,7 @@ class FleetStatus:
 
     distribution  the load of each worker and group of workers, beside the fair share
     retention     for how long the stream keeps records; None if not known
+    multi_stream  how many leases of a multi-stream KCL there are, which belong to several streams and are not shown
     """
 
     at: datetime
@@ -54,6 +55,7 @@ class FleetStatus:
     malformed: tuple[MalformedRow, ...]
     distribution: WorkDistribution
     retention: timedelta | None = None
+    multi_stream: int = 0
 
     @property
     def workers(self) -> Mapping[str, int]:
@@ -121,7 +123,12 @@ def fleet_status(
         for lease in sorted(scan.leases, key=lambda lease: lease.shard_id)
     )
     return FleetStatus(
-        now, shards, tuple(scan.malformed), work_distribution(shards, now, settings), known.retention
+        now,
+        shards,
+        tuple(scan.malformed),
+        work_distribution(shards, now, settings),
+        known.retention,
+        len(scan.multi_stream),
     )
 
 
