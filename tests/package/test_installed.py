@@ -151,6 +151,11 @@ def test_deploying_without_the_extra_says_what_to_install(environment: Path, tmp
         run([str(environment / "sublet"), "deploy"], tmp_path)
 
 
+def test_the_console_without_the_extra_says_what_to_install(environment: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"sublet: .* install sublet with its extra console"):
+        run([str(environment / "sublet"), "console"], tmp_path)
+
+
 @explores
 @pytest.mark.timeout(300)  # mypy reads all of aws-cdk-lib
 def test_a_users_files_are_checked_against_the_installed_types(

@@ -74,7 +74,7 @@ def run_console(options: Namespace) -> int:
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
         raise SubletError(
-            f"the console needs {', '.join(missing)}, which is not here: install sublet with its extra `console`"
+            f"the console needs {', '.join(missing)}, which is not here: install sublet with its extra console"
         )
     from sublet import __version__
     from sublet.aws.account import AwsAccount
