@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from sublet.console.hosts import is_loopback, is_ours, name_of, port_of
+from sublet.console.server import listen, origin_of
+from sublet.errors import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,24 @@ def test_other_addresses_are_ours_only_for_a_public_console_and_names_only_if_st
 )
 def test_loopback_is_this_machine_alone(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback
+
+
+def test_a_port_that_is_taken_says_what_to_do() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SettingsError, match="give another --port"):
+            listen("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [("127.0.0.1", "http://127.0.0.1:"), ("localhost", "http://127.0.0.1:"), ("::1", "http://[::1]:")],
+)
+def test_the_address_that_a_browser_opens(address: str, origin: str) -> None:
+    try:
+        listening = listen(address, 0)
+    except SettingsError:
+        pytest.skip("no IPv6 here")
+    with listening:
+        assert origin_of(listening).startswith(origin)

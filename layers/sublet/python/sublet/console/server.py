@@ -26,7 +26,9 @@ def listen(address: str, port: int) -> socket.socket:
         made.bind((address, port))
     except OSError as refused:
         made.close()
-        raise SettingsError("address", f"{address}:{port}", f"a free address; {refused.strerror}") from None
+        raise SettingsError(
+            "address", f"{address}:{port}", f"free; give another --port ({refused.strerror})"
+        ) from None
     return made
 
 
