@@ -268,6 +268,7 @@ def test_no_alarm_about_missing_ticks_before_the_first_deployment_has_brought_on
     assert check["Awaits"] == "true"
     assert [(figure["Namespace"], figure["MetricName"]) for figure in check["Figures"]] == [
         ("sublet", "worker_leases"),
+        ("sublet", "quiet_leases"),
         ("AWS/Lambda", "Invocations"),
     ]
     assert any("LeaseWorkers" in each for each in resource["DependsOn"]), "a tick needs the state machine"
