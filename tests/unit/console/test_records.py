@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+from html import unescape
+
 import pytest
 from sublet.console.pages.records import hex_dump
+from sublet.memory import FakeClock
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
@@ -95,3 +100,31 @@ def test_a_hex_dump_has_sixteen_bytes_a_line() -> None:
     first, second = hex_dump(bytes(range(60, 77))).split("\n")
     assert first == "00000000  3c 3d 3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b  <=>?@ABCDEFGHIJK"
     assert second.split() == ["00000010", "4c", "L"]
+
+
+def test_after_as_many_as_were_asked_for_it_reads_on_from_the_last_ones_time() -> None:
+    world = ConsoleWorld(shards=1)
+    assert isinstance(world.clock, FakeClock)
+    for data in (b"one", b"two", b"three"):
+        world.orders.stream.put("k", data)
+        world.clock.advance(timedelta(minutes=1))
+    client = ConsoleClient(world)
+    first = client.get(f"/a/orders/records?shard={SHARD}&from=earliest&n=2").text
+    link = re.search(r'<a href="([^"]+)">Read on', first)
+    assert link is not None
+    second = client.get(f"/a/orders/records{unescape(link[1])}").text
+    assert ['<pre tabindex="0">' + each + "</pre>" in second for each in ("one", "two", "three")] == [
+        False,
+        True,
+        True,
+    ]
+    assert "Read on" not in client.get(f"/a/orders/records?shard={SHARD}&from=earliest&n=4").text
+
+
+def test_a_large_record_is_cut_and_says_so() -> None:
+    world = ConsoleWorld(shards=1)
+    world.orders.stream.put("k", b"x" * 50_000)
+    page = ConsoleClient(world).get(f"/a/orders/records?shard={SHARD}&from=earliest").text
+    assert "Text (the first 16.4 kB)" in page
+    assert "Bytes (the first 1,024)" in page
+    assert page.count("x" * 1000) <= 17

@@ -27,7 +27,7 @@ def listen(address: str, port: int) -> socket.socket:
     except OSError as refused:
         made.close()
         raise SettingsError(
-            "address", f"{address}:{port}", f"free; give another --port ({refused.strerror})"
+            "address", f"{address}:{port}", f"must be free; give another --port ({refused.strerror})"
         ) from None
     return made
 

@@ -82,6 +82,7 @@ def show(console: Console, request: Request) -> Response:
         wish=wish,
         records=found,
         problem=problem,
+        whole=WHOLE,
         shard_ids=[shard.shard_id for shard in shards][:1000],
         tab="records",
     )
