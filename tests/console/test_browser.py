@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -12,9 +16,15 @@ import pytest
 pytest.importorskip("playwright")
 
 from playwright.sync_api import Browser, Page, expect
+from sublet.handler import Batch
+from sublet.handlers.batch import HandlerFunctions
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
+from sublet.runtimes.process import ConsumerProcess
+from sublet.settings import Mode
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 from tests.console import pictures
 from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
@@ -92,6 +102,73 @@ def test_a_split_shows_the_children(page: Page, console: Served) -> None:
     refresh(page)
     for child in (first, second):
         expect(page.get_by_role("row", name=child)).to_contain_text("WAITING", timeout=15_000)
+
+
+@contextmanager
+def consuming(world: ConsoleWorld) -> Iterator[list[bytes]]:
+    """A process of ours on the application's leases, in real time; what its handler got."""
+    opened, got, tasks = world.orders.opened, list[bytes](), ThreadTasks()
+    settings = replace(
+        opened.settings,
+        worker_id="process-1",
+        mode=Mode.CONTINUOUS,
+        failover_time=timedelta(seconds=3),
+        heartbeat_interval=timedelta(seconds=1),
+        checkpoint_interval=timedelta(seconds=1),
+    )
+
+    def handle(batch: Batch) -> None:
+        got.extend(record.data for record in batch.records)
+
+    stop = tasks.signal()
+    running = tasks.spawn(ConsumerProcess(opened.ports, HandlerFunctions(handle), settings, stop).run)
+    try:
+        yield got
+    finally:
+        stop.set()
+        running.result()
+
+
+def shown_within(seconds: float, page: Page, world: ConsoleWorld, shard: str, text: str) -> None:
+    """That the shard's row has the text. The console looks all the time meanwhile, instead of every ten seconds."""
+    row, deadline = page.locator("tbody tr").filter(has_text=shard), monotonic() + seconds
+    while text not in "".join(row.all_text_contents()):
+        assert monotonic() < deadline, (shard, text, page.locator("tbody").inner_text())
+        world.console.watching.look("orders")
+        refresh(page)
+        page.wait_for_timeout(200)
+
+
+def test_a_running_fleet_is_watched_through_a_split_and_a_seek_makes_it_handle_records_again(
+    browser: Browser,
+) -> None:
+    world = ConsoleWorld(shards=1, clock=SystemClock())
+    parent, stream = "shardId-000000000000", world.orders.stream
+    with served(world) as console, consuming(world) as got, opened(browser, console) as page:
+        stream.put("a", b"before", 0)
+        page.goto(f"{console.origin}/a/orders?sort=tree")
+        shown_within(30, page, world, parent, "process-1")
+        low, _ = stream.split(parent)
+        stream.put("a", b"after", 0)
+        shown_within(30, page, world, low, "process-1")
+        shown_within(30, page, world, parent, "ENDED")
+        while b"after" not in got:
+            page.wait_for_timeout(100)
+        page.wait_for_timeout(1100)
+        stream.put("a", b"last", 0)  # a checkpoint that is due is written with the next batch
+        shown_within(30, page, world, low, "…")
+        assert got == [b"before", b"after", b"last"]
+
+        page.goto(f"{console.origin}/a/orders/positions")
+        page.get_by_label("the earliest record that is kept").check()
+        page.get_by_role("button", name="Show the plan").click()
+        expect(page.get_by_text("1 repeats, 1 reopens, 1 stay where they are")).to_be_visible(timeout=20_000)
+        page.get_by_role("button", name="Move").click()
+        expect(page.get_by_text("2 leases moved.")).to_be_visible(timeout=20_000)
+        deadline = monotonic() + 30
+        while got != [b"before", b"after", b"last"] * 2:
+            assert monotonic() < deadline, got
+            page.wait_for_timeout(100)
 
 
 def test_live_updates_can_be_paused_and_leave_focus_and_filter_alone(page: Page, console: Served) -> None:
