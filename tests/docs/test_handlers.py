@@ -73,12 +73,6 @@ def test_a_stranger_s_document_leads_its_files_nowhere_else(tmp_path: Path) -> N
     ]
 
 
-def test_what_it_links_to_is_there() -> None:
-    text = DOCUMENT.read_text()
-    headings = {
-        re.sub(r"[^\w ]", "", line).strip().lower().replace(" ", "-")
-        for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    }
-    assert set(re.findall(r"\(#([\w-]+)\)", text)) <= headings
-    for path in re.findall(r"`?((?:docs|examples)/[\w./]+\w)", text):
+def test_the_files_that_it_names_are_there() -> None:
+    for path in re.findall(r"`?((?:docs|examples)/[\w./]+\w)", DOCUMENT.read_text()):
         assert (ROOT / path).exists(), path
