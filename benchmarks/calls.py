@@ -127,7 +127,13 @@ class Consumer:
 
     def __init__(self, aws: EmbeddedAws, wire: Wire, name: str) -> None:
         self._wire = wire
-        self._settings = Settings(application=name, stream=name, window_margin=timedelta(seconds=1))
+        self._settings = Settings(
+            application=name,
+            stream=name,
+            window_margin=timedelta(seconds=1),
+            quiet_visit_interval=timedelta(0),
+        )
+        """With a worker for each lease and tick: `quiet_ticks` counts the ticks that send none."""
         self._kinesis = [_client(aws, "kinesis", wire.kinesis.url) for _ in range(2)]
         self._dynamodb = [_client(aws, "dynamodb", wire.dynamodb.url) for _ in range(2)]
 

@@ -69,10 +69,10 @@ def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: MetricsByShard) -> 
         manager, ends, invocations = LeaseManager(ports, dispatcher, settings), clock.now() + HOUR, 0
         items: list[WorkerItem] = []
         while clock.now() < ends:
-            manager.tick()
-            items = [*items, *dispatcher.take()] if mode is Mode.CONTINUOUS else list(dispatcher.take())
             if mode is Mode.CATCH_UP:
                 _feed(stream, int(tick_every.total_seconds()))
+            manager.tick()
+            items = [*items, *dispatcher.take()] if mode is Mode.CONTINUOUS else list(dispatcher.take())
             invocations += 1 + len(items)
             items = [
                 worker.run_window(item, f"window-{invocations}", clock.now() + settings.window).item
