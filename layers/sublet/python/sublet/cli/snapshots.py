@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
@@ -53,8 +52,12 @@ def add_snapshot_arguments(parser: ArgumentParser) -> None:
 
 
 def snapshot_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
-        raise ArgumentTypeError(f"{text!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
+    from sublet.operate.planned_seek import check_snapshot_name
+
+    try:
+        check_snapshot_name(text)
+    except SeekRefused as refused:
+        raise ArgumentTypeError(str(refused)) from None
     return text
 
 
@@ -64,7 +67,8 @@ def add_snapshots_arguments(parser: ArgumentParser) -> None:
 
 
 def take_snapshot(options: Namespace) -> int:
-    from sublet.protocol.snapshot import Snapshot, snapshot_text
+    from sublet.operate.planned_seek import snapshot_by_hand
+    from sublet.protocol.snapshot import snapshot_text
     from sublet.system.clock import SystemClock
 
     settings = settings_of(options, os.environ, required=("application",))
@@ -73,15 +77,14 @@ def take_snapshot(options: Namespace) -> int:
         print(
             f"sublet: left out, since its row cannot be read: {row.lease_key}: {row.problem}", file=sys.stderr
         )
-    positions = {lease.lease_key: lease.position for lease in scan.leases}
-    taken = Snapshot(options.name, SystemClock().now(), "by hand", positions, by=operator())
+    taken = snapshot_by_hand(options.name, scan, SystemClock().now(), operator())
     if options.file == "-":
         print(snapshot_text(taken))
     elif options.file is not None:
         write_file(Path(options.file), taken)
     else:
         snapshot_store(settings).keep_snapshot(taken)
-    print(f"{len(positions)} positions kept as {options.file or options.name}", file=sys.stderr)
+    print(f"{len(taken.positions)} positions kept as {options.file or options.name}", file=sys.stderr)
     return 0
 
 

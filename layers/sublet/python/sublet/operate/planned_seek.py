@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import BEGINNING, SeekPlan, check_parents, plan_seek, positions_at, positions_like
@@ -25,6 +27,22 @@ AUTOMATIC_KEPT = 5
 
 NAMED_SKIPS = 1
 """Shards that may be skipped without the application's name."""
+
+
+SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""A file can have it too."""
+
+
+def check_snapshot_name(name: str) -> None:
+    """Raises SeekRefused."""
+    if not SNAPSHOT_NAME.fullmatch(name):
+        raise SeekRefused(f"{name!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
+
+
+def snapshot_by_hand(name: str, scan: LeaseScan, now: datetime, by: str) -> Snapshot:
+    """Of all positions. Raises SeekRefused for a name that is none."""
+    check_snapshot_name(name)
+    return Snapshot(name, now, "by hand", {lease.lease_key: lease.position for lease in scan.leases}, by=by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -15,10 +14,9 @@ from sublet.console.rendering import address_of, page
 from sublet.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
 from sublet.errors import SeekRefused, StreamNotFound
 from sublet.operate.place import EARLIEST, LATEST, place
-from sublet.protocol.snapshot import Snapshot
+from sublet.operate.planned_seek import snapshot_by_hand
 
 SHARDS_NAMED = 50
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def show(console: Console, request: Request) -> Response:
@@ -52,10 +50,9 @@ def plan_an_undo(console: Console, request: Request, form: Form) -> Response:  #
 def keep_a_snapshot(console: Console, request: Request, form: Form) -> Response:
     application = opened(console, request.path_params["application"])
     name = form.get("name", "")
-    if not NAME.fullmatch(name):
-        raise SeekRefused(f"{name!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
-    held = {lease.lease_key: lease.position for lease in application.ports.table.scan().leases}
-    application.snapshots.keep_snapshot(Snapshot(name, console.clock.now(), "by hand", held))
+    scan = application.ports.table.scan()
+    taken = snapshot_by_hand(name, scan, console.clock.now(), console.operator)
+    application.snapshots.keep_snapshot(taken)
     console.log.info(
         "console change",
         application=application.name,
