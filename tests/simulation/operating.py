@@ -317,10 +317,12 @@ class OperatorAtWork:
 
     def _is_healthy(self, process: Process, shard_id: str, since: int) -> bool:
         """One that stood still, died or could not read the control may be in a call without its lease; so may one whose call
-        hangs, or whose lease was moved.
+        hangs, or whose lease was moved, or taken by another.
         """
         audited = self.world.write_audit.of.get((process, shard_id))
-        has_lost_it = audited is not None and (audited.is_hung or audited.is_moved)
+        has_lost_it = audited is not None and (
+            audited.is_hung or audited.is_moved or audited.over is not None
+        )
         control = self.world.control
         is_reading = control is not None and process not in control.refused
         return (
