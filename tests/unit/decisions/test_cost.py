@@ -51,7 +51,7 @@ def test_a_slower_schedule_is_cheaper_and_its_records_are_later() -> None:
 
 def test_packing_ten_leases_is_cheaper_than_one() -> None:
     ten, one = (
-        next(offer for offer in named(QUIET, "catch_up every 1 minute") if packing in offer.name)
+        next(offer for offer in named(BUSY, "catch_up every 1 minute") if packing in offer.name)
         for packing in ("10 leases", "one lease")
     )
     assert ten.runs < one.runs / 5
@@ -103,3 +103,13 @@ def test_metrics_by_shard_are_counted_for_sublet_alone() -> None:
     cheaper = {offer.name: offer.total for offer in without}
     for offer in with_:
         assert (cheaper[offer.name] < offer.total) is offer.is_ours
+
+
+def test_no_worker_is_paid_for_where_nothing_comes() -> None:
+    """As docs/cost.md has it: about a dollar a month for 100 quiet shards at a tick each minute."""
+    (quiet,) = (each for each in named(QUIET, "catch_up every 1 minute, 10") if each.is_ours)
+    (busy,) = (each for each in named(BUSY, "catch_up every 1 minute, 10") if each.is_ours)
+    assert quiet.runs < 2 < 30 < busy.runs
+    assert QUIET.shards_with_records(MINUTE) == 0
+    assert BUSY.shards_with_records(MINUTE) == 100
+    assert 1 <= Load(1000, 1 / 60, 100).shards_with_records(MINUTE) <= 2

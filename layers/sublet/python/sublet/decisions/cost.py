@@ -33,6 +33,7 @@ from sublet.decisions.prices import (
     metrics_and_alarms,
     month,
     process_on_fargate,
+    quiet_month,
 )
 from sublet.settings import MetricsByShard
 
@@ -70,6 +71,10 @@ class Load(Struct, frozen=True):
     def records(self) -> float:
         """A second, in one shard."""
         return self.records_per_second / self.shards
+
+    def shards_with_records(self, every: timedelta) -> int:
+        """In a tick, on average, if records arrive independently: no worker is sent to the others."""
+        return math.ceil(self.shards * -math.expm1(-self.records * every.total_seconds()))
 
     @property
     def busy(self) -> float:
@@ -121,11 +126,17 @@ def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
                 continue
             windows = timedelta(hours=1) / every
             design = Design("", leases, gigabytes, windows, seconds, 1, windows, WRITES_PER_WINDOW * windows)
+            awake = load.shards_with_records(every)
+            quiet, ticks = (
+                quiet_month(shards, ticks_per_hour=windows, leases=leases, gigabytes=gigabytes)
+                for shards in (load.shards - awake, 0)
+            )
+            logs = quiet.logs + _log(awake, LOG_BYTES_PER_WINDOW * windows)
             yield PricedDesign(
                 f"catch_up every {_minutes(every)}, {_packed(leases)} in {gigabytes * 1024:.0f} MB",
                 every + timedelta(seconds=SECONDS_TO_START + seconds),
-                month(design, load.shards).total,
-                watched + _log(load.shards, LOG_BYTES_PER_WINDOW * windows),
+                month(design, awake).total + quiet.total - quiet.logs - (ticks.total - ticks.logs),
+                watched + logs,
                 f'tick="rate({_minutes(every)})", leases_per_worker={leases}, worker_memory={gigabytes * 1024:.0f}',
             )
     for leases, gigabytes in PACKINGS:

@@ -117,7 +117,7 @@ TICK_LOG_BYTES, TICK_LOG_BYTES_PER_SHARD = 3_000, 5
 
 
 class QuietMonth(NamedTuple):
-    """Of shards to which nothing comes, with a tick each minute."""
+    """Of shards to which nothing comes, the ticks that find it included."""
 
     lambda_: float
     step_functions: float
@@ -129,16 +129,20 @@ class QuietMonth(NamedTuple):
         return sum(self)
 
 
-def quiet_month(shards: int) -> QuietMonth:
-    """Ticks that ask Kinesis and send nobody, and a worker's visit per lease and hour. Kinesis' calls are free."""
-    ticks, visits = 60 * HOURS, VISITS_PER_HOUR * HOURS
-    workers = -(-shards // LEASES)
+def quiet_month(
+    shards: int, *, ticks_per_hour: float = 60, leases: int = LEASES, gigabytes: float = 0.5
+) -> QuietMonth:
+    """Ticks that ask Kinesis and send nobody, and a worker's visit per lease and hour. Kinesis' calls are free. `leases` in a
+    worker of so many `gigabytes`.
+    """
+    ticks, visits = ticks_per_hour * HOURS, min(VISITS_PER_HOUR, ticks_per_hour) * HOURS
+    workers = -(-shards // leases)
     manager_seconds = ticks * (TICK_SECONDS + (TICK_SECONDS_PER_LEASE + PROBE_SECONDS) * shards)
     kept = -(-KEPT_BYTES * shards // 1024) * KEPT_PER_HOUR * HOURS
     states = workers * FIRST_WINDOW_STATES + -(-workers // ITEMS_PER_EXECUTION) * MAP_STATES
     return QuietMonth(
         lambda_=GIGABYTE_SECOND
-        * (manager_seconds * MANAGER_GIGABYTES + visits * workers * VISIT_SECONDS * 0.5)
+        * (manager_seconds * MANAGER_GIGABYTES + visits * workers * VISIT_SECONDS * gigabytes)
         + INVOCATION * (ticks + visits * workers),
         step_functions=TRANSITION * visits * states,
         dynamodb=WRITE_UNIT * (VISIT_WRITES * shards * visits + kept)
