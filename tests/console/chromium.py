@@ -30,8 +30,8 @@ def chromium() -> Iterator[Browser]:
     path = found()
     assert path is not None, MISSING
     with sync_playwright() as playwright:
-        # A container's root may not use the sandbox; nothing is opened but our own pages.
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        # A container's root and some CI machines may not use the sandbox; nothing is opened but our own pages.
+        options = ["--no-sandbox"] if os.geteuid() == 0 or "CI" in os.environ else []
         browser = playwright.chromium.launch(executable_path=path, args=[*options, "--disable-gpu"])
         yield browser
         browser.close()
