@@ -7,9 +7,10 @@ from itertools import islice
 
 import pytest
 from sublet.errors import ShardNotFound, StreamUnavailable
-from sublet.operate.tail import Tail
+from sublet.operate.tail import LIMIT, Tail
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
+from sublet.protocol.hash_keys import hash_key
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
@@ -97,3 +98,15 @@ def test_each_shard_is_read_at_most_once_a_second() -> None:
     followed(world, 1, since=world.clock.now())
     taken = world.clock.steady() - began
     assert len(world.stream.polls) <= taken / SECOND + 1
+
+
+def test_grandchildren_that_are_listed_already_wait_for_all_pages_of_their_parent() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.split(SHARD)
+    lower = next(key for key in "abcdefgh" if hash_key(key, None) < 2**127)
+    expected = [str(number).encode() for number in range(LIMIT + 1)]
+    for data in expected:
+        world.shards.put(lower, data)
+    world.shards.split("shardId-000000000001")
+    world.shards.put(lower, b"grandchild")
+    assert [data for _, data in followed(world, LIMIT + 2)] == [*expected, b"grandchild"]
