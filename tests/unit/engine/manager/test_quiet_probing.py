@@ -9,10 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from sublet.decisions.shard_verdict import Word
 from sublet.engine.manager.quiet_probing import BOUNDS
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable
 from sublet.metric_names import Metric
+from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
@@ -290,3 +292,17 @@ def test_a_shard_that_wakes_and_is_not_read_is_told_of() -> None:
         world.dispatcher.take()
         world.clock.advance(MINUTE)
     assert max(world.metrics.values(Metric.UNREAD_AGE)) >= 4 * 60_000
+
+
+def test_a_quiet_shard_that_no_worker_visits_is_ok_in_the_status() -> None:
+    """`sublet status` asks no shard: it goes by what ticks have stored."""
+    world = EngineWorld()
+    manager = read(world)
+    for _ in range(35):
+        assert tick(world, manager) == []
+        world.clock.advance(MINUTE)
+        status = Watch(world.ports, world.settings, probes=False).look(None)
+        words = [shard.word for shard in status.shards]
+        assert world.seconds() < 240 or words == [Word.OK]
+    world.clock.advance(HOUR / 2)
+    assert Watch(world.ports, world.settings, probes=False).look(None).shards[0].word is Word.UNKNOWN

@@ -13,11 +13,14 @@ from sublet.decisions.lease_history import History, seen_by_owners
 from sublet.decisions.liveness import Sighting, idle_time, is_expired
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
-from sublet.decisions.unread_shards import UnreadShard
+from sublet.decisions.unread_shards import REMEMBERED_EVERY, UnreadShard, known_of
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
 from sublet.settings import Settings
+
+FOUND_QUIET_LATELY = REMEMBERED_EVERY + timedelta(minutes=2)
+"""Ticks that find a free shard quiet send no worker there, and store that they did so only now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +185,35 @@ def _standing(
     lease: Lease, history: History, here: Position, waits_for: frozenset[str], now: datetime, known: Findings
 ) -> TimeStanding:
     key = lease.lease_key
-    asked = known.positions.get(key)
     return standing_of(
         lease,
         history,
         now,
-        waiting=known.waiting.get(key) if asked is None else asked.lag,
+        waiting=_waiting(lease, now, known),
         waits_since=_waits_since(lease, known.unread.get(key)),
         waits_for=waits_for,
         retention=known.retention,
         pause=known.paused.get(key),
         here=here,
     )
+
+
+def _waiting(lease: Lease, now: datetime, known: Findings) -> timedelta | None:
+    """As the shard has answered; if it was not asked now, as the last ticks of a catch-up have found it."""
+    asked = known.positions.get(lease.lease_key)
+    if asked is not None:
+        return asked.lag
+    if lease.lease_key in known.waiting:
+        return known.waiting[lease.lease_key]
+    found = known_of(lease, known.unread)
+    if (
+        lease.actual_owner is not None
+        or found is None
+        or found.since is not None
+        or found.quiet_until is None
+    ):
+        return None
+    return timedelta(0) if abs(now - found.quiet_until) < FOUND_QUIET_LATELY else None
 
 
 def _kbps(lease: Lease) -> float | None:
