@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,13 +27,18 @@ from sublet.memory import MemoryAccount
 from sublet.memory.inspection import MemoryInspection
 from sublet.operate.doctor import Doctor
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import MalformedRow
 from sublet.protocol.stream_info import RecordDistribution
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
+AT = datetime(2026, 11, 22, 8, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
+
+
+MEASURED = MemoryInspection(by_shard={SHARD: Volume(10, 1)})
 
 
 def examined_world(world: EngineWorld | None = None, **given: Any) -> Examined:
@@ -41,9 +46,7 @@ def examined_world(world: EngineWorld | None = None, **given: Any) -> Examined:
     account = MemoryAccount(clock=world.clock, tasks=world.ports.tasks)
     account.create("events", 1)
     settings = replace(NO_WAITING, on_failure=given.pop("on_failure", None))
-    return Doctor(
-        world.ports, settings, account, given.pop("inspection", MemoryInspection()), **given
-    ).examine()
+    return Doctor(world.ports, settings, account, given.pop("inspection", MEASURED), **given).examine()
 
 
 def found(examined: Examined) -> dict[Check, list[Finding]]:
@@ -148,7 +151,7 @@ def test_a_refused_question_is_named_and_hides_no_other(method: str, check: Chec
 
 
 def test_executions_that_may_not_be_asked_for_leave_concurrency_unchecked_too() -> None:
-    inspection = MemoryInspection(refuses=frozenset({"executions"}))
+    inspection = MemoryInspection(by_shard=MEASURED.by_shard, refuses=frozenset({"executions"}))
     not_well = severities(examined_world(inspection=inspection))
     assert not_well == {
         Check.EXECUTIONS: Severity.NOT_CHECKED,
@@ -195,15 +198,30 @@ def test_a_hot_shard_comes_with_the_command_that_splits_it() -> None:
     inspection = MemoryInspection(by_shard={SHARD: Volume(1000, 700)})
     (finding,) = found(examined_world(inspection=inspection))[Check.HOT_SHARDS]
     assert (finding.severity, finding.where) == (Severity.WARNING, SHARD)
-    assert finding.what == "it takes 70% of what a shard can"
+    assert finding.what == "it takes 70% of what a shard can take"
     assert f"--shard-to-split {SHARD} --new-starting-hash-key {2**127}" in finding.then
 
 
-def test_without_shard_metrics_the_rows_of_kcl_3_tell_which_shard_is_hot() -> None:
+@pytest.mark.parametrize(
+    ("row", "severity", "says"),
+    [
+        ({"throughput_kbps": 1_000.0}, Severity.WARNING, "it is read at 95% of what a shard can take"),
+        (
+            {"lag_report": LagReport(AT, bytes_per_second=700_000, records_per_second=1.0)},
+            Severity.WARNING,
+            "it is read at 67% of what a shard can take",
+        ),
+        ({}, Severity.NOT_CHECKED, "the stream has no shard-level metrics"),
+    ],
+)
+def test_without_shard_metrics_rows_tell_which_shard_is_hot(
+    row: dict[str, Any], severity: Severity, says: str
+) -> None:
     world = EngineWorld(NO_WAITING)
-    world.change_lease(throughput_kbps=1_000.0)
-    (finding,) = found(examined_world(world))[Check.HOT_SHARDS]
-    assert (finding.severity, finding.where) == (Severity.BAD, SHARD)
+    world.change_lease(**row)
+    (finding,) = found(examined_world(world, inspection=MemoryInspection()))[Check.HOT_SHARDS]
+    assert finding.severity is severity
+    assert finding.what.startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sublet.decisions.doctor import Check, DoctorRule, Judged, bad, warning, well
+from sublet.decisions.doctor import Check, DoctorRule, Judged, Severity, bad, warning, well
 from sublet.decisions.doctor_leases import RULES as LEASE_RULES
 from sublet.decisions.examination import Executions, RingingAlarm, Throttled, Usage, Volume
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_text
@@ -52,29 +52,39 @@ def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
 def hot_shards(
     by_shard: Mapping[str, Volume], scan: LeaseScan, shards: Sequence[Shard], stream: str
 ) -> Iterator[Judged]:
-    """By what producers write; without shard-level metrics, by what KCL's rows say that their owners read."""
+    """By what producers write; without shard-level metrics, by what owners read, which is more while they catch up."""
     measured = {shard_id: _share(volume) for shard_id, volume in by_shard.items()}
-    read = {
-        lease.shard_id: lease.throughput_kbps * 1000 / SHARD_BYTES
-        for lease in scan.leases
-        if lease.throughput_kbps is not None and not lease.is_ended
-    }
-    shares = measured or read
+    shares = measured or _read_shares(scan)
     listed = {shard.shard_id: shard for shard in shards}
     hot = sorted((each for each in shares.items() if each[1] >= HOT), key=lambda each: -each[1])
     for shard_id, share in hot:
-        said = f"it takes {share:.0%} of what a shard can"
-        then = _split(stream, listed.get(shard_id))
-        yield (bad if share >= TOO_HOT else warning)(said, then, shard_id)
-    if hot:
-        return
-    if shares:
-        shard_id, share = max(shares.items(), key=lambda each: each[1])
-        yield well(f"the busiest shard, {shard_id}, takes {share:.0%} of what a shard can")
-    else:
-        yield well(
-            "not measured: the stream has no shard-level metrics (EnableEnhancedMonitoring), and no row has a throughput"
+        verb = "takes" if measured else "is read at"
+        judge = bad if measured and share >= TOO_HOT else warning
+        yield judge(
+            f"it {verb} {share:.0%} of what a shard can take", _split(stream, listed.get(shard_id)), shard_id
         )
+    if not shares:
+        yield Judged(
+            Severity.NOT_CHECKED,
+            "the stream has no shard-level metrics (EnableEnhancedMonitoring), and no row says how fast its shard is read",
+        )
+    elif not hot:
+        shard_id, share = max(shares.items(), key=lambda each: each[1])
+        yield well(f"the busiest shard, {shard_id}, has {share:.0%} of what a shard can take")
+
+
+def _read_shares(scan: LeaseScan) -> Mapping[str, float]:
+    """By KCL 3.x' column, and sublet's own."""
+    shares = {}
+    for lease in scan.leases:
+        report = lease.lag_report
+        if lease.is_ended:
+            continue
+        if report is not None and report.bytes_per_second is not None:
+            shares[lease.shard_id] = _share(Volume(report.bytes_per_second, report.records_per_second or 0))
+        elif lease.throughput_kbps is not None:
+            shares[lease.shard_id] = lease.throughput_kbps * 1000 / SHARD_BYTES
+    return shares
 
 
 def _share(volume: Volume) -> float:
