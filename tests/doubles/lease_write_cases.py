@@ -15,6 +15,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HOR
 from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.lease import Lease, Position, Quiet
 from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.protocol.write_notes import with_ahead
 
 ME, OTHER = "app-lambda-0", "app-lambda-1"
@@ -55,7 +56,7 @@ def release_noting(lease: Lease) -> LeaseWrite:
 
 NOTED = replace(HELD, noted_ahead=AHEAD, noted_ahead_counter=7)
 
-SOUGHT = Lease(HELD.lease_key, TRIM_HORIZON, lease_counter=8)
+SOUGHT = Lease(HELD.lease_key, TRIM_HORIZON, lease_counter=7 + SEEK_LEAP)
 
 ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
     (partial(writes.create, FREE), None, FREE),
@@ -338,6 +339,11 @@ REFUSED: list[tuple[partial[LeaseWrite], Lease, str]] = [
     (partial(writes.checkpoint, SINCE, FURTHER), replace(SINCE, start_at=BEGINNING), "position_stands"),
     (partial(writes.checkpoint, SINCE, FURTHER), replace(SINCE, start_at=None), "position_stands"),
     (partial(writes.late_checkpoint, HELD, FURTHER), BACK, "position_stands"),
+    (  # a seek to the very position that the loser knows
+        partial(writes.late_checkpoint, HELD, FURTHER),
+        replace(HELD, lease_owner=None, lease_counter=7 + SEEK_LEAP),
+        "not_sought",
+    ),
     (partial(writes.end, HELD), BACK, "position_stands"),
     (partial(writes.set_children, HELD, frozenset("a")), MOVED, "counter_stands"),
     (partial(writes.set_children, HELD, frozenset("a")), STOLEN, "owner_stands"),

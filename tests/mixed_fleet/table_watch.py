@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
 from sublet.protocol.lease_row import ENTITY_TYPE, decode_row
+from sublet.protocol.write_clauses import SEEK_LEAP
 
 from tests.mixed_fleet.workers import KCL_SIDES
 
@@ -87,7 +88,7 @@ class TableWatch:
 
 
 def _is_evicted(was: Lease, now: Lease) -> bool:
-    return now.lease_owner is None and now.lease_counter == was.lease_counter + 1
+    return now.lease_owner is None and now.lease_counter == was.lease_counter + SEEK_LEAP
 
 
 def _is_kcls(lease: Lease) -> bool:

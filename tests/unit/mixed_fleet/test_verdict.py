@@ -6,6 +6,7 @@ from typing import Any
 
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import AttributeValue
+from sublet.protocol.write_clauses import SEEK_LEAP
 
 from tests.e2e.deliveries import Delivery
 from tests.mixed_fleet.history import RowWritten
@@ -172,10 +173,10 @@ def test_kcls_own_older_position_over_a_late_checkpoint_is_counted_apart() -> No
 
 def test_an_operator_moves_a_position_back_only_as_it_takes_the_lease_from_its_owner() -> None:
     before = row(5, "SHARD_END")
-    unowned = {name: value for name, value in row(6, "76").items() if name != "leaseOwner"}
+    unowned = {name: value for name, value in row(5 + SEEK_LEAP, "76").items() if name != "leaseOwner"}
     for is_moved_back, after, is_right in (
         (True, unowned, True),
-        (True, row(6, "76"), False),
+        (True, row(5 + SEEK_LEAP, "76"), False),
         (True, {**unowned, "leaseCounter": {"N": "7"}}, False),
         (False, unowned, False),
     ):

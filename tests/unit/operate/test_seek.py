@@ -16,6 +16,7 @@ from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import WriteKind, acquire
 from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.write_clauses import SEEK_LEAP
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
@@ -105,6 +106,22 @@ def test_an_owner_in_the_middle_of_it_loses_its_lease_and_overwrites_nothing() -
     assert Counter(consume(world)) == Counter(range(20))
 
 
+def test_an_owner_that_has_not_checkpointed_loses_its_lease_although_the_row_stands_there_already() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 10, 0)
+    moved: list[Seek] = []
+
+    def meanwhile(_: object) -> None:
+        if not moved:
+            moved.append(seek(world, world.began))
+
+    world.handler.script = meanwhile
+    world.window()
+    assert [move.lease_key for move in moved[0].plan.moves] == [SHARD]
+    assert positions(world)[SHARD] == TRIM_HORIZON
+    assert set(consume(world)) == set(range(10)), "what it had in hand comes again"
+
+
 def test_a_java_owner_cannot_renew_what_was_moved() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
@@ -112,7 +129,8 @@ def test_a_java_owner_cannot_renew_what_was_moved() -> None:
     seen = world.table.lease()
     seek(world, world.clock.now())
     row = world.table.lease()
-    assert (row.lease_owner, row.lease_counter) == (None, seen.lease_counter + 1)
+    assert row.lease_owner is None
+    assert row.lease_counter > seen.lease_counter + 1, "Java takes a counter that is one higher for its own"
     assert row.checkpoint.is_sequence_number
 
 
@@ -157,4 +175,4 @@ def test_a_lost_answer_counts_once_and_the_undo_still_knows_where_it_was() -> No
     assert made.before == {SHARD: before.position}
     row = world.table.lease()
     assert isinstance(row, Lease)
-    assert (row.checkpoint, row.lease_counter) == (TRIM_HORIZON, before.lease_counter + 1)
+    assert (row.checkpoint, row.lease_counter) == (TRIM_HORIZON, before.lease_counter + SEEK_LEAP)

@@ -162,7 +162,7 @@ def test_a_late_checkpoint_leaves_half_a_row_alone() -> None:
     row = encode_row(HELD)
     del row["leaseCounter"]
     write = writes.late_checkpoint(HELD, Checkpoint("9" * 60))
-    assert broken_clauses(write.condition, row) == ("exists",)
+    assert "exists" in broken_clauses(write.condition, row)
 
 
 @pytest.mark.parametrize("make", [writes.release, writes.end], ids=["release", "end"])

@@ -32,7 +32,7 @@ def test_it_is_read_back_exactly(known: dict[str, Position]) -> None:
         ("", "not a snapshot"),
         ("[]", "not a snapshot"),
         ('{"version": 2}', "its version is 2, and this sublet reads 1"),
-        ('{"version": 1, "positions": {"a": ["x1", 0, null]}}', "x1"),
+        ('{"version": 1, "name": "n", "taken_at": 0, "why": "", "positions": {"a": ["x1", 0, null]}}', "x1"),
         ('{"version": 1, "positions": {"a": ["1", 0]}}', "not a snapshot"),
     ],
 )

@@ -25,7 +25,9 @@ class Effect(StrEnum):
 
     STAYS = "stays"
     REPEATS = "repeats"
-    """It goes back: records that were handled come again."""
+    """It goes back: records that were handled come again. So do those that its owner has handled since its checkpoint: also where
+    the row stands there already, the lease is taken from its owner.
+    """
     SKIPS = "skips"
     """It goes forward: records that were not handled never come."""
     REOPENS = "reopens"
@@ -233,7 +235,7 @@ def _move(shard: Shard, lease: Lease | None, then: Position, *, waits: bool, is_
         if is_skipped or shard.is_open:
             return Move(shard, None, BEGINNING, then, Effect.BEGINS)
         return Move(shard, None, END, then, Effect.REOPENS)
-    if lease.position == then:
+    if lease.position == then and (lease.is_ended or lease.actual_owner is None):
         effect = Effect.STAYS
     elif lease.is_ended:
         effect = Effect.REOPENS

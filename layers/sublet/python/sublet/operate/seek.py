@@ -83,34 +83,28 @@ class Seek:
     def _move(self, move: Move) -> Position:
         """The position that was replaced."""
         assert move.lease is not None
-        tried: Lease | None = None
+        before: Position | None = None
         for _ in range(TRIES):
             row = self.ports.table.get(move.lease_key)
             if not isinstance(row, Lease):
                 raise SeekRefused(f"lease {move.lease_key} is gone, or its row cannot be read: plan again")
-            if tried is not None and _is_ours(row, tried, move.then):
-                return tried.position
-            if row.position == move.then:
-                return row.position
+            if before is None or row.position != move.then:  # else it may be our write, whose answer was lost
+                before = row.position
+            if row.position == move.then and row.actual_owner is None:
+                return before
             if row.is_ended != move.lease.is_ended:
                 raise SeekRefused(
                     f"lease {move.lease_key} has ended, or begun, since this was planned: plan again"
                 )
-            if self.only_from_there and row.position != move.before:
+            if self.only_from_there and before != move.before:
                 raise SeekRefused(
                     f"lease {move.lease_key} has moved on since this was planned: nothing was moved. Plan again"
                 )
             if row.checkpoint_owner is not None:
                 raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds")
-            tried = row
             if isinstance(self.ports.table.apply(seek(row, move.then)), Applied):
-                return row.position
+                return before
         raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again")
-
-
-def _is_ours(row: Lease, tried: Lease, then: Position) -> bool:
-    """The answer to our own write was lost."""
-    return row.position == then and row.lease_counter == tried.lease_counter + 1 and row.lease_owner is None
 
 
 def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:

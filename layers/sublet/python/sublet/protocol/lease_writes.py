@@ -32,9 +32,11 @@ from sublet.protocol.write_clauses import (
     NO_SUCH_LEASE,
     NOT_DRAINING,
     NOT_ENDED,
+    SEEK_LEAP,
     counter_stands,
     drained_by,
     further_on,
+    not_sought,
     owner_stands,
     position_stands,
     still_held,
@@ -194,14 +196,14 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
     """By a worker that has lost the lease, for what its handler had already finished, so that the next owner need not repeat it.
 
-    Guarded only by the position, which must be as the loser last knew it. It leaves the counter untouched, so that the
-    new owner's fence holds. A Java owner's next checkpoint overwrites it, so in a mixed fleet it saves repeated work
-    but promises nothing.
+    Guarded only by the position, which must be as the loser last knew it, and by the leap that a seek makes the counter take: a
+    seek may go to that very position. It leaves the counter untouched, so that the new owner's fence holds. A Java owner's next
+    checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises nothing.
     """
     return LeaseWrite(
         WriteKind.LATE_CHECKPOINT,
         lease.lease_key,
-        all_of(EXISTS, NOT_ENDED, position_stands(lease), further_on(to)),
+        all_of(EXISTS, NOT_ENDED, not_sought(lease), position_stands(lease), further_on(to)),
         sets=_position(to),
         removes=_OVER,
     )
@@ -265,7 +267,7 @@ def hand_over(lease: Lease) -> LeaseWrite:
 def seek(lease: Lease, to: Position) -> LeaseWrite:
     """An operator moves the position, forward or back. The owner, alive or not, is evicted (KCL's evictLease) in the same
     write: its next renewal fails, since a plain write of a position would be overwritten by its next checkpoint. All that was
-    true of the old position only goes.
+    true of the old position only goes. The counter leaps, so that the owner does not checkpoint late what it has in hand.
 
     Refused if anything has changed since the row was read, and during a KCL 3.x handoff.
     """
@@ -275,7 +277,7 @@ def seek(lease: Lease, to: Position) -> LeaseWrite:
         lease.lease_key,
         all_of(EXISTS, counter_stands(lease), owner_stands(lease), position_stands(lease), NOT_DRAINING),
         sets={**_position(to.checkpoint), **start},
-        adds={columns.LEASE_COUNTER: ONE},
+        adds={columns.LEASE_COUNTER: SEEK_LEAP},
         removes=tuple(name for name in (*_OVER, columns.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start),
         moves_to=to,
     )

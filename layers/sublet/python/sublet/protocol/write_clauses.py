@@ -43,11 +43,22 @@ NOT_DRAINING = Clause(
     "in a KCL 3.x handoff two workers write the row; it is over within seconds",
 )
 
+SEEK_LEAP = 1_000
+"""How far a seek moves the counter. Owners that follow each other within a late checkpoint's seconds never write as often."""
+
 
 def counter_stands(lease: Lease | LeaseFence) -> Clause:
     fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
     return Clause(
         "counter_stands", fence, "any later write, of a paused owner or a new one, wins (KCL's fence)"
+    )
+
+
+def not_sought(lease: Lease) -> Clause:
+    return Clause(
+        "not_sought",
+        Less(columns.LEASE_COUNTER, number(lease.lease_counter + SEEK_LEAP)),
+        "a seek may have gone to the very position that the loser knows, for the sake of what the loser had in hand",
     )
 
 

@@ -15,6 +15,7 @@ from sublet.protocol.conditions import Row, holds
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row, number
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
+from sublet.protocol.write_clauses import SEEK_LEAP
 
 HELD = frozenset({"lease_counter", "lease_owner", "holder"})
 POSITION = frozenset({"position"})
@@ -70,6 +71,7 @@ RULES = {
         frozenset({"lease_counter", "lease_owner", "checkpoint_owner"}) | POSITION,
         PROGRESS | {columns.START_AT},
         OVER | OWNERSHIP | {columns.CAUGHT_UP_AT},
+        counted=SEEK_LEAP,
     ),
 }
 
