@@ -13,6 +13,7 @@ import sublet
 from aws_cdk import Duration, Environment, Stack
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
+from sublet.decisions.prices import ALARMED_METRICS
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric, Per
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
@@ -125,6 +126,14 @@ def test_silence_is_summed_with_zero_for_what_is_missing(template: Template, nam
         alarm["EvaluationPeriods"],
     ) == SILENCE[name]
     assert stat["Period"] == 300
+
+
+def test_each_metric_of_an_alarm_is_priced(template: Template) -> None:
+    stats = [
+        [query for query in alarm.get("Metrics", ()) if "MetricStat" in query]
+        for alarm in alarms_of(template).values()
+    ]
+    assert sum(len(queries) or 1 for queries in stats) == ALARMED_METRICS
 
 
 def test_these_are_all_of_them(template: Template) -> None:
