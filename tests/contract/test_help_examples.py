@@ -12,7 +12,7 @@ from pathlib import Path
 
 import boto3
 import pytest
-from sublet.cli.main import COMMANDS, main
+from sublet.cli.main import all_commands, main
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -32,7 +32,7 @@ NAMED = ("--application", "orders-audit", "--stream", "orders")
 def examples() -> list[str]:
     return [
         example
-        for command in COMMANDS
+        for command in all_commands()
         if command.name not in HAVE_THEIR_OWN
         for example in examples_of(command.add_arguments)
         if "--watch" not in example and example not in ENDLESS

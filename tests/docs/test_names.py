@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from sublet.cli.main import COMMANDS
+from sublet.cli.main import all_commands
 from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS
 
@@ -127,7 +127,7 @@ def test_commands_are_understood(document: Path) -> None:
 def _check_options(name: str, rest: list[str], command: str) -> None:
     """The command exists and has these options."""
     program = ArgumentParser()
-    {each.name: each for each in COMMANDS}[name].add_arguments(program)
+    {each.name: each for each in all_commands()}[name].add_arguments(program)
     known = set(re.findall(r"--[\w-]+", program.format_help()))
     assert {word for word in rest if word.startswith("--")} <= known, command
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sublet.cli.command import Command
 from sublet.cli.completion import Flag, bash, completed, fish, zsh
-from sublet.cli.main import COMMANDS, main
+from sublet.cli.main import all_commands, main
 
-ALL = completed(COMMANDS)
+ALL = completed(all_commands())
 
 
 def bash_completes(tmp_path: Path, *words: str) -> list[str]:
@@ -52,7 +52,7 @@ def test_bash_offers_what_there_is(tmp_path: Path, words: list[str], offered: li
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_offers_every_command(tmp_path: Path) -> None:
-    assert set(bash_completes(tmp_path, "")) == {command.name for command in COMMANDS} | {
+    assert set(bash_completes(tmp_path, "")) == {command.name for command in all_commands()} | {
         "--help",
         "--version",
     }

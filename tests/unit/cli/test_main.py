@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import sublet
-from sublet.cli.main import COMMANDS, main
+from sublet.cli.main import all_commands, main
 
 HEAVY = {"boto3", "aws_lambda_powertools", "pyspark", "aws_cdk"}
 
@@ -25,11 +25,11 @@ def test_its_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_its_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = said_by(capsys, "--help")
-    for command in COMMANDS:
+    for command in all_commands():
         assert command.summary in said
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", all_commands(), ids=lambda command: command.name)
 def test_the_help_of_a_command_describes_it_and_has_an_example(
     capsys: pytest.CaptureFixture[str], command: object
 ) -> None:

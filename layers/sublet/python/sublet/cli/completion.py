@@ -47,9 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def complete(options: Namespace) -> int:
-    from sublet.cli.main import COMMANDS
+    from sublet.cli.main import all_commands
 
-    print(SCRIPTS[options.shell](completed(COMMANDS)), end="")
+    print(SCRIPTS[options.shell](completed(all_commands())), end="")
     return 0
 
 
