@@ -102,7 +102,18 @@ def test_a_shard_is_asked_once_a_second_however_many_ticks_come() -> None:
     manager = read(world)
     for _ in range(5):
         assert tick(world, manager) == []
-    assert len(world.stream.polls) == SHARDS
+    for shard_id in {shard_id for _, shard_id in world.stream.polls}:
+        times = [at for at, polled in world.stream.polls if polled == shard_id]
+        assert len(times) == 5
+        assert all(later - earlier >= timedelta(seconds=1) for earlier, later in pairwise(times))
+
+
+def test_what_comes_right_after_a_look_is_found_by_a_tick_within_the_same_second() -> None:
+    world = EngineWorld(shards=SHARDS)
+    manager = read(world)
+    assert tick(world, manager) == []
+    world.put("new", shard=2, of=SHARDS)
+    assert tick(world, manager) == ["shardId-000000000002"]
 
 
 def test_the_pages_of_a_walk_are_a_second_apart() -> None:

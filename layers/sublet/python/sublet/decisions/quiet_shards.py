@@ -36,9 +36,6 @@ class LastProbe(NamedTuple):
     def position(self) -> Position:
         return self.probe.lease.position
 
-    def still_answers(self, now: datetime) -> bool:
-        return abs(now - self.at) < ASKED_AT_MOST_EVERY
-
     def has_iterator(self, now: datetime) -> bool:
         """Whether the reader behind it can be read again. One that has found records is of no use: the next look has to
         find them too.

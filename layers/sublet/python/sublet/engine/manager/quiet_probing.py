@@ -28,6 +28,8 @@ BOUNDS = Bounds(
     is_enough=lambda probe: probe.needs_nobody or probe.is_ended or probe.waiting is not None,
 )
 
+NO_TIME = timedelta(0)
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
@@ -44,41 +46,46 @@ class QuietProbing:
     def ask(
         self, leases: Iterable[Lease], unread: Mapping[str, UnreadShard], ports: Ports
     ) -> Mapping[str, Probe]:
-        """By lease key, as far as each has come. A shard that was asked less than a second ago is not asked again."""
+        """By lease key, as far as each has come. An answer of an earlier tick says nothing of what has come since: a shard that
+        was asked less than a second ago is asked again once the second is over.
+        """
+        leases = tuple(leases)
+        self._let_rest(leases, ports)
         now = ports.clock.now()
-        answered: dict[str, _Kept] = {}
         probes: dict[str, Probe] = {}
         readers: dict[str, ShardReader] = {}
         for lease in leases:
             kept = self._kept.get(lease.lease_key)
             if kept is not None and kept.last.position != lease.position:
                 kept = None
-            if kept is not None and kept.last.still_answers(now):
-                answered[lease.lease_key] = kept
-            elif kept is not None and kept.reader is not None and kept.last.has_iterator(now):
+            if kept is not None and kept.reader is not None and kept.last.has_iterator(now):
                 probes[lease.lease_key] = kept.last.probe.again(lease)
                 readers[lease.lease_key] = kept.reader
             elif (probe := first_look(lease, unread)) is not None:
                 probes[lease.lease_key] = probe
                 readers[lease.lease_key] = ports.stream.reader(lease.shard_id, probe.at)
         found, failed = SideBySide(ports, BOUNDS).read(probes, readers)
-        self._keep(answered, found, failed, readers, ports.clock.now())
+        self._keep(found, failed, readers, ports.clock.now())
         return {key: kept.last.probe for key, kept in self._kept.items()}
+
+    def _let_rest(self, leases: Iterable[Lease], ports: Ports) -> None:
+        asked = [kept.last.at for lease in leases if (kept := self._kept.get(lease.lease_key)) is not None]
+        rest = max(asked) + ASKED_AT_MOST_EVERY - ports.clock.now() if asked else NO_TIME
+        if rest > NO_TIME:
+            ports.tasks.signal().wait(min(rest, ASKED_AT_MOST_EVERY))
 
     def _keep(
         self,
-        answered: Mapping[str, _Kept],
         found: Mapping[str, Probe],
         failed: frozenset[str],
         readers: Mapping[str, ShardReader],
         now: datetime,
     ) -> None:
         """A reader that failed is opened again next time: its iterator may be the cause."""
-        read = {
+        self._kept = {
             key: _Kept(LastProbe(probe, now), None if key in failed else readers[key])
             for key, probe in found.items()
         }
-        self._kept = {**answered, **read}
 
 
 def show_quiet(lease_keys: Collection[str], paused: int, metrics: Metrics) -> None:
