@@ -76,7 +76,7 @@ def test_a_moment_up_to_which_a_shard_is_quiet_counts_for_the_position_that_it_w
 def test_a_lag_counts_for_the_checkpoint_that_it_was_reported_with(
     first: Lease, writes: list[LeaseWrite]
 ) -> None:
-    """Whoever moves the position, an operator too, leaves none of the old one."""
+    """A write that moves the position removes everything that described the old one, even if an operator makes it."""
     for before, write, after in _states(first, writes):
         if LAG not in write.sets and after.lag_report is not None:
             assert (after.lag_report, after.position) == (before.lag_report, before.position)
