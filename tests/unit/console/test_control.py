@@ -10,7 +10,7 @@ import pytest
 from sublet.cli.main import parser
 from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.protocol.control import Order
+from sublet.protocol.control import Order, Pause
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 
@@ -29,6 +29,13 @@ def held(world: ConsoleWorld, shard: str = SHARD, checkpoint: Checkpoint = TRIM_
 def control_of(world: ConsoleWorld) -> object:
     assert world.orders.opened.ports.control is not None
     return world.orders.opened.ports.control.control()
+
+
+def drain_of(world: ConsoleWorld) -> Pause:
+    assert world.orders.opened.ports.control is not None
+    pause = world.orders.opened.ports.control.control().application
+    assert pause is not None
+    return pause
 
 
 def planned(client: ConsoleClient, what: str, says: str, **fields: str) -> str:
@@ -90,14 +97,15 @@ def test_a_drain_waits_until_every_lease_is_released() -> None:
     held(world)
     client = ConsoleClient(world)
     path = planned(client, "drain", "2 drains, 1 of them held now")
+    assert isinstance(world.clock, FakeClock)
+    world.clock.advance(timedelta(minutes=5))
     client.post(path)
     client.until(path, "Under way")
+    assert drain_of(world).since == world.clock.now(), "it waits for workers that ticks have sent up to now"
     world.orders.table.put_row(encode_row(Lease(SHARD, TRIM_HORIZON, 5)))
-    assert isinstance(world.clock, FakeClock)
     world.clock.advance(timedelta(minutes=14))
     client.until(path, "Every lease is released")
-    assert world.orders.opened.ports.control is not None
-    assert world.orders.opened.ports.control.control().application is not None
+    assert drain_of(world).order is Order.DRAIN
 
 
 def test_a_release_of_a_free_lease_is_over_at_once_and_leaves_no_order() -> None:

@@ -7,13 +7,13 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.ordered_text import ordered_json, ordered_lines, progress_text
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import printable, time_text
 from sublet.errors import ControlRefused, LeaseTableNotFound, SettingsError
 from sublet.settings import DEFINITIONS
@@ -75,14 +75,14 @@ def add_pause_arguments(parser: ArgumentParser) -> None:
         type=until,
         help="when it ends by itself: a time with its zone, or in how long, such as 2h",
     )
-    _add_shards(parser)
+    add_shards(parser)
     _add_shared(parser)
 
 
 def add_resume_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESUME_DESCRIPTION, RESUME_EXAMPLES)
     parser.add_argument("--force", action="store_true", help="also if what was ordered cannot be read")
-    _add_shards(parser)
+    add_shards(parser)
     _add_shared(parser)
 
 
@@ -97,17 +97,6 @@ def add_release_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shard", metavar="SHARD")
     _add_timeout(parser, "5m")
     _add_shared(parser)
-
-
-def _add_shards(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--shard",
-        dest="shards",
-        metavar="SHARD",
-        action="append",
-        default=[],
-        help="only this shard; may be repeated",
-    )
 
 
 def _add_timeout(parser: ArgumentParser, default: str) -> None:
@@ -169,40 +158,25 @@ def resume(options: Namespace) -> int:
 
 
 def drain(options: Namespace) -> int:
-    from sublet.operate.pausing import Releasing
-    from sublet.protocol.control import Order
-
     pausing = _pausing(options)
-    ordered = pausing.order(pausing.pause(Order.DRAIN, operator()))
-    releasing = Releasing(pausing.ports, pausing.settings, settled_since=ordered.pause.since)
-    left = releasing.wait(options.timeout, _show_progress)
-    _show(options, pausing, replace(ordered, held=left))
-    if left:
+    drained = pausing.drain(operator(), options.timeout, _show_progress)
+    _show(options, pausing, drained)
+    if drained.held:
         print("sublet: not all leases are released; the drain stands until `sublet resume`", file=sys.stderr)
-    return 1 if left else 0
+    return 1 if drained.held else 0
 
 
 def release(options: Namespace) -> int:
-    from sublet.operate.pausing import Releasing
-    from sublet.protocol.control import Order
-
-    pausing, shards = _pausing(options), [options.shard]
-    ordered = pausing.order(
-        pausing.pause(Order.RELEASE, operator(), lambda now: now + options.timeout), shards
-    )
-    releasing = Releasing(pausing.ports, pausing.settings, frozenset(shards))
-    try:
-        left = releasing.wait(options.timeout, _show_progress) if ordered.held else ()
-    finally:
-        pausing.take_back(ordered.pause, shards)
-    _show(options, pausing, replace(ordered, held=left))
-    if left:
+    pausing = _pausing(options)
+    released = pausing.release(operator(), options.shard, options.timeout, _show_progress)
+    _show(options, pausing, released)
+    if released.held:
         print(
             "sublet: its owner has not released it, and the request is taken back. If a call of its handler hangs, end its "
             "process: another worker takes the lease after failover_time",
             file=sys.stderr,
         )
-    return 1 if left else 0
+    return 1 if released.held else 0
 
 
 def _pausing(options: Namespace) -> Pausing:

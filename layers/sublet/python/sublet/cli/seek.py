@@ -15,6 +15,7 @@ from sublet.cli.pausing import operator
 from sublet.cli.place import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
 from sublet.errors import SeekRefused, SnapshotUnreadable
@@ -77,7 +78,7 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
     where.add_argument(
         "--like", metavar="APPLICATION", help="to the positions that another application has now"
     )
-    _add_shard(parser)
+    add_shards(parser)
     _add_seeking(parser)
 
 
@@ -85,24 +86,13 @@ def add_restore_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESTORE_DESCRIPTION, RESTORE_EXAMPLES)
     parser.add_argument("to_snapshot", metavar="NAME", help="of the snapshot: `sublet snapshots` lists them")
     parser.set_defaults(place=None, from_file=None, like=None)
-    _add_shard(parser)
+    add_shards(parser)
     _add_seeking(parser)
 
 
 def add_undo_arguments(parser: ArgumentParser) -> None:
     explain(parser, UNDO_DESCRIPTION, UNDO_EXAMPLES)
     _add_seeking(parser)
-
-
-def _add_shard(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--shard",
-        dest="shards",
-        metavar="SHARD",
-        action="append",
-        default=[],
-        help="only this shard; may be repeated",
-    )
 
 
 def _add_seeking(parser: ArgumentParser) -> None:

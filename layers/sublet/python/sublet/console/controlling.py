@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sublet.console.applications import OpenApplication
 from sublet.console.plans import PlanRow, Prepared
 from sublet.errors import ControlRefused
-from sublet.operate.pausing import Ordered, Pausing, Releasing
+from sublet.operate.pausing import Ordered, Pausing
 from sublet.operate.shown import counted, time_text
 from sublet.operate.skip import planned_skip, skip
 from sublet.protocol.control import Order, Pause
@@ -60,44 +60,31 @@ def prepare_pause(
 def prepare_drain(application: OpenApplication, by: str) -> Prepared:
     """Waits until every lease is released. Raises ControlRefused."""
     pausing = pausing_of(application)
-    pause = pausing.pause(Order.DRAIN, by)
+    planned = pausing.planned(pausing.pause(Order.DRAIN, by))
     waiting = _Waiting()
 
     def run() -> str:
-        ordered = pausing.order(pause)
-        left = Releasing(application.ports, application.settings, settled_since=pause.since).wait(
-            DRAIN_TIMEOUT, waiting.show(len(ordered.leases))
-        )
+        left = pausing.drain(by, DRAIN_TIMEOUT, waiting.show(len(planned.leases))).held
         if left:
             raise ControlRefused(f"{_named(left)} not released in time; the drain stands until it is resumed")
         return "Every lease is released, and none is taken before a resume."
 
     undo = f"sublet resume --application {application.name}"
-    return _prepared(pausing.planned(pause), run, lambda: waiting.released, undone_by=undo)
+    return _prepared(planned, run, lambda: waiting.released, undone_by=undo)
 
 
 def prepare_release(application: OpenApplication, by: str, shard: str) -> Prepared:
     """Waits until the owner has released the lease; the request is then taken back. Raises ControlRefused."""
     pausing = pausing_of(application)
-
-    def ordered_until(now: datetime) -> datetime:
-        return now + RELEASE_TIMEOUT
+    planned = pausing.planned(pausing.pause(Order.RELEASE, by, lambda now: now + RELEASE_TIMEOUT), [shard])
 
     def run() -> str:
-        pause = pausing.pause(Order.RELEASE, by, ordered_until)
-        ordered = pausing.order(pause, [shard])
-        releasing = Releasing(application.ports, application.settings, frozenset({shard}))
-        try:
-            left = releasing.wait(RELEASE_TIMEOUT, lambda _: None) if ordered.held else ()
-        finally:
-            pausing.take_back(pause, [shard])
+        left = pausing.release(by, shard, RELEASE_TIMEOUT, lambda _: None).held
         if left:
             raise ControlRefused(f"{_named(left)} not released in time; the request is taken back")
         return "The lease is released. The next tick has it taken again."
 
-    return _prepared(
-        pausing.planned(pausing.pause(Order.RELEASE, by, ordered_until), [shard]), run, lambda: 0
-    )
+    return _prepared(planned, run, lambda: 0)
 
 
 def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Prepared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -66,6 +66,28 @@ class Pausing:
         concerned = tuple(lease for lease in owned if lease.lease_key in keys)
         check_owners(concerned if pause.order is Order.RELEASE else owned, pause.order)
         return Ordered(pause, meant, concerned)
+
+    def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
+        """Pause all, and wait until every lease is released. `held` of what it returns: those that are not released in time. The
+        drain stands all the same. Raises what `order` raises.
+        """
+        ordered = self.order(self.pause(Order.DRAIN, by))
+        releasing = Releasing(self.ports, self.settings, settled_since=ordered.pause.since)
+        return replace(ordered, held=releasing.wait(timeout, show))
+
+    def release(
+        self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]
+    ) -> Ordered:
+        """Ask the owner for one lease, wait for it, and take the request back. `held` of what it returns: the lease, if it is not
+        released in time. Raises what `order` raises.
+        """
+        ordered = self.order(self.pause(Order.RELEASE, by, lambda now: now + timeout), [shard])
+        try:
+            releasing = Releasing(self.ports, self.settings, frozenset({shard}))
+            left = releasing.wait(timeout, show) if ordered.held else ()
+        finally:
+            self.take_back(ordered.pause, [shard])
+        return replace(ordered, held=left)
 
     def resume(self, shards: Collection[str] = ()) -> Mapping[str, Pause]:
         """Take back the pauses of these shards, or all. By lease key (the application's under its own name), what was taken back.
