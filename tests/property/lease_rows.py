@@ -5,6 +5,7 @@ Keys, owners and counters come from small sets, so that a write often meets the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.protocol.stream_key import StreamKey, in_stream
 from sublet.protocol.write_notes import with_ahead, with_lag
 
 LEASE_KEY = "shardId-000000000000"
@@ -25,6 +27,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 owners = st.sampled_from([None, "app-lambda-0", "app-lambda-1", "10.0.0.1:java"])
 moments = st.integers(0, 4_000_000_000_000).map(lambda millis: EPOCH + timedelta(milliseconds=millis))
+stream_keys = st.builds(
+    StreamKey,
+    st.sampled_from(["123456789012", "000000000000"]),
+    st.text("aZ0_.-", min_size=1, max_size=128),
+    st.integers(1, 2_000_000_000),
+)
 shard_ids = st.integers(0, 9).map(lambda n: f"shardId-{n:012}")
 sequence_numbers = st.one_of(
     st.integers(0, 120).map(str),  # lengths 1 to 3, often equal
@@ -133,6 +141,19 @@ def leases(draw: st.DrawFn) -> Lease:
         pending_checkpoint_state=draw(st.none() | st.binary(min_size=1, max_size=9)) if pending else None,
         throughput_kbps=draw(st.none() | st.integers(0, 2000).map(lambda n: n / 8)),
         other=draw(unknown),
+    )
+
+
+@st.composite
+def leases_of_several(draw: st.DrawFn) -> Lease:
+    """Any lease of an application of several streams."""
+    lease, stream = draw(leases()), draw(stream_keys)
+    return replace(
+        lease,
+        lease_key=in_stream(stream, lease.lease_key),
+        parent_shard_ids=frozenset(in_stream(stream, each) for each in lease.parent_shard_ids),
+        child_shard_ids=frozenset(in_stream(stream, each) for each in lease.child_shard_ids),
+        other={name: value for name, value in lease.other.items() if name != columns.STREAM_NAME},
     )
 
 

@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 from sublet.protocol import lease_row as columns
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
 from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.stream_key import StreamKey, in_stream, own_id, stream_key_of
 
-from tests.property.lease_rows import ATTRIBUTES, attribute_values, leases, rows
+from tests.property.lease_rows import (
+    ATTRIBUTES,
+    attribute_values,
+    leases,
+    leases_of_several,
+    rows,
+    stream_keys,
+)
 
 
 @given(leases())
@@ -22,6 +30,28 @@ def test_attributes_that_we_do_not_know_are_kept(lease: Lease, theirs: dict[str,
     decoded = decode_row(row)
     assert isinstance(decoded, Lease)
     assert encode_row(decoded) == row
+
+
+@given(leases_of_several())
+def test_a_lease_of_several_streams_survives_its_row(lease: Lease) -> None:
+    row = encode_row(lease)
+    assert decode_row(row) == lease
+    assert row[columns.STREAM_NAME]["S"] + ":" + row[columns.SHARD_ID]["S"] == lease.lease_key
+    for name in (columns.PARENTS, columns.CHILDREN):
+        assert all(":" not in shard_id for shard_id in row.get(name, {"SS": []})["SS"])
+
+
+@given(leases())
+def test_a_lease_of_one_stream_has_nothing_of_several(lease: Lease) -> None:
+    added = encode_row(lease).keys() - lease.other.keys()
+    assert not {columns.STREAM_NAME, columns.SHARD_ID} & added
+
+
+@given(stream_keys)
+def test_a_stream_is_told_from_its_leases_keys(stream: StreamKey) -> None:
+    assert StreamKey.parse(str(stream)) == stream
+    assert stream_key_of(in_stream(stream, "shardId-000000000001")) == stream
+    assert own_id(in_stream(stream, "shardId-000000000001")) == "shardId-000000000001"
 
 
 @given(rows())

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sublet.aws.write_request import write_request
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
@@ -19,7 +20,7 @@ from sublet.protocol.lease import (
     Tried,
 )
 from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, decode_row, encode_row
-from sublet.protocol.lease_writes import apply_to, heartbeat
+from sublet.protocol.lease_writes import acquire, apply_to, heartbeat, set_children
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of
 from sublet.protocol.write_notes import SHORT_NAMES, SHORT_NUMBER, with_lag
@@ -325,14 +326,55 @@ def test_a_row_that_kcl_could_not_have_written(broken: dict[str, AttributeValue 
     assert said in problem.problem
 
 
-def test_a_lease_of_a_multi_stream_kcl_is_none_of_ours_and_not_malformed() -> None:
+KEY_OF_SEVERAL = "123456789012:orders:1700000000:shardId-000000000001"
+OF_SEVERAL: dict[str, AttributeValue] = JAVA_2 | {
+    "leaseKey": {"S": KEY_OF_SEVERAL},
+    "streamName": {"S": "123456789012:orders:1700000000"},
+    "shardId": {"S": "shardId-000000000001"},
+    "parentShardId": {"SS": ["shardId-000000000000"]},
+}
+
+
+def test_a_lease_of_several_streams_is_no_lease_of_an_application_of_one() -> None:
     """Its key is no shard of ours: taken for garbage it would be deleted, and with it another stream's checkpoint."""
-    key = "123456789012:orders:1700000000:shardId-000000000001"
-    theirs = JAVA_2 | {"leaseKey": {"S": key}, "streamName": {"S": key.rpartition(":")[0]}}
-    assert decode_row(theirs) is None
-    ours = decode_row(JAVA_2)
+    ours, theirs = decode_row(JAVA_2), decode_row(OF_SEVERAL)
     assert isinstance(ours, Lease)
-    assert scan_of([theirs, JAVA_2]) == LeaseScan((ours,), (), (key,))
+    assert isinstance(theirs, Lease)
+    both = [OF_SEVERAL, JAVA_2]
+    assert scan_of(both) == LeaseScan((ours,), multi_stream=(KEY_OF_SEVERAL,))
+    assert scan_of(both, several=True) == LeaseScan((theirs,), single_stream=(ours.lease_key,))
+
+
+@pytest.mark.parametrize(("rows", "leases"), [([OF_SEVERAL], 1), ([OF_SEVERAL, JAVA_2], 1), ([], 0)])
+def test_who_does_not_know_the_kind_of_application_goes_by_its_rows(
+    rows: list[dict[str, AttributeValue]], leases: int
+) -> None:
+    scan = scan_of(rows, several=None)
+    assert len(scan.leases) == leases
+    assert not scan.single_stream
+
+
+def test_a_row_of_several_streams_names_parents_by_their_own_ids_and_a_lease_by_stream() -> None:
+    lease = decode_row(OF_SEVERAL)
+    assert isinstance(lease, Lease)
+    assert lease.parent_shard_ids == {"123456789012:orders:1700000000:shardId-000000000000"}
+    assert not {"streamName", "shardId"} & lease.other.keys()
+    assert encode_row(lease) == OF_SEVERAL
+    ending = apply_to(set_children(lease, frozenset({f"{KEY_OF_SEVERAL[:-1]}2"})), OF_SEVERAL)
+    assert ending is not None
+    assert ending["childShardIds"] == {"SS": ["shardId-000000000002"]}
+
+
+def test_every_write_of_several_streams_names_stream_and_shard_as_kcl_does() -> None:
+    """Also on a row that has lost them."""
+    bare = {name: value for name, value in OF_SEVERAL.items() if name not in ("streamName", "shardId")}
+    lease = decode_row(bare)
+    assert isinstance(lease, Lease)
+    after = apply_to(acquire(lease.fence, "app-lambda-0", "item/1"), bare)
+    assert after is not None
+    assert (after["streamName"], after["shardId"]) == (OF_SEVERAL["streamName"], OF_SEVERAL["shardId"])
+    request = write_request(acquire(lease.fence, "app-lambda-0", "item/1"))
+    assert {"streamName", "shardId"} <= set(request["ExpressionAttributeNames"].values())
 
 
 def test_a_key_that_only_looks_like_a_multi_stream_one_is_malformed() -> None:

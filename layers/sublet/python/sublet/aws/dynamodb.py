@@ -33,20 +33,21 @@ class DynamoDbLeaseTable:
     """The LeaseTable port. Thread-safe, as boto3's clients are.
 
     A write that succeeds on a row with another, malformed attribute returns Refused with that row: the write stands,
-    but a lease with such a row cannot be held.
+    but a lease with such a row cannot be held. `several`: see `scan_of`.
     """
 
-    def __init__(self, client: DynamoDBClient, table: str) -> None:
+    def __init__(self, client: DynamoDBClient, table: str, *, several: bool | None = False) -> None:
         # boto3's types declare each call's parameters as keywords; ours are made from a LeaseWrite.
         self._client: Any = client
         self._table = table
+        self._several = several
         keep_raw_json(client, "Scan")
         self._update_again = RepeatedCall(client, "UpdateItem")
 
     def scan(self) -> LeaseScan:
         with self._named_errors():
             dates: list[datetime] = []
-            scan = scan_of(map(self._with_key, self._items(dates)))
+            scan = scan_of(map(self._with_key, self._items(dates)), several=self._several)
         return replace(scan, at=dates[-1] if dates else None)
 
     def _with_key(self, item: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:

@@ -60,7 +60,7 @@ def _key(write: LeaseWrite) -> Mapping[str, AttributeValue]:
 
 def _update_expression(write: LeaseWrite, used: _Placeholders) -> str:
     actions = {
-        "SET": [f"{used.name(name)} = {used.value(value)}" for name, value in write.sets.items()],
+        "SET": [f"{used.name(name)} = {used.value(value)}" for name, value in write.all_sets.items()],
         "ADD": [f"{used.name(name)} {used.value(number(amount))}" for name, amount in write.adds.items()],
         "REMOVE": [used.name(name) for name in write.removes],
     }

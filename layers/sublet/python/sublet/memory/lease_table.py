@@ -15,9 +15,10 @@ from sublet.protocol.table_scan import scan_of
 
 
 class MemoryLeaseTable:
-    """The LeaseTable port. Safe for threads. Scans see every write at once; DynamoDB promises less."""
+    """The LeaseTable port. Safe for threads. Scans see every write at once; DynamoDB promises less. `several`: see `scan_of`."""
 
-    def __init__(self, leases: Iterable[Lease] = ()) -> None:
+    def __init__(self, leases: Iterable[Lease] = (), *, several: bool | None = False) -> None:
+        self._several = several
         self._lock = threading.Lock()
         self._rows: dict[str, dict[str, AttributeValue]] = {}
         self._is_deleted = False
@@ -28,7 +29,7 @@ class MemoryLeaseTable:
         with self._lock:
             self._check_exists()
             rows = list(self._rows.values())
-        return scan_of(rows)
+        return scan_of(rows, several=self._several)
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         with self._lock:

@@ -65,14 +65,12 @@ class Tried(NamedTuple):
 
 
 def lease_key_of(shard_id: str) -> str:
-    """The key of a shard's lease. In a single-stream application, as all of ours are, KCL uses the shard's id; in a
-    multi-stream one it is prefixed with `account:stream:creation epoch:`.
-    """
+    """The key of a shard's lease: the shard's name in the application (`protocol.stream_key`), as in KCL."""
     return shard_id
 
 
 def shard_id_of(lease_key: str) -> str:
-    """The shard of a lease, from its key; see `lease_key_of`."""
+    """The shard's name in the application, from its lease's key. The id alone only in an application of one stream."""
     return lease_key
 
 
@@ -190,11 +188,11 @@ class LeaseScan(Struct, frozen=True):
 
     leases          readable rows
     malformed       unreadable rows
-    multi_stream    lease keys of a multi-stream KCL application: well formed, but not of this application's one stream.
-                    They are left alone
+    multi_stream    keys of leases of several streams, in the scan of an application of one stream. They are left alone
     reports         by which workers of KCL 3.5 show that they are alive
     client_version  the version by whose rules they work, if the table has it
     at              when it ended, by the service's own clock, in whole seconds; None if the service did not send it
+    single_stream   keys of leases of a single stream, in the scan of an application of several. They are left alone
     """
 
     leases: tuple[Lease, ...]
@@ -203,3 +201,4 @@ class LeaseScan(Struct, frozen=True):
     reports: tuple[WorkerReport, ...] = ()
     client_version: str | None = None
     at: datetime | None = None
+    single_stream: tuple[str, ...] = ()

@@ -23,7 +23,6 @@ from sublet.protocol.lease import (
     Position,
     Quiet,
     Tried,
-    shard_id_of,
 )
 from sublet.protocol.row_values import (
     EPOCH,
@@ -38,6 +37,7 @@ from sublet.protocol.row_values import (
     texts_in,
 )
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.protocol.stream_key import beside, is_of_several, own_id, stream_key_of
 
 LEASE_KEY = "leaseKey"
 LEASE_OWNER = "leaseOwner"
@@ -55,6 +55,12 @@ PENDING_STATE = "pendingCheckpointState"
 THROUGHPUT = "throughputKBps"
 CHECKPOINT_OWNER = "checkpointOwner"
 ENTITY_TYPE = "entityType"
+STREAM_NAME = "streamName"
+"""Only in a row of an application of several streams: `account:stream:creation epoch`. KCL kept the name from older days."""
+
+SHARD_ID = "shardId"
+"""Only in a row of an application of several streams: the shard's own id. Parents and children are own ids in every row."""
+
 START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
 HOLDER = "subletHolder"
@@ -129,7 +135,6 @@ _KNOWN = frozenset(
     }
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_MULTI_STREAM_KEY = re.compile(r"\d{12}:[A-Za-z0-9_.-]{1,128}:\d{1,18}:[A-Za-z0-9_.-]{1,128}")
 _ATTEMPTS = re.compile(r"(\d{1,9})@([^.]+)(?:\.\.([1-9]\d{0,128}|0)(?::(\d{1,18}))?(?:/(\d{1,9}))?)?")
 _QUIET = re.compile(r"(\d{1,14})@([^:/]{1,129})(?::(\d{1,18}))?(?:/(\d{1,14}))?")
 
@@ -145,6 +150,17 @@ def number(value: int) -> AttributeValue:
 def texts(values: frozenset[str]) -> AttributeValue:
     """A string set. DynamoDB refuses empty ones: leave the attribute out instead."""
     return {"SS": sorted(values)}
+
+
+def shard_ids(names: frozenset[str]) -> AttributeValue:
+    """Parents or children, by their own ids."""
+    return texts(frozenset(map(own_id, names)))
+
+
+def of_stream(lease_key: str) -> Mapping[str, AttributeValue]:
+    """What KCL writes with each write of a lease in an application of several streams. Empty in one of a single stream."""
+    stream = stream_key_of(lease_key)
+    return {} if stream is None else {STREAM_NAME: text(str(stream)), SHARD_ID: text(own_id(lease_key))}
 
 
 def throughput(kbps: float) -> AttributeValue:
@@ -222,22 +238,12 @@ def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
     return item.get(ENTITY_TYPE, text(LEASE_ENTITY)).get("S") == LEASE_ENTITY
 
 
-def is_multi_stream(item: Mapping[str, AttributeValue]) -> bool:
-    """Whether it is a lease of a multi-stream KCL: its key has account, stream and the stream's creation time before
-    the shard.
-    """
-    return (
-        is_lease_row(item) and _MULTI_STREAM_KEY.fullmatch(item.get(LEASE_KEY, {}).get("S", "")) is not None
-    )
-
-
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
     """The lease in a row; MalformedRow for one that KCL could not have written.
 
-    None for a row that is not a lease of this application: of another entityType, without a checkpoint, or of a
-    multi-stream KCL. As garbage the latter would be deleted, and another stream's checkpoint with it.
+    None for a row that is not a lease: of another entityType, and without a checkpoint.
     """
-    if is_multi_stream(item) or not (is_lease_row(item) or CHECKPOINT in item):
+    if not (is_lease_row(item) or CHECKPOINT in item):
         return None
     try:
         return _decode(item)
@@ -260,14 +266,15 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
     checkpoint = Checkpoint.parse(required(stored, CHECKPOINT), sub)
     attempts, tried = _attempts(item, checkpoint)
     ahead, ahead_counter = _ahead(item, checkpoint, start_at)
+    known = _KNOWN | {STREAM_NAME, SHARD_ID} if is_of_several(lease_key) else _KNOWN
     return Lease(
         lease_key=lease_key,
         checkpoint=checkpoint,
         lease_counter=required(number_in(item, LEASE_COUNTER), LEASE_COUNTER),
         lease_owner=text_in(item, LEASE_OWNER) or None,
         owner_switches_since_checkpoint=count_in(item, OWNER_SWITCHES),
-        parent_shard_ids=texts_in(item, PARENTS),
-        child_shard_ids=texts_in(item, CHILDREN),
+        parent_shard_ids=_named(texts_in(item, PARENTS), lease_key),
+        child_shard_ids=_named(texts_in(item, CHILDREN), lease_key),
         hash_key_range=_hash_key_range(item),
         start_at=start_at,
         caught_up_at=moment_in(item, CAUGHT_UP_AT),
@@ -287,7 +294,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         else None,
         pending_checkpoint_state=item[PENDING_STATE].get("B") if PENDING_STATE in item else None,
         throughput_kbps=fraction_in(item, THROUGHPUT),
-        other=MappingProxyType({name: value for name, value in item.items() if name not in _KNOWN}),
+        other=MappingProxyType({name: value for name, value in item.items() if name not in known}),
     )
 
 
@@ -296,6 +303,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
     row: dict[str, AttributeValue] = {
         **lease.other,
         LEASE_KEY: text(lease.lease_key),
+        **of_stream(lease.lease_key),
         LEASE_COUNTER: number(lease.lease_counter),
         OWNER_SWITCHES: number(lease.owner_switches_since_checkpoint),
         CHECKPOINT: text(lease.checkpoint.sequence_number),
@@ -303,8 +311,8 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
     }
     optional = {
         LEASE_OWNER: lease.lease_owner and text(lease.lease_owner),
-        PARENTS: lease.parent_shard_ids and texts(lease.parent_shard_ids),
-        CHILDREN: lease.child_shard_ids and texts(lease.child_shard_ids),
+        PARENTS: lease.parent_shard_ids and shard_ids(lease.parent_shard_ids),
+        CHILDREN: lease.child_shard_ids and shard_ids(lease.child_shard_ids),
         STARTING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.starting)),
         ENDING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.ending)),
         PENDING_CHECKPOINT: lease.pending_checkpoint and text(lease.pending_checkpoint.sequence_number),
@@ -332,9 +340,15 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
 
 
 def _lease_key(text: str) -> str:
-    if not _SHARD_ID.fullmatch(shard_id_of(text)):
+    shard_id = own_id(text) if is_of_several(text) else text
+    if not _SHARD_ID.fullmatch(shard_id):
         raise Unreadable(f"lease key {text!r:.200} names no shard")
     return text
+
+
+def _named(shard_ids: frozenset[str], lease_key: str) -> frozenset[str]:
+    """Parents or children by their names in the application."""
+    return frozenset(beside(shard_id, lease_key) for shard_id in shard_ids)
 
 
 def _ahead(

@@ -24,7 +24,6 @@ from sublet.protocol.lease_row import (
     number,
     quiet_until,
     text,
-    texts,
     whole_milliseconds,
 )
 from sublet.protocol.write_clauses import (
@@ -77,6 +76,11 @@ class LeaseWrite:
     removes: tuple[str, ...] = ()
     moves_to: Position | None = None
 
+    @property
+    def all_sets(self) -> Mapping[str, AttributeValue]:
+        """With what KCL writes each time in an application of several streams."""
+        return {**self.sets, **columns.of_stream(self.lease_key)}
+
 
 def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | None:
     """The row after the write (empty after a delete), or None if it is refused.
@@ -87,7 +91,7 @@ def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | 
         return None
     if write.kind is WriteKind.DELETE:
         return {}
-    after: dict[str, AttributeValue] = {**(row or {}), **write.sets}
+    after: dict[str, AttributeValue] = {**(row or {}), **write.all_sets}
     for name, amount in write.adds.items():
         after[name] = number(int(after.get(name, _ZERO)["N"]) + amount)
     return {name: value for name, value in after.items() if name not in write.removes}
@@ -215,7 +219,10 @@ def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
         WriteKind.SET_CHILDREN,
         lease.lease_key,
         still_held(lease),
-        sets={**({columns.CHILDREN: texts(child_shard_ids)} if child_shard_ids else {}), **_counted(lease)},
+        sets={
+            **({columns.CHILDREN: columns.shard_ids(child_shard_ids)} if child_shard_ids else {}),
+            **_counted(lease),
+        },
         adds={columns.LEASE_COUNTER: ONE},
     )
 

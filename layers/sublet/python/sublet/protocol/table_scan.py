@@ -4,28 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import LEASE_KEY, decode_row, is_multi_stream
+from sublet.protocol.lease_row import decode_row
+from sublet.protocol.stream_key import is_of_several
 from sublet.protocol.worker_report import Place, WorkerReport, client_version_in, decode_report
 
 
-def scan_of(items: Iterable[Mapping[str, AttributeValue]]) -> LeaseScan:
-    """Entities of KCL 3.5 other than leases and reports are left out."""
-    leases: list[Lease] = []
-    malformed: list[MalformedRow] = []
-    multi_stream: list[str] = []
+def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | None = False) -> LeaseScan:
+    """Entities of KCL 3.5 other than leases and reports are left out.
+
+    several  whether the application reads several streams. Leases of the other kind are only named: they are another
+             application's, and would look like garbage. None: of several if there are no other leases
+    """
+    leases: list[Lease | MalformedRow] = []
     reports: list[WorkerReport] = []
     client_version: str | None = None
     for item in items:
-        match decode_row(item):
-            case Lease() as lease:
-                leases.append(lease)
-            case MalformedRow() as row:
-                malformed.append(row)
-            case None if is_multi_stream(item):
-                multi_stream.append(item[LEASE_KEY]["S"])
-            case None:
-                report = decode_report(item, Place.LEASE_TABLE)
-                reports += [] if report is None else [report]
-                client_version = client_version or client_version_in(item)
-    return LeaseScan(tuple(leases), tuple(malformed), tuple(multi_stream), tuple(reports), client_version)
+        found = decode_row(item)
+        if found is not None:
+            leases.append(found)
+            continue
+        report = decode_report(item, Place.LEASE_TABLE)
+        reports += [] if report is None else [report]
+        client_version = client_version or client_version_in(item)
+    if several is None:
+        several = bool(leases) and all(is_of_several(each.lease_key) for each in leases)
+    return replace(of_kind(leases, several=several), reports=tuple(reports), client_version=client_version)
+
+
+def of_kind(found: Iterable[Lease | MalformedRow], *, several: bool) -> LeaseScan:
+    """The leases of an application of several streams, or of one, and the keys of the others."""
+    rows = tuple(found)
+    own = [row for row in rows if is_of_several(row.lease_key) is several]
+    others = tuple(row.lease_key for row in rows if is_of_several(row.lease_key) is not several)
+    return LeaseScan(
+        tuple(row for row in own if isinstance(row, Lease)),
+        tuple(row for row in own if isinstance(row, MalformedRow)),
+        () if several else others,
+        single_stream=others if several else (),
+    )

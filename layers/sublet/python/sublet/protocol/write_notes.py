@@ -15,6 +15,7 @@ from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position
 from sublet.protocol.lease_row import attempts_after, encode_row
 from sublet.protocol.lease_writes import ONE, LeaseWrite
+from sublet.protocol.stream_key import is_of_several
 from sublet.protocol.write_clauses import position_stands
 
 LAG_COLUMNS = (columns.LAG, columns.SEEN)
@@ -69,7 +70,7 @@ def _is_short(write: LeaseWrite, lease: Lease) -> bool:
     digits = len(lease.checkpoint.sequence_number)
     names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
     shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
-    is_long = any(long) or columns.ATTEMPTS in write.sets
+    is_long = any(long) or columns.ATTEMPTS in write.sets or is_of_several(lease.lease_key)
     return not is_long and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
 
 

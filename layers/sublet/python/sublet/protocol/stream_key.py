@@ -1,0 +1,97 @@
+"""The names of streams and shards in an application of several streams, as a multi-stream KCL writes them.
+
+There a shard is named by its stream and its own id, `account:stream:creation epoch:shardId`, because shard ids repeat from
+stream to stream. That is also the key of its lease. In an application of one stream both are the shard's id alone.
+
+The first three parts are KCL's StreamIdentifier.serialize(). Its epoch is the stream's creation time in whole seconds, so
+that a stream which was deleted and created again has other leases.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sublet.protocol.shard import ChildShard, Shard
+from sublet.protocol.stream_identity import StreamArn, StreamIdentity
+
+SEPARATOR = ":"
+"""Neither a stream's name nor a shard's id has one."""
+
+_KEY = re.compile(r"(\d{12}):([A-Za-z0-9_.-]{1,128}):(\d{1,18})")
+
+
+class StreamKey(Struct, frozen=True, order=True):
+    """`epoch`: in seconds. KCL takes whatever it is given for it, so a fleet may use other numbers."""
+
+    account: str
+    stream: str
+    epoch: int
+
+    @classmethod
+    def parse(cls, text: str) -> StreamKey | None:
+        """None for any other text."""
+        found = _KEY.fullmatch(text)
+        return None if found is None else cls(found[1], found[2], int(found[3]))
+
+    @classmethod
+    def of(cls, identity: StreamIdentity) -> StreamKey:
+        arn = StreamArn.parse(identity.arn)
+        return cls(arn.account, arn.stream, int(identity.created_at.timestamp()))
+
+    @property
+    def created_at(self) -> datetime:
+        """As far as the epoch tells it."""
+        return datetime.fromtimestamp(self.epoch, UTC)
+
+    def __str__(self) -> str:
+        return f"{self.account}{SEPARATOR}{self.stream}{SEPARATOR}{self.epoch}"
+
+
+def stream_key_of(shard: str) -> StreamKey | None:
+    """The stream of a lease key or of a shard's name. None in an application of one stream."""
+    stream, separator, _ = shard.rpartition(SEPARATOR)
+    return StreamKey.parse(stream) if separator else None
+
+
+def is_of_several(lease_key: str) -> bool:
+    """Whether this is the key of a lease in an application of several streams."""
+    return stream_key_of(lease_key) is not None
+
+
+def own_id(shard: str) -> str:
+    """A shard's own id, as Kinesis knows it, from its name in the application."""
+    return shard.rpartition(SEPARATOR)[2]
+
+
+def beside(shard: str, neighbour: str) -> str:
+    """The name of the shard with this own id in the stream of a lease key or of another shard's name."""
+    stream, separator, _ = neighbour.rpartition(SEPARATOR)
+    return stream + separator + own_id(shard)
+
+
+def in_stream(stream: StreamKey, shard_id: str) -> str:
+    """The name of one of the stream's shards."""
+    return f"{stream}{SEPARATOR}{shard_id}"
+
+
+def shard_in_stream(stream: StreamKey, shard: Shard) -> Shard:
+    """The same shard under its name in an application of several streams."""
+    parent, adjacent = shard.parent_shard_id, shard.adjacent_parent_shard_id
+    return Shard(
+        in_stream(stream, shard.shard_id),
+        shard.hash_key_range,
+        parent and in_stream(stream, parent),
+        adjacent and in_stream(stream, adjacent),
+        shard.starting_sequence_number,
+        shard.is_open,
+    )
+
+
+def child_in_stream(stream: StreamKey, child: ChildShard) -> ChildShard:
+    """The same child under its name in an application of several streams."""
+    parents = frozenset(in_stream(stream, parent) for parent in child.parent_shard_ids)
+    return replace(child, shard_id=in_stream(stream, child.shard_id), parent_shard_ids=parents)
