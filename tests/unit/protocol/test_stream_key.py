@@ -56,5 +56,8 @@ def test_relatives_are_named_in_the_same_stream() -> None:
     assert (named.starting_sequence_number, named.is_open) == ("17", False)
     assert shard_in_stream(ORDERS, Shard("shardId-0", FULL_RANGE)).parent_shard_ids == frozenset()
     child = child_in_stream(ORDERS, ChildShard("shardId-3", frozenset({"shardId-2"}), FULL_RANGE))
-    assert (child.shard_id, child.parent_shard_ids) == (f"{ORDERS}:shardId-3", {f"{ORDERS}:shardId-2"})
+    assert (child.shard_id, child.parent_shard_ids) == (
+        f"{ORDERS}:shardId-3",
+        frozenset({f"{ORDERS}:shardId-2"}),
+    )
     assert beside("shardId-3", named.shard_id) == child.shard_id
