@@ -22,8 +22,8 @@ from tests.mixed_fleet.workers import KCL_SIDES
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
     "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletLag",
-    "subletSeen", "subletHolder",
-    "subletCounter", "subletCrashes", "subletCrashedAt", "subletAttempts", "subletAhead",
+    "subletSeen", "subletFailing", "subletHolder", "subletCounter",
+    "subletCrashes", "subletCrashedAt", "subletAttempts", "subletAhead",
 }  # fmt: skip
 """Attributes that a rule of the protocol removes again."""
 

@@ -13,6 +13,7 @@ from sublet.protocol import lease_row as columns
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.handler_failure import ERROR_LENGTH, HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
@@ -20,7 +21,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.protocol.stream_key import StreamKey, in_stream
-from sublet.protocol.write_notes import with_ahead, with_lag
+from sublet.protocol.write_notes import with_ahead, with_failure, with_lag
 
 LEASE_KEY = "shardId-000000000000"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,6 +48,9 @@ hash_key_ranges = st.tuples(st.integers(0, HASH_KEY_MAX), st.integers(0, HASH_KE
 positions = st.one_of(
     checkpoints.map(Position),
     st.tuples(st.sampled_from([AT_TIMESTAMP, LATEST]), moments).map(lambda start: Position(*start)),
+)
+failures = st.builds(
+    HandlerFailure, st.text("AZaz09_.", min_size=1, max_size=ERROR_LENGTH), st.integers(1, 10**9 - 1), moments
 )
 lag_reports = st.builds(
     LagReport,
@@ -134,6 +138,7 @@ def leases(draw: st.DrawFn) -> Lease:
         holder=draw(st.none() | st.sampled_from(["item-1/a", "item-1/b"])),
         attempts=draw(st.integers(0, 3)),
         tried=tried,
+        failing=draw(st.none() | failures),
         noted_ahead=ahead,
         noted_ahead_counter=None if ahead is None else draw(st.integers(0, 3)),
         checkpoint_owner=draw(owners),
@@ -201,5 +206,14 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
             writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports), draw(lag_histories)
         ),
         with_lag(writes.release(lease), lease, draw(lag_reports), draw(lag_histories)),
+        *(
+            with_lag(
+                with_failure(with_ahead(write, lease, ahead), lease, draw(st.none() | failures)),
+                lease,
+                draw(lag_reports),
+                draw(lag_histories),
+            )
+            for write in (writes.heartbeat(lease), writes.checkpoint(lease, draw(numeric_checkpoints)))
+        ),
     ]
     return draw(st.sampled_from(made))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import LAG, QUIET, ROW_BYTES_MAX, bytes_of, decode_row, encode_row, quiet_until
+from sublet.protocol.lease_row import (
+    FAILING,
+    LAG,
+    QUIET,
+    ROW_BYTES_MAX,
+    bytes_of,
+    decode_row,
+    encode_row,
+    quiet_until,
+)
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
 from tests.property.lease_rows import lease_writes, leases
@@ -82,6 +91,26 @@ def test_a_lag_counts_for_the_checkpoint_that_it_was_reported_with(
             assert (after.lag_report, after.position) == (before.lag_report, before.position)
         if write.kind in (WriteKind.SEEK, WriteKind.END, WriteKind.LATE_CHECKPOINT, WriteKind.PIN):
             assert after.lag_report is None
+
+
+@given(leases(), some_writes)
+def test_a_failure_counts_for_the_checkpoint_that_it_was_reported_with(
+    first: Lease, writes: list[LeaseWrite]
+) -> None:
+    for before, write, after in _states(first, writes):
+        if FAILING not in write.sets and after.failing is not None:
+            assert (after.failing, after.checkpoint) == (before.failing, before.checkpoint)
+        if write.kind in (WriteKind.SEEK, WriteKind.END, WriteKind.LATE_CHECKPOINT):
+            assert after.failing is None
+
+
+@given(leases(), some_writes)
+def test_a_failure_is_reported_only_where_the_row_stays_in_one_write_unit(
+    first: Lease, writes: list[LeaseWrite]
+) -> None:
+    for _, write, after in _states(first, writes):
+        if FAILING in write.sets and write.kind is not WriteKind.CREATE:
+            assert bytes_of({**write.sets, **encode_row(after)}) <= ROW_BYTES_MAX or after.other
 
 
 @given(leases(), some_writes)

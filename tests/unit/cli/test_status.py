@@ -16,6 +16,7 @@ from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.control import Order, Pause
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import MalformedRow
 
 from tests.doubles.fleet import NOW, fleet_of, shard_status
@@ -40,6 +41,13 @@ CATCHING_UP = shard_status(
 LOST = shard_status(3, Word.OK, Because.WAS_CAUGHT_UP, lost=3 * MINUTE, owner=None)
 STOPPED = shard_status(
     4, Word.STOPPED, Because.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2
+)
+FAILING = shard_status(
+    7,
+    Word.STALLED,
+    Because.POSITION_STANDS,
+    attempts=14,
+    failing=HandlerFailure("ValueError", 14, NOW - 9 * MINUTE),
 )
 ENDED = shard_status(5, Word.ENDED, Because.READ_TO_ITS_END, state=ShardState.ENDED)
 PAUSED = shard_status(
@@ -67,6 +75,25 @@ def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
         "0 OK 0s - - orders-audit-lambda-0 nothing waits",
         "3 OK - - - - records of 3m are past retention, unread; it was caught up lately",
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("ValueError", "handler raises ValueError"),
+        ("HandlerOverdue", "handler does not return in time"),
+        ("BatchItemsFailed", "handler returns item failures"),
+    ],
+)
+def test_a_handler_that_fails_is_named_with_its_attempt_and_since_when(error: str, said: str) -> None:
+    failing = replace(FAILING, failing=HandlerFailure(error, 14, NOW - 9 * MINUTE))
+    shown = text_of(fleet_of(failing), ALL, "orders-audit").splitlines()[-1]
+    assert " STALLED " in shown
+    assert shown.endswith(f" {Because.POSITION_STANDS}; {said}, attempt 14, since 2026-11-22T07:51:00Z")
+    (as_json,) = json.loads(text_of(fleet_of(failing), Namespace(**{**vars(ALL), "json": True}), "x"))[
+        "shards"
+    ]
+    assert as_json["failing"] == {"error": error, "attempt": 14, "since": "2026-11-22T07:51:00+00:00"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from sublet.cli.main import parser
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 from sublet.memory import FakeClock
+from sublet.operate.shown import time_text
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.control import Control, Order, Pause
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 
@@ -90,6 +93,26 @@ def test_failing_shards_are_listed_with_a_way_past_the_record() -> None:
     assert f'data-key="{SECOND}"' not in page
     assert '<td class="num">3</td>' in page
     assert f"/a/orders/control?shard={FIRST}" in page
+
+
+def test_a_handler_that_fails_is_named_wherever_its_shard_is_shown() -> None:
+    world = ConsoleWorld()
+    failure = HandlerFailure("ValueError", 14, world.clock.now() - timedelta(minutes=9))
+    world.orders.table.put_row(encode_row(Lease(FIRST, TRIM_HORIZON, 4, "worker-1", failing=failure)))
+    client = ConsoleClient(world)
+    said = f"handler raises ValueError, attempt 14, since {time_text(failure.since)}"
+    for path in ("/a/orders", f"/a/orders/shards/{FIRST}", "/a/orders/failures"):
+        assert said in client.get(path).text
+    assert said not in client.get(f"/a/orders/shards/{SECOND}").text
+
+
+def test_a_paused_shard_s_page_says_until_when() -> None:
+    world = world_of_two_workers()
+    until = world.clock.now() + timedelta(hours=1)
+    assert world.orders.opened.ports.control is not None
+    pause = Pause(Order.PAUSE, world.clock.now(), "jo", until)
+    assert world.orders.opened.ports.control.keep_control(Control(leases={FIRST: pause}))
+    assert f"until {time_text(until)}" in ConsoleClient(world).get(f"/a/orders/shards/{FIRST}").text
 
 
 def test_what_was_set_aside_is_counted_with_the_command_that_handles_it() -> None:

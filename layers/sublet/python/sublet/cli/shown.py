@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sublet.operate.shown import age_text, time_text
+from sublet.operate.shown import age_text, failure_text, time_text
 
-__all__ = ["age_text", "printable", "time_text"]
+__all__ = ["age_text", "failure_text", "printable", "time_text"]
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.last_hour import hour_lines
 from sublet.cli.settings_options import NO_STREAM, add_setting, settings_of
-from sublet.cli.shown import age_text, printable, time_text
+from sublet.cli.shown import age_text, failure_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.last_hour import LastHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
@@ -239,8 +239,13 @@ def why_of(shard: ShardStatus) -> str:
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
-    attempts = f"; failed calls: {shard.attempts}" if shard.attempts else ""
-    return f"{lost}{shard.because}{paused}{crashes}{attempts}"
+    return f"{lost}{shard.because}{paused}{crashes}{_failing_text(shard)}"
+
+
+def _failing_text(shard: ShardStatus) -> str:
+    if shard.failing is not None:
+        return f"; {failure_text(shard.failing)}"
+    return f"; failed calls: {shard.attempts}" if shard.attempts else ""
 
 
 def _paused_text(pause: Pause) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 
 from sublet.console.forms import KEY_FIELD
 from sublet.console.shard_rows import trend_text, why_text
-from sublet.operate.shown import age_text, time_text
+from sublet.operate.shown import age_text, failure_text, time_text
 
 FOLDER = Path(__file__).parent
 LIVE_HEADER = "x-sublet-live"
@@ -35,6 +35,7 @@ def _environment() -> Environment:
     made.filters["position"] = short_position
     made.filters["trend"] = trend_text
     made.filters["why"] = why_text
+    made.filters["failure"] = failure_text
     return made
 
 

@@ -10,7 +10,7 @@ from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_tree import shard_tree
 from sublet.decisions.shard_verdict import Word
-from sublet.operate.shown import age_text, counted
+from sublet.operate.shown import age_text, counted, failure_text
 
 ON_A_PAGE = 100
 TREE = "tree"
@@ -94,7 +94,9 @@ def why_text(shard: ShardStatus) -> str:
     if shard.lost is not None:
         parts.append(f"records of {age_text(shard.lost)} are past retention, unread")
     parts.append(shard.because.value)
-    if shard.attempts:
+    if shard.failing is not None:
+        parts.append(failure_text(shard.failing))
+    elif shard.attempts:
         parts.append(f"the handler has failed {counted(shard.attempts, 'time')}")
     if shard.crashes:
         parts.append(f"{counted(shard.crashes, 'crash', 'crashes')} of owners here")

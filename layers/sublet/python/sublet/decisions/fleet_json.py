@@ -9,6 +9,7 @@ from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import WORST_FIRST, ShardStatus
 from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
 from sublet.protocol.control import Pause
+from sublet.protocol.handler_failure import HandlerFailure
 
 Json = Mapping[str, object]
 
@@ -57,12 +58,17 @@ def shard_json(shard: ShardStatus) -> Json:
         "caught_up_at": _moment(shard.caught_up_at),
         "crashes": shard.crashes,
         "attempts": shard.attempts,
+        "failing": None if shard.failing is None else _failing_json(shard.failing),
         "hash_keys": None if keys is None else [str(keys.starting), str(keys.ending)],
         "parents": sorted(shard.parents),
         "children": sorted(shard.children),
         "waits_for": sorted(shard.waits_for),
         "history": [{"at": _moment(seen.at), "lag": _seconds(seen.behind)} for seen in shard.history],
     }
+
+
+def _failing_json(failing: HandlerFailure) -> Json:
+    return {"error": failing.error, "attempt": failing.attempt, "since": _moment(failing.since)}
 
 
 def _pause_json(pause: Pause) -> Json:

@@ -87,6 +87,9 @@ def _today(lease: Lease) -> Sequence[str]:
         said.append(f"{lease.crashes:,} owners died at this position")
     if lease.attempts:
         said.append(f"{lease.attempts:,} failed calls with what comes next")
+    if lease.failing:
+        error, attempt, since = lease.failing
+        said.append(f"failing with {error} since {since.isoformat()}, attempt {attempt:,}")
     return said
 
 

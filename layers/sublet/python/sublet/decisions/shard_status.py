@@ -11,6 +11,7 @@ from sublet.decisions.lease_history import History
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Pause
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.shard import HashKeyRange
 
 BAD_WORDS = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
@@ -46,6 +47,7 @@ class ShardStatus:
     idle                for how long no write to the lease was seen; None if none ever was
     crashes             owners that have died since the last checkpoint
     attempts            failed calls of the handler with what follows the checkpoint
+    failing             with what error the handler fails, and since when, by its owner's last report; None if it does not
     kbps                how fast it is read, in KB a second, by its owner's last report; None without a report
     records_per_second  by the same report
     moved_at            when it was first seen with another owner; None if that was not lately
@@ -72,6 +74,7 @@ class ShardStatus:
     idle: timedelta | None
     crashes: int
     attempts: int
+    failing: HandlerFailure | None
     kbps: float | None
     records_per_second: float | None
     moved_at: datetime | None

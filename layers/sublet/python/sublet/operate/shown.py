@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from sublet.errors import BatchItemsFailed, HandlerOverdue
+from sublet.protocol.handler_failure import HandlerFailure
+
 
 def age_text(age: timedelta) -> str:
     seconds = max(0, round(age.total_seconds()))
@@ -15,6 +18,17 @@ def age_text(age: timedelta) -> str:
 
 def time_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+_OUR_OWN = {
+    HandlerOverdue.__name__: "does not return in time",
+    BatchItemsFailed.__name__: "returns item failures",
+}
+
+
+def failure_text(failing: HandlerFailure) -> str:
+    what = _OUR_OWN.get(failing.error, f"raises {failing.error}")
+    return f"handler {what}, attempt {failing.attempt:,}, since {time_text(failing.since)}"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

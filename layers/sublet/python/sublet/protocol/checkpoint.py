@@ -16,6 +16,8 @@ from sublet.errors import MalformedCheckpoint
 MAX_DIGITS = 129
 """Kinesis: a sequence number matches `0|([1-9]\\d{0,128})`."""
 
+TAIL_LENGTH = 20
+
 _SEQUENCE_NUMBER = re.compile(r"0|[1-9][0-9]{0,128}")
 
 
@@ -73,6 +75,11 @@ class Checkpoint:
     @property
     def is_shard_end(self) -> bool:
         return self.sequence_number == Sentinel.SHARD_END
+
+    @property
+    def tail(self) -> str:
+        """Its last characters. No two checkpoints of a shard share them, so attributes name a checkpoint by them."""
+        return str(self)[-TAIL_LENGTH:]
 
     @property
     def _order(self) -> tuple[int, int, str, int]:

@@ -15,8 +15,6 @@ from sublet.protocol.checkpoint import Checkpoint
 _TEXT = re.compile(r"(\d{0,13})@(\d{1,14})/(\d{0,14})/(\d{0,15})/(\d{0,12}(?:\.\d\d)?)/([^/]{1,20})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_END = 20
-"""Characters of a checkpoint by which it differs from any other of its shard."""
 
 
 class LagReport(NamedTuple):
@@ -55,14 +53,14 @@ def lag_text(report: LagReport, checkpoint: Checkpoint) -> str:
         "" if arrived_at is None else _millis(arrived_at),
         "" if size is None else size,
         "" if records is None else f"{records:.2f}",
-        str(checkpoint)[-_END:],
+        checkpoint.tail,
     )
 
 
 def read_lag_text(text: str, checkpoint: Checkpoint) -> LagReport | None:
     """None if it is of another checkpoint, or not as we write it: it only informs, so it never makes a row malformed."""
     known = _TEXT.fullmatch(text)
-    if known is None or known[6] != str(checkpoint)[-_END:]:
+    if known is None or known[6] != checkpoint.tail:
         return None
     lag, at, arrived_at, size, records, _ = known.groups()
     return LagReport(

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint, PendingCheckpoint
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.shard import HashKeyRange
@@ -95,6 +96,7 @@ class Lease:
     attempts             ours (`subletAttempts`): failed attempts at what follows this very checkpoint
     tried                the records of the attempts (a part of `subletAttempts`); None: only the first record's
                          attempts are known. Without attempts: how far a failing batch has been narrowed down
+    failing              ours (`subletFailing`): how the handler fails with what follows this very checkpoint
     noted_ahead          ours (`subletAhead`): what was finished beyond this very checkpoint, of records handled in
                          parallel
     noted_ahead_counter  the counter after the write that noted it: see `finished_ahead`
@@ -120,6 +122,7 @@ class Lease:
     crashes: int = 0
     attempts: int = 0
     tried: Tried | None = None
+    failing: HandlerFailure | None = None
     noted_ahead: FinishedAhead | None = None
     noted_ahead_counter: int | None = None
     checkpoint_owner: str | None = None

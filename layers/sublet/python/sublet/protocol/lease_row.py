@@ -14,6 +14,7 @@ from types import MappingProxyType
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead, ahead_text, read_ahead_text
+from sublet.protocol.handler_failure import HandlerFailure, failure_text, read_failure_text
 from sublet.protocol.lag_history import LagSeen, lag_history_text, read_lag_history
 from sublet.protocol.lag_report import LagReport, lag_text, read_lag_text
 from sublet.protocol.lease import (
@@ -96,9 +97,10 @@ LAG = "subletLag"
 SEEN = "subletSeen"
 """The last reports (`lag_history`). They stay true when the position is moved: so it shows that it was moved back."""
 
-CRASHED_AT_LENGTH = 20
+FAILING = "subletFailing"
+"""A HandlerFailure. Java, an operator or version 0.2 move the checkpoint and leave it, which voids it: it names another."""
 
-TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD)
+TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD, FAILING)
 """What progress clears."""
 
 ROW_BYTES_MAX = 1000
@@ -174,11 +176,7 @@ def attempts_after(checkpoint: Checkpoint, attempts: int, tried: Tried | None) -
 
 
 def crashes_at(checkpoint: Checkpoint, crashes: int) -> dict[str, AttributeValue]:
-    return {CRASHES: number(crashes), CRASHED_AT: text(_end_of(checkpoint))} if crashes else {}
-
-
-def _end_of(checkpoint: Checkpoint) -> str:
-    return str(checkpoint)[-CRASHED_AT_LENGTH:]
+    return {CRASHES: number(crashes), CRASHED_AT: text(checkpoint.tail)} if crashes else {}
 
 
 def finished_beyond(ahead: FinishedAhead, counter: int, position: Position) -> AttributeValue:
@@ -211,6 +209,10 @@ def lag_reported(report: LagReport, checkpoint: Checkpoint) -> AttributeValue:
 def seen_before(history: Sequence[LagSeen]) -> AttributeValue:
     """Of one that is not empty."""
     return text(lag_history_text(history))
+
+
+def failing_with(failure: HandlerFailure, checkpoint: Checkpoint) -> AttributeValue:
+    return text(failure_text(failure, checkpoint))
 
 
 def moment(value: datetime) -> AttributeValue:
@@ -281,6 +283,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         quiet=_quiet(item),
         lag_report=read_lag_text(item.get(LAG, {}).get("S", ""), checkpoint),
         lag_history=read_lag_history(item.get(SEEN, {}).get("S", "")),
+        failing=read_failure_text(item.get(FAILING, {}).get("S", ""), checkpoint),
         holder=text_in(item, HOLDER) or None,
         holder_counter=number_in(item, HOLDER_COUNTER),
         crashes=_crashes(item, checkpoint),
@@ -327,6 +330,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         QUIET: lease.quiet and quiet_until(lease.quiet),
         LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
         SEEN: lease.lag_history and seen_before(lease.lag_history),
+        FAILING: lease.failing and failing_with(lease.failing, lease.checkpoint),
         HOLDER: lease.holder and text(lease.holder),
         HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         **crashes_at(lease.checkpoint, lease.crashes),
@@ -362,7 +366,7 @@ def _ahead(
 def _crashes(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
     """0 if another worker's progress may have voided the count."""
     count, at = count_in(item, CRASHES), text_in(item, CRASHED_AT)
-    return count if at == _end_of(checkpoint) else 0
+    return count if at == checkpoint.tail else 0
 
 
 def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> re.Match[str] | None:

@@ -1,5 +1,6 @@
-"""What a write by a lease's owner also notes in the row: its throughput, what is finished beyond the checkpoint, and how far the
-shard is behind. As much as the row has room for: writing one of more than a kilobyte costs twice as much.
+"""What a write by a lease's owner also notes in the row: its throughput, what is finished beyond the checkpoint, how
+its handler fails, and how far the shard is behind. As much as the row has room for: writing one of more than a kilobyte costs
+twice as much.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 from sublet.protocol import lease_row as columns
 from sublet.protocol.conditions import Row, all_of
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position
@@ -19,6 +21,9 @@ from sublet.protocol.stream_key import is_of_several
 from sublet.protocol.write_clauses import position_stands
 
 LAG_COLUMNS = (columns.LAG, columns.SEEN)
+GIVE_WAY = (*LAG_COLUMNS, columns.FAILING)
+"""To what is finished ahead: these only inform."""
+
 LAG_SEEN_FEWER = 5
 SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
 """Characters of a row's owners and holder, digits of its checkpoint, and two parents and two children. See `_is_short`."""
@@ -28,6 +33,22 @@ def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
     """The same write, which also reports the lease's throughput to a KCL 3.x leader."""
     measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
     return replace(write, sets={**write.sets, **measured})
+
+
+def with_failure(write: LeaseWrite, lease: Lease, failing: HandlerFailure | None) -> LeaseWrite:
+    """The same write by an owner, which also says how the handler fails with what follows the position, if the row has room for
+    it; or removes what the row says of that. It goes before the lag, and after what is finished ahead.
+    """
+    if failing is not None:
+        position = write.moves_to or lease.position
+        said = {columns.FAILING: columns.failing_with(failing, position.checkpoint)}
+        stays = tuple(name for name in write.removes if name != columns.FAILING)
+        noted = replace(write, sets={**write.sets, **said}, removes=stays)
+        if columns.bytes_of(_without(_row_after(noted, lease), LAG_COLUMNS)) <= columns.ROW_BYTES_MAX:
+            return noted
+    if failing is None and lease.failing is None:
+        return write
+    return replace(write, removes=_with_names(write.removes, (columns.FAILING,)))
 
 
 def with_lag(
@@ -66,11 +87,19 @@ def _with_names(removes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, 
 
 def _is_short(write: LeaseWrite, lease: Lease) -> bool:
     """Whether its row has room in any case. A heartbeat of a thousand idle shards is not to encode each row to find out."""
-    long = (lease.other, lease.pending_checkpoint, lease.tried, lease.attempts, lease.noted_ahead)
+    long = (
+        lease.other,
+        lease.pending_checkpoint,
+        lease.tried,
+        lease.attempts,
+        lease.noted_ahead,
+        lease.failing,
+    )
     digits = len(lease.checkpoint.sequence_number)
     names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
     shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
-    is_long = any(long) or columns.ATTEMPTS in write.sets or is_of_several(lease.lease_key)
+    is_noted = columns.ATTEMPTS in write.sets or columns.FAILING in write.sets
+    is_long = any(long) or is_noted or is_of_several(lease.lease_key)
     return not is_long and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
 
 
@@ -85,8 +114,8 @@ def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> 
     known = None if ahead is None else ahead.beyond(position.checkpoint)
     for some in () if known is None else (known, *known.fewer()):
         noted = _noted(write, lease, some, position)
-        row = {name: each for name, each in _row_after(noted, lease).items() if name not in LAG_COLUMNS}
-        if columns.bytes_of(row) <= columns.ROW_BYTES_MAX:  # a lag gives way
+        row = _without(_row_after(noted, lease), GIVE_WAY)
+        if columns.bytes_of(row) <= columns.ROW_BYTES_MAX:
             return noted
     return replace(write, removes=(*(name for name in write.removes if name != columns.AHEAD), columns.AHEAD))
 
@@ -103,6 +132,10 @@ def _noted(write: LeaseWrite, lease: Lease, ahead: FinishedAhead, position: Posi
         sets={**beside, **write.sets, **noted},
         removes=tuple(name for name in write.removes if name not in (columns.AHEAD, columns.ATTEMPTS)),
     )
+
+
+def _without(row: Row, names: tuple[str, ...]) -> Row:
+    return {name: value for name, value in row.items() if name not in names}
 
 
 def _row_after(write: LeaseWrite, lease: Lease) -> Row:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from sublet.decisions.record_filter import Faults
 from sublet.decisions.window import handler_backoff
+from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
@@ -74,6 +75,7 @@ class SessionCalls:
     cut_off      when the runtime ends this process (None: it does not)
     faults       what the content of records raised, by position: a call with such a record fails with it
     may_say      whether what the handler says of its batches still counts
+    failing      the calls that have failed
     under_way    the calls that are running. Each runner sets and deletes its own key, so this needs no lock
     """
 
@@ -86,6 +88,7 @@ class SessionCalls:
     cut_off: datetime | None
     faults: Faults
     may_say: Callable[[], bool]
+    failing: FailingCalls
     under_way: dict[int, HandlerCall] = field(default_factory=dict)
 
     @property
@@ -130,7 +133,7 @@ class Caller:
         session, settings = self.session, self.session.settings
         held, by_hand = session.held.lease, settings.is_checkpointed_by_hand
         first, last, count = records[0].checkpoint, records[-1].checkpoint, len(records)
-        call = HandlerCall(held.lease_key, held.shard_id, "handle", first, last, count)
+        call = HandlerCall(held.lease_key, held.shard_id, "handle", first, last, count, attempt=attempt)
         place: dict[int, int] | None = None
 
         def place_of(record: UserRecord, what: str) -> int:
@@ -210,13 +213,24 @@ class Caller:
         session.guard.make(call, work, session.cut_off, late=self._tell_lost_late)
         del session.under_way[id(self)]
         if call.has_returned:
+            self.gets_on(call.what)
             return True
+        follows = session.held.lease.checkpoint if self.progress.follows_checkpoint else None
+        session.failing.failed(id(self), call, session.ports.clock.now(), follows)
         tally.failures += 1
         tally.is_hung |= call.is_given_up
         tally.is_to_blame |= call.is_given_up and not call.is_held_up
         hung = "held up" if call.is_held_up else "hung"
         tally.problem = f"{hung} in {call}" if tally.is_hung else f"{type(call.failure).__name__} in {call}"
         return False
+
+    def gets_on(self, what: str = "handle") -> None:
+        """The function has returned, or its records were set aside. A lane cannot tell whether they are those that failed in the
+        session before.
+        """
+        self.session.failing.got_on(id(self), what)
+        if what == "handle" and self.shard is not None:
+            self.session.failing.left_behind()
 
     def _tell_lost_late(self) -> None:
         """A call that was given up has ended. Only now is the handler told that the lease has gone: its calls never overlap."""
@@ -234,7 +248,8 @@ class Caller:
         attempt, lease = 0, self.session.held.lease
         while not self.tally.is_hung:
             with self.session.guard.slots:
-                if self._make(HandlerCall(lease.lease_key, lease.shard_id, what), work):
+                call = HandlerCall(lease.lease_key, lease.shard_id, what, attempt=attempt + 1)
+                if self._make(call, work):
                     return True
             attempt += 1
             if once or not self._may_retry(attempt):

@@ -25,7 +25,9 @@ from sublet.settings import Settings
 
 @dataclass(slots=True)
 class HandlerCall:
-    """One call: `what` is the function's name; of `handle` also the batch's span, and how many of its records are done."""
+    """One call: `what` is the function's name; of `handle` also the batch's span, how many of its records are done, and
+    which attempt it is.
+    """
 
     lease_key: str
     shard_id: str
@@ -33,6 +35,7 @@ class HandlerCall:
     first: Checkpoint | None = None
     last: Checkpoint | None = None
     count: int = 0
+    attempt: int = 1
     finished: int = 0
     began_at: datetime | None = None
     """By the steady clock; None before it has begun."""

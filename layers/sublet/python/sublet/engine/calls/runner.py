@@ -115,6 +115,7 @@ class BatchRunner:
         if not self._setting_aside().put(records, step, last):
             return False
         self.caller.progress.finish(records[-1].checkpoint)
+        self.caller.gets_on()
         self.caller.progress.write()
         return True
 

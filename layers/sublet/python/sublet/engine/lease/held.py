@@ -24,6 +24,7 @@ from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
@@ -35,7 +36,7 @@ from sublet.protocol.lease_writes import (
     late_checkpoint,
 )
 from sublet.protocol.records import UserRecord
-from sublet.protocol.write_notes import with_ahead, with_lag, with_throughput
+from sublet.protocol.write_notes import with_ahead, with_failure, with_lag, with_throughput
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
 """Returns None if the lease as it stands says it already."""
@@ -45,7 +46,10 @@ _DATA: Callable[[UserRecord], bytes] = attrgetter("data")
 LagAt = Callable[[Checkpoint], tuple[LagReport, tuple[LagSeen, ...]] | None]
 """What to report with this checkpoint, and the last reports."""
 
-REPORTS_LAG = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
+FailingAt = Callable[[Checkpoint], HandlerFailure | None]
+"""How the handler fails with what follows this checkpoint; None if it does not."""
+
+REPORTS = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
 """Of one write, if our own earlier write or a request to leave refuses it. Each refusal says what to write instead."""
@@ -82,6 +86,7 @@ class HeldLease:
         """Since we acquired the lease."""
         self._ahead = Ahead(0, lambda: None)
         self._lag_at: LagAt = lambda _: None
+        self._failing_at: FailingAt = lambda _: None
         self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
@@ -124,6 +129,10 @@ class HeldLease:
     def know_lag(self, lag_at: LagAt) -> None:
         """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock held."""
         self._lag_at = lag_at
+
+    def know_failing(self, failing_at: FailingAt) -> None:
+        """From now on the same writes say this. Called with the lock held."""
+        self._failing_at = failing_at
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
@@ -204,10 +213,11 @@ class HeldLease:
         return write if brings is None else with_throughput(write, brings)
 
     def _reporting(self, write: LeaseWrite) -> LeaseWrite:
-        if write.kind not in REPORTS_LAG:
+        if write.kind not in REPORTS:
             return write
-        position = write.moves_to or self.lease.position
-        said = self._lag_at(position.checkpoint)
+        checkpoint = (write.moves_to or self.lease.position).checkpoint
+        write = with_failure(write, self.lease, self._failing_at(checkpoint))
+        said = self._lag_at(checkpoint)
         return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:

@@ -16,6 +16,7 @@ from sublet.decisions.quiet import opening
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, has_caught_up
 from sublet.engine.calls.caller import Caller, SessionCalls
+from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease.held import HeldLease, instant
@@ -68,9 +69,11 @@ class LeaseSession:
         lock = shared.ports.tasks.lock()
         self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop, lock)
         self.user_records = UserRecords(shared, self.shard_id, self.progress)
+        failing = FailingCalls(self.held.lease)
+        self.held.know_failing(failing.at)
         self.calls = SessionCalls(
             shared.handler, self.held, shared.ports, shared.settings, shared.calls, self.deadline, self.cut_off,
-            self.user_records.faults, lambda: self.phase.counts,
+            self.user_records.faults, lambda: self.phase.counts, failing,
         )  # fmt: skip
         self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
         self.runner = BatchRunner(self.caller)

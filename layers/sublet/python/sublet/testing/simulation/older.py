@@ -23,7 +23,9 @@ class Version(StrEnum):
 
 UNKNOWN: Mapping[Version, frozenset[str]] = {
     Version.NOW: frozenset(),
-    Version.V0_2: frozenset({columns.QUIET, columns.LAG, columns.SEEN, columns.AHEAD, columns.CRASHED_AT}),
+    Version.V0_2: frozenset(
+        {columns.QUIET, columns.LAG, columns.SEEN, columns.AHEAD, columns.CRASHED_AT, columns.FAILING}
+    ),
     Version.V0_1: frozenset(
         {columns.QUIET, columns.LAG, columns.SEEN, columns.HOLDER_COUNTER, *columns.TROUBLES}
     ),
@@ -58,7 +60,13 @@ class OlderTable:
 
     def _as_known(self, lease: Lease) -> Lease:
         known = replace(
-            lease, quiet=None, lag_report=None, lag_history=(), noted_ahead=None, noted_ahead_counter=None
+            lease,
+            quiet=None,
+            lag_report=None,
+            lag_history=(),
+            failing=None,
+            noted_ahead=None,
+            noted_ahead_counter=None,
         )
         if self.version is not Version.V0_1:
             return known

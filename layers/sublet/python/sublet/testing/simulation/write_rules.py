@@ -23,7 +23,8 @@ NOT_ENDED = frozenset({"is_ended"})
 COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
 OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
-TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG, columns.SEEN})
+REPORTS = frozenset({columns.LAG, columns.FAILING})
+TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.SEEN}) | REPORTS
 CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
 OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES})
 """What progress removes."""
@@ -81,11 +82,10 @@ NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
 
 def rule_of(write: LeaseWrite) -> Rule:
     """A write with such a note is fenced by the position too; any other write by an owner removes the note. A checkpoint that
-    says how far its shard is behind replaces what was said of the old position.
+    says how far its shard is behind, or how its handler fails, replaces what was said of the old position.
     """
     rule = RULES[write.kind]
-    if write.kind is WriteKind.CHECKPOINT and columns.LAG in write.sets:
-        says = frozenset({columns.LAG})
+    if write.kind is WriteKind.CHECKPOINT and (says := REPORTS & write.sets.keys()):
         rule = replace(rule, changes=rule.changes | says, removes=rule.removes - says)
     if columns.AHEAD in write.sets:
         return replace(
