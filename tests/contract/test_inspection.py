@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
+from sublet.aws.figures import Figures
 from sublet.aws.inspection import AwsInspection
 from sublet.decisions.examination import Executions, Throttled, Usage, Volume
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
@@ -73,6 +74,23 @@ def test_a_streams_figures_are_averages_by_the_second(inspection: AwsInspection)
     put_figures("AWS/Kinesis", "IncomingBytes", [10**9], StreamName="other")
     assert inspection.incoming(15 * MINUTE) == Volume(50, 0.1)
     assert inspection.throttled(15 * MINUTE) == Throttled(7, 0)
+
+
+@pytest.mark.parametrize(("days", "seconds"), [(1, 60), (14, 60), (20, 300), (365, 3600)])
+def test_the_figures_of_a_long_time_are_asked_for_as_cloudwatch_keeps_them(days: int, seconds: int) -> None:
+    """GetMetricData: "If the StartTime parameter specifies a time stamp that is greater than 3 hours ago, you must specify the
+    period as follows": minutes for 15 days, five minutes for 63 days, and hours beyond.
+    """
+    made = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    cloudwatch: Any = boto3.client("cloudwatch", **made)
+    now, asked = datetime(2026, 11, 23, tzinfo=UTC), []
+    cloudwatch.meta.events.register(
+        "before-parameter-build.cloudwatch.GetMetricData", lambda params, **_: asked.append(params)
+    )
+    with Stubber(cloudwatch) as stubbed:
+        stubbed.add_response("get_metric_data", {"MetricDataResults": []})
+        Figures(cloudwatch, now).incoming("events", timedelta(days=days))
+    assert [query["MetricStat"]["Period"] for query in asked[0]["MetricDataQueries"]] == [seconds, seconds]
 
 
 def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInspection) -> None:

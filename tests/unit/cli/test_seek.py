@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sublet.cli.main import main
@@ -11,7 +12,9 @@ from sublet.cli.place import place
 from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.snapshots import snapshot_lines, snapshot_name
 from sublet.decisions.handled_position import HandledPosition
-from sublet.decisions.seek import plan_seek
+from sublet.decisions.seek import Effect, plan_seek
+from sublet.decisions.seek_estimate import CountedBy, MoveEstimate, SeekEstimate
+from sublet.operate.planned_seek import PlannedSeek
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position
 from sublet.protocol.shard import FULL_RANGE, Shard
@@ -51,34 +54,57 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
         Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "orders-lambda-0"),
     )
     wanted = {SHARDS[0].shard_id: Position(Checkpoint("5")), SHARDS[1].shard_id: Position(TRIM_HORIZON)}
-    plan = plan_seek(LeaseScan(leases), SHARDS, wanted)
+    scan = LeaseScan(leases)
     in_time = {SHARDS[1].shard_id: HandledPosition(NOW - timedelta(hours=3), timedelta(0))}
-    lines = [line.split("  ") for line in plan_lines(plan, in_time, NOW)]
+    child = MoveEstimate(Effect.REPEATS, NOW - timedelta(hours=5), NOW - timedelta(hours=3), 7_214)
+    unknown = MoveEstimate(Effect.REOPENS)
+    estimate = SeekEstimate({SHARDS[0].shard_id: unknown, SHARDS[1].shard_id: child}, CountedBy.CLOUDWATCH)
+    found = PlannedSeek("orders", plan_seek(scan, SHARDS, wanted), "to 5h", scan, in_time, estimate)
+    lines = [line.split("  ") for line in plan_lines(found, NOW)]
     assert [[part.strip() for part in line if part] for line in lines] == [
-        ["shard", "effect", "now", "then", "owner"],
-        ["shardId-000000000000", "reopens", "SHARD_END", "5", "-"],
+        ["shard", "effect", "of", "now", "then", "owner"],
+        ["shardId-000000000000", "reopens", "?, ? records", "SHARD_END", "5", "-"],
         [
             "shardId-000000000001",
             "repeats",
+            "2h, about 7,210 records",
             "…" + NUMBER[-18:] + ", 3h old",
             "TRIM_HORIZON",
             "orders-lambda-0",
         ],
+        ["repeats about 7,210 records of 2h in 2 shards, by CloudWatch; 1 of these could not be estimated"],
     ]
-    assert plan_json(plan, in_time, "to 5h")["moves"][1] == {  # type: ignore[index]
+    shown: Any = plan_json(found)
+    assert shown["moves"][1] == {
         "shard": "shardId-000000000001",
         "effect": "repeats",
         "now": NUMBER,
         "handled_to": "2026-11-22T05:00:00+00:00",
         "then": "TRIM_HORIZON",
         "owner": "orders-lambda-0",
+        "seconds": 7_200,
+        "records": 7_214,
     }
+    assert shown["estimate"] == {
+        "repeats": {"shards": 2, "seconds": 7_200, "records": 7_214, "unknown": 1},
+        "skips": {"shards": 0, "seconds": None, "records": None, "unknown": 0},
+        "records_by": "CloudWatch",
+        "past_retention": [],
+        "catch_up_seconds": None,
+        "catch_up_seconds_at_least": None,
+        "falls_back": False,
+    }
+
+
+def to_the_beginning(lease: Lease) -> PlannedSeek:
+    scan = LeaseScan((lease,))
+    plan = plan_seek(scan, SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
+    return PlannedSeek("orders", plan, "to earliest", scan, {})
 
 
 def test_a_plan_without_moves_says_so() -> None:
     lease = Lease(SHARDS[1].shard_id, TRIM_HORIZON)
-    plan = plan_seek(LeaseScan((lease,)), SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
-    assert list(plan_lines(plan, {}, NOW)) == ["1 stay where they are", "nothing to move"]
+    assert list(plan_lines(to_the_beginning(lease), NOW)) == ["1 stay where they are", "nothing to move"]
 
 
 def test_snapshots_have_a_line_each() -> None:
@@ -105,6 +131,6 @@ def test_a_snapshot_has_a_name_that_a_file_can_have(name: str) -> None:
 
 def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
     lease = Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "own\x1b[2Jer")
-    plan = plan_seek(LeaseScan((lease,)), SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
+    found = to_the_beginning(lease)
     snapshot = Snapshot("na\x1bme", NOW, "wh\x1by", {})
-    assert all(line.isprintable() for line in (*plan_lines(plan, {}, NOW), *snapshot_lines([snapshot])))
+    assert all(line.isprintable() for line in (*plan_lines(found, NOW), *snapshot_lines([snapshot])))

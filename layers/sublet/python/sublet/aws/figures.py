@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 from sublet.decisions.examination import Throttled, Volume
 
-PERIOD = timedelta(minutes=1)
+PERIODS = (
+    (timedelta(days=15), timedelta(minutes=1)),
+    (timedelta(days=63), timedelta(minutes=5)),
+    (timedelta.max, timedelta(hours=1)),
+)
+"""How long CloudWatch keeps figures of each length."""
 QUERIES_MAX = 500
 """Of one GetMetricData."""
 LATE = timedelta(minutes=3)
@@ -70,7 +75,9 @@ class Figures:
         return timedelta(seconds=ages[0]) if ages else None
 
     def values(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
-        """Each metric's value in each minute that has one, the newest first. `over` ends where figures are complete."""
+        """Each metric's value in each minute that has one, the newest first: of more than two weeks, in each five
+        minutes or hour. `over` ends where figures are complete.
+        """
         found: list[list[float]] = []
         for start in range(0, len(metrics), QUERIES_MAX):
             found += self._some(metrics[start : start + QUERIES_MAX], over)
@@ -78,12 +85,15 @@ class Figures:
 
     def _some(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
         until = self._now - LATE
+        period = next(period for kept, period in PERIODS if over + LATE <= kept)
         values: dict[str, list[float]] = {f"m{index}": [] for index in range(len(metrics))}
         pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
             StartTime=until - over,
             EndTime=until,
             ScanBy="TimestampDescending",
-            MetricDataQueries=[_query(name, metric) for name, metric in zip(values, metrics, strict=True)],
+            MetricDataQueries=[
+                _query(name, metric, period) for name, metric in zip(values, metrics, strict=True)
+            ],
         )
         for page in pages:
             for result in page["MetricDataResults"]:
@@ -99,8 +109,8 @@ def _of_shard(stream: str, shard_id: str, name: str) -> Series:
     return Series("AWS/Kinesis", name, (("StreamName", stream), ("ShardId", shard_id)))
 
 
-def _query(name: str, metric: Series) -> Mapping[str, Any]:
+def _query(name: str, metric: Series, period: timedelta) -> Mapping[str, Any]:
     dimensions = [{"Name": key, "Value": value} for key, value in metric.dimensions]
     of = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
-    stat = {"Metric": of, "Period": round(PERIOD.total_seconds()), "Stat": metric.statistic}
+    stat = {"Metric": of, "Period": round(period.total_seconds()), "Stat": metric.statistic}
     return {"Id": name, "MetricStat": stat}

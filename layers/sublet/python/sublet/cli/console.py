@@ -189,6 +189,7 @@ class AwsApplications:
             return self._listed
 
     def open(self, name: str) -> OpenApplication | None:
+        from sublet.aws.inspection import AwsInspection
         from sublet.aws.ports import aws_ports
         from sublet.cli.snapshots import snapshot_store
         from sublet.cli.status import with_sightings_if_there
@@ -203,7 +204,10 @@ class AwsApplications:
         settings = settings_of(stated, os.environ, required=("application",))
         ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
         aside = set_aside_place(settings, ports, known)
-        return OpenApplication(name, stream, settings, ports, snapshot_store(settings), aside, known)
+        inspection = AwsInspection(settings, None if known is None else known.arn)
+        return OpenApplication(
+            name, stream, settings, ports, snapshot_store(settings), aside, known, inspection
+        )
 
 
 def set_aside_place(settings: Settings, ports: Ports, known: StreamIdentity | None) -> SetAsidePlace:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.pausing import operator
 from sublet.cli.place import place
-from sublet.cli.seek_plan import plan_json, plan_lines
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import time_text
@@ -33,9 +32,10 @@ Move an application's positions: to the beginning of the stream (`earliest`), to
 time zone), to a time ago (`90m`, `2h`, `1d`), or to a snapshot, a file or another application's positions. The fleet may go on
 running, Java's KCL too: each lease is taken from its owner in the same write, and the next owner begins at the new position.
 
-Without --execute it only prints the plan: each shard, where it is now, where it would be, and what that repeats or skips. A
-shard that a reshard has ended opens again, and its children wait for it. Before it moves anything it takes a snapshot;
-`sublet undo` goes back to it. A handler must expect records that it has had before."""
+Without --execute it only prints the plan: each shard, where it is now, where it would be, what that repeats or skips, in time and
+in records, and how long the fleet then needs to catch up. These are estimates, from CloudWatch's IncomingRecords or the leases'
+own reports; `?` is what nothing tells. A shard that a reshard has ended opens again, and its children wait for it. Before it
+moves anything it takes a snapshot; `sublet undo` goes back to it. A handler must expect records that it has had before."""
 
 SEEK_EXAMPLES = """\
 examples:
@@ -173,14 +173,17 @@ def _carry_out(
     shards: Sequence[Shard],
     wanted: SeekTarget,
 ) -> int:
+    from sublet.aws.inspection import AwsInspection
+    from sublet.cli.seek_plan import plan_json, plan_lines
     from sublet.operate.planned_seek import carry_out, planned, seek_of
 
     known = stream_of(settings.application)
-    found = planned(settings.application, known, scan, shards, wanted, ports)
+    inspection = AwsInspection(settings, None if known is None else known.arn)
+    found = planned(settings.application, known, scan, shards, wanted, ports, inspection)
     if options.json:
-        print(json.dumps(plan_json(found.plan, found.in_time, found.what), indent=2))
+        print(json.dumps(plan_json(found), indent=2))
     else:
-        for line in plan_lines(found.plan, found.in_time, ports.clock.now()):
+        for line in plan_lines(found, ports.clock.now()):
             print(line)
     if not found.plan.moves:
         return 0

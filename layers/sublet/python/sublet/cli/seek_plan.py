@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.shown import age_text, printable
+from sublet.operate.estimate_text import estimate_lines, move_text
 
 if TYPE_CHECKING:
-    from sublet.decisions.handled_position import HandledPosition
-    from sublet.decisions.seek import Move, SeekPlan
+    from sublet.decisions.seek import Move
+    from sublet.decisions.seek_estimate import Extent, SeekEstimate
+    from sublet.operate.planned_seek import PlannedSeek
     from sublet.protocol.lease import Position
 
 
-def plan_lines(plan: SeekPlan, in_time: Mapping[str, HandledPosition], now: datetime) -> Iterable[str]:
-    """A line for each shard that moves, and how many stay."""
+def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
+    """A line for each shard that moves, how many stay, and what all of it means."""
+    plan, in_time = found.plan, found.in_time
     if plan.moves:
-        yield f"{'shard':<22} {'effect':<8} {'now':<30} {'then':<30} owner"
+        yield f"{'shard':<22} {'effect':<8} {'of':<27} {'now':<30} {'then':<30} owner"
     for move in plan.moves:
         owner = None if move.lease is None else move.lease.actual_owner
         before = "no lease" if move.lease is None else _where(move.lease.position)
         known = in_time.get(move.lease_key)
         if known is not None and known.handled_to is not None:
             before = f"{before}, {age_text(now - known.handled_to)} old"
-        yield f"{move.shard.shard_id:<22} {move.effect:<8} {before:<30} {_where(move.then):<30} {printable(owner or '-')}"
+        extent = move_text(found.estimate.moves.get(move.lease_key))
+        yield (
+            f"{move.shard.shard_id:<22} {move.effect:<8} {extent:<27} {before:<30} {_where(move.then):<30} "
+            f"{printable(owner or '-')}"
+        )
     if plan.stay:
         yield f"{len(plan.stay)} stay where they are"
     if not plan.moves:
         yield "nothing to move"
+    yield from estimate_lines(found.estimate)
 
 
-def plan_json(plan: SeekPlan, in_time: Mapping[str, HandledPosition], what: str) -> dict[str, object]:
+def plan_json(found: PlannedSeek) -> dict[str, object]:
+    """Estimates are null where nothing is known."""
+
     def as_json(move: Move) -> dict[str, object]:
-        known = in_time.get(move.lease_key)
+        known = found.in_time.get(move.lease_key)
+        estimate = found.estimate.moves.get(move.lease_key)
         handled_to = None if known is None or known.handled_to is None else known.handled_to.isoformat()
         return {
             "shard": move.shard.shard_id,
@@ -42,9 +53,43 @@ def plan_json(plan: SeekPlan, in_time: Mapping[str, HandledPosition], what: str)
             "handled_to": handled_to,
             "then": str(move.then.checkpoint),
             "owner": None if move.lease is None else move.lease.actual_owner,
+            "seconds": None if estimate is None else _seconds(estimate.time),
+            "records": None if estimate is None else estimate.records,
         }
 
-    return {"seek": what, "moves": [as_json(move) for move in plan.moves], "stay": len(plan.stay)}
+    return {
+        "seek": found.what,
+        "moves": [as_json(move) for move in found.plan.moves],
+        "stay": len(found.plan.stay),
+        "estimate": _estimate_json(found.estimate),
+    }
+
+
+def _estimate_json(estimate: SeekEstimate) -> dict[str, object]:
+    catch_up = estimate.catch_up
+    return {
+        "repeats": _extent_json(estimate.repeats),
+        "skips": _extent_json(estimate.skips),
+        "records_by": estimate.counted_by,
+        "past_retention": list(estimate.trimmed),
+        "catch_up_seconds": _seconds(catch_up.within),
+        "catch_up_seconds_at_least": _seconds(catch_up.at_least),
+        "falls_back": catch_up.is_never,
+    }
+
+
+def _extent_json(extent: Extent) -> dict[str, object]:
+    """`unknown`: for how many of the shards."""
+    return {
+        "shards": extent.shards,
+        "seconds": _seconds(extent.time),
+        "records": extent.records,
+        "unknown": extent.unknown,
+    }
+
+
+def _seconds(time: timedelta | None) -> int | None:
+    return None if time is None else round(time.total_seconds())
 
 
 def _where(position: Position) -> str:

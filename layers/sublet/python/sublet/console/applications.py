@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
+from sublet.inspection import Inspection
 from sublet.ports import FailureDestination, Ports, SnapshotStore
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
@@ -29,8 +30,9 @@ class SetAsidePlace:
 class OpenApplication:
     """One application, for looking at it and moving it.
 
-    stream  the stream's name; None if it is not known: then only what the lease table says can be shown
-    known   the stream of its leases, as lease managers have stored it; None if they have not
+    stream      the stream's name; None if it is not known: then only what the lease table says can be shown
+    known       the stream of its leases, as lease managers have stored it; None if they have not
+    inspection  asks CloudWatch for the stream's figures; None: they are not asked for
     """
 
     name: str
@@ -40,6 +42,7 @@ class OpenApplication:
     snapshots: SnapshotStore
     aside: SetAsidePlace
     known: StreamIdentity | None = None
+    inspection: Inspection | None = None
 
 
 class Applications(Protocol):

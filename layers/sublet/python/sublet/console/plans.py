@@ -29,7 +29,7 @@ class PlanState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One line of a plan. `effect`: one word."""
+    """One line of a plan. `effect`: one word; `extent`: of how much."""
 
     shard_id: str
     effect: str
@@ -37,6 +37,7 @@ class PlanRow:
     then: str
     owner: str | None = None
     note: str = ""
+    extent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Prepared:
     needs_name the application's name is asked for
     carry_out  does it, and says what was done; raises SubletError
     progress   how many rows are done meanwhile
+    meaning    what all rows together come to, a sentence each
     """
 
     rows: tuple[PlanRow, ...]
@@ -59,6 +61,7 @@ class Prepared:
     warning: str = ""
     undone_by: str = ""
     needs_name: bool = False
+    meaning: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from sublet.console.plans import PlanRow, Prepared
 from sublet.decisions.seek import Effect, Move
 from sublet.decisions.shard_history import position_text
 from sublet.errors import SeekRefused
+from sublet.operate.estimate_text import estimate_lines, move_text
 from sublet.operate.place import SeekTime
 from sublet.operate.planned_seek import (
     PlannedSeek,
@@ -82,7 +83,7 @@ def prepare_seek(
     ports = application.ports
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     target = _target(request, application, applications, shards)
-    found = planned(application.name, application.known, scan, shards, target, ports)
+    found = planned(application.name, application.known, scan, shards, target, ports, application.inspection)
     seek = seek_of(found, ports)
 
     def run() -> str:
@@ -100,6 +101,7 @@ def prepare_seek(
         else "",
         undone_by="sublet undo",
         needs_name=found.needs_confirmation,
+        meaning=tuple(estimate_lines(found.estimate)),
     )
 
 
@@ -138,4 +140,5 @@ def _row(move: Move, found: PlannedSeek, now: datetime) -> PlanRow:
         position_text(move.then),
         None if move.lease is None else move.lease.actual_owner,
         "" if handled_to is None else f"{age_text(now - handled_to)} old",
+        move_text(found.estimate.moves.get(move.lease_key)),
     )

@@ -9,11 +9,14 @@ from datetime import datetime
 
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import BEGINNING, SeekPlan, check_parents, plan_seek, positions_at, positions_like
+from sublet.decisions.seek_estimate import SeekEstimate
 from sublet.engine.manager.probing import positions
 from sublet.errors import SeekRefused
+from sublet.inspection import Inspection
 from sublet.operate.find import places_of
 from sublet.operate.place import EARLIEST, SeekTime
 from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.operate.seek_estimate import estimated
 from sublet.operate.shown import time_text
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.lease import LeaseScan, Position, shard_id_of
@@ -52,11 +55,13 @@ class SeekTarget:
     positions  by shard id
     what       in words, as logs and snapshots show it
     only       shard ids; empty: all
+    moment     the time, if it is one
     """
 
     positions: Mapping[str, Position]
     what: str
     only: tuple[str, ...] = ()
+    moment: datetime | None = None
 
 
 def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
@@ -68,7 +73,7 @@ def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], port
     asked = shards_asked(shards, only)
     found = places_of(asked, moment, ports)
     check_parents(asked, found, named)
-    return SeekTarget(positions_at(asked, found), f"to {place.text}", tuple(only))
+    return SeekTarget(positions_at(asked, found), f"to {place.text}", tuple(only), moment)
 
 
 def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
@@ -126,15 +131,23 @@ def _by_shard(held: Mapping[str, Position]) -> dict[str, Position]:
     return {shard_id_of(lease_key): position for lease_key, position in held.items()}
 
 
+NOTHING_KNOWN = SeekEstimate()
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedSeek:
-    """`in_time`: by lease key, what is known of the positions of leases that move. `scan`: the leases that were planned for."""
+    """
+    scan      the leases that were planned for
+    in_time   by lease key, what is known of the positions of leases that move
+    estimate  what is repeated or skipped, and how long the fleet needs to catch up
+    """
 
     application: str
     plan: SeekPlan
     what: str
     scan: LeaseScan
     in_time: Mapping[str, HandledPosition]
+    estimate: SeekEstimate = NOTHING_KNOWN
 
     @property
     def needs_confirmation(self) -> bool:
@@ -149,14 +162,18 @@ def planned(
     shards: Sequence[Shard],
     wanted: SeekTarget,
     ports: Ports,
+    inspection: Inspection | None = None,
 ) -> PlannedSeek:
-    """Moves nothing. `known`: see `check_stream`. Raises SeekRefused and StreamNotAdopted."""
+    """Moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's figures. Raises SeekRefused and
+    StreamNotAdopted.
+    """
     if not scan.leases:
         raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
-    check_stream(application, known, scan.leases, shards, ports)
+    stream = check_stream(application, known, scan.leases, shards, ports)
     plan = plan_seek(scan, shards, wanted.positions, wanted.only)
-    moved = [move.lease for move in plan.moves if move.lease is not None]
-    return PlannedSeek(application, plan, wanted.what, scan, positions(moved, ports))
+    in_time = positions([move.lease for move in plan.moves if move.lease is not None], ports)
+    estimate = estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
+    return PlannedSeek(application, plan, wanted.what, scan, in_time, estimate)
 
 
 def seek_of(found: PlannedSeek, ports: Ports) -> Seek:

@@ -17,6 +17,7 @@ from sublet.protocol.lease_writes import create, seek
 from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 
 TRIES = 10
 """Of one lease: its owner's heartbeats and checkpoints come in between."""
@@ -28,17 +29,20 @@ def check_stream(
     leases: Sequence[Lease],
     shards: Sequence[Shard],
     ports: Ports,
-) -> None:
-    """Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop every shard.
+) -> StreamDescription:
+    """The stream as it is. Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop every
+    shard.
 
     known  the stream of the leases, as lease managers have stored it; None if it is not known
     """
-    found = ports.stream.describe().identity
+    described = ports.stream.describe()
+    found = described.identity
     if known is not None and not known.is_same_as(found):
         raise other_stream(application, known, found)
     for suspect in suspects(leases, shards):
         if is_foreign(suspect, ports):
             raise other_streams_lease(application, suspect, found)
+    return described
 
 
 @dataclass(slots=True)

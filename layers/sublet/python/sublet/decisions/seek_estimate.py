@@ -1,0 +1,318 @@
+"""What a seek repeats or skips, in time and records, and how long the fleet then needs to catch up. Pure.
+
+All of it is an estimate. Records are taken to arrive evenly over time and over the hash keys, and nothing is read for it but one
+page of each position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sublet.decisions.examination import Volume
+from sublet.decisions.handled_position import HandledPosition
+from sublet.decisions.lease_history import seen_by_owners
+from sublet.decisions.seek import BEGINNING, END, Effect, Move, SeekPlan
+from sublet.decisions.shard_verdict import standing_of
+from sublet.protocol.checkpoint import LATEST
+from sublet.protocol.lease import Lease, Position
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard, children_by_parent
+from sublet.settings import READ_BYTES_PER_SECOND
+
+NO_TIME = timedelta(0)
+REPEATING = (Effect.REPEATS, Effect.REOPENS)
+
+
+class CountedBy(StrEnum):
+    """Where the number of records comes from."""
+
+    CLOUDWATCH = "CloudWatch"
+    """IncomingRecords of the stream: an aggregate is one record."""
+    ROWS = "the leases' reports"
+    """User records a second, as the leases' owners have reported them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeekEvidence:
+    """What is known about a plan's positions in time.
+
+    now       by the service's clock
+    oldest    no record that can be read arrived before
+    moment    the time that is sought; None if it is no time
+    standing  by lease key: what the shard answered at the lease's position
+    sought    the same at the position that the plan moves it to
+    begins    by shard id: when its first record arrived
+    incoming  what is put into the stream; None if CloudWatch does not say
+    """
+
+    now: datetime
+    oldest: datetime
+    moment: datetime | None = None
+    standing: Mapping[str, HandledPosition] = field(default_factory=dict)
+    sought: Mapping[str, HandledPosition] = field(default_factory=dict)
+    begins: Mapping[str, datetime] = field(default_factory=dict)
+    incoming: Volume | None = None
+
+
+class CatchUp(Struct, frozen=True):
+    """When an open shard will be read to its tip again.
+
+    within    at the pace of its owner's last reports; None: not known, or never
+    is_never  by these reports it gets on more slowly than records arrive
+    at_least  what Kinesis' limit on reading alone makes it take; None: not known
+    """
+
+    within: timedelta | None = None
+    is_never: bool = False
+    at_least: timedelta | None = None
+
+
+class MoveEstimate(Struct, frozen=True):
+    """None: not known.
+
+    since       what is repeated or skipped has arrived after this time, and up to `until`
+    records     about how many that are
+    catch_up    None for a shard that takes no more records
+    is_trimmed  the record that the plan goes back to is past retention, so what followed it is lost
+    """
+
+    effect: Effect
+    since: datetime | None = None
+    until: datetime | None = None
+    records: int | None = None
+    catch_up: CatchUp | None = None
+    is_trimmed: bool = False
+
+    @property
+    def time(self) -> timedelta | None:
+        return None if self.since is None or self.until is None else max(self.until - self.since, NO_TIME)
+
+
+class Extent(Struct, frozen=True):
+    """Of all moves that repeat, or skip.
+
+    shards   how many
+    time     from the first of their records to the last; None if it is not known of any shard
+    records  the sum; None if none is known
+    unknown  for how many shards either of these is not known
+    """
+
+    shards: int
+    time: timedelta | None
+    records: int | None
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeekEstimate:
+    """`moves`: by lease key. `counted_by`: None if no number of records is known."""
+
+    moves: Mapping[str, MoveEstimate] = field(default_factory=dict)
+    counted_by: CountedBy | None = None
+
+    @property
+    def repeats(self) -> Extent:
+        return _extent(move for move in self.moves.values() if move.effect in REPEATING)
+
+    @property
+    def skips(self) -> Extent:
+        return _extent(
+            move
+            for move in self.moves.values()
+            if move.effect is Effect.SKIPS or (move.effect is Effect.BEGINS and move.time != NO_TIME)
+        )
+
+    @property
+    def trimmed(self) -> Sequence[str]:
+        """Lease keys."""
+        return sorted(key for key, move in self.moves.items() if move.is_trimmed)
+
+    @property
+    def catch_up(self) -> CatchUp:
+        """Of the shard that takes longest. Known if it is known of all."""
+        each = [move.catch_up for move in self.moves.values() if move.catch_up is not None]
+        known = [one.within for one in each if one.within is not None]
+        return CatchUp(
+            max(known) if known and len(known) == len(each) else None,
+            any(one.is_never for one in each),
+            max((one.at_least for one in each if one.at_least is not None), default=None),
+        )
+
+
+def _extent(moves: Iterable[MoveEstimate]) -> Extent:
+    each = list(moves)
+    known = [(move.since, move.until) for move in each if move.since is not None and move.until is not None]
+    time = None
+    if known:
+        time = max(max(until for _, until in known) - min(since for since, _ in known), NO_TIME)
+    records = [move.records for move in each if move.records is not None]
+    unknown = sum(move.time is None or move.records is None for move in each)
+    return Extent(len(each), time, sum(records) if records else None, unknown)
+
+
+def estimate_of(
+    plan: SeekPlan, leases: Iterable[Lease], shards: Sequence[Shard], known: SeekEvidence
+) -> SeekEstimate:
+    """`leases`: all of the application, and `shards` all of the stream, whatever the plan moves."""
+    arrivals = _Arrivals(known, children_by_parent(shards), frozenset(shard.shard_id for shard in shards))
+    rates, counted_by = _rates(leases, shards, known)
+    by_shard = {move.shard.shard_id: move for move in plan.moves}
+    found = {
+        move.lease_key: _estimate(move, by_shard, arrivals, rates.get(move.shard.shard_id), known)
+        for move in plan.moves
+    }
+    is_counted = any(move.records is not None for move in found.values())
+    return SeekEstimate(found, counted_by if is_counted else None)
+
+
+def _estimate(
+    move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, rate: float | None, known: SeekEvidence
+) -> MoveEstimate:
+    since, until = _ends(move, arrivals)
+    sought = known.sought.get(move.lease_key)
+    found = MoveEstimate(
+        move.effect,
+        since,
+        until,
+        catch_up=_catch_up(move, by_shard, arrivals, known) if move.shard.is_open else None,
+        is_trimmed=sought is not None and sought.handled_to is None and bool(sought.lag),
+    )
+    if found.time is None or (rate is None and found.time):
+        return found
+    return replace(found, records=round((rate or 0) * found.time.total_seconds()))
+
+
+def _ends(move: Move, arrivals: _Arrivals) -> tuple[datetime | None, datetime | None]:
+    if move.before == move.then:
+        return None, None  # only its owner knows what it has handled since its checkpoint
+    before, then = arrivals.before(move), arrivals.then(move)
+    return (before, then) if move.effect in (Effect.SKIPS, Effect.BEGINS) else (then, before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrivals:
+    """When the record at a position arrived; None: not known."""
+
+    known: SeekEvidence
+    children: Mapping[str, frozenset[str]]
+    listed: frozenset[str]
+
+    def before(self, move: Move) -> datetime | None:
+        asked = self.known.standing.get(move.lease_key)
+        report = None if move.lease is None else move.lease.lag_report
+        return self._of(move.before, move.shard, asked) or (None if report is None else report.arrived_at)
+
+    def then(self, move: Move) -> datetime | None:
+        moment = self.known.moment
+        is_its_beginning = move.then == BEGINNING and has_parents(move.shard, self.listed)
+        if moment is not None and move.then != END and not is_its_beginning:
+            return max(moment, self.known.oldest)
+        return self._of(move.then, move.shard, self.known.sought.get(move.lease_key))
+
+    def _of(self, at: Position, shard: Shard, asked: HandledPosition | None) -> datetime | None:
+        known = self.known
+        found: datetime | None
+        if at == END:
+            begins = [known.begins.get(child) for child in self.children.get(shard.shard_id, ())]
+            found = min((began for began in begins if began is not None), default=None)
+        elif at.start_at is not None:
+            found = at.start_at
+        elif at.checkpoint == LATEST:
+            found = known.now
+        elif asked is not None and (asked.handled_to is not None or asked.lag is not None):
+            found = asked.handled_to or known.now - (asked.lag or NO_TIME)
+        elif at == BEGINNING:
+            oldest = None if has_parents(shard, self.listed) else known.oldest
+            found = known.begins.get(shard.shard_id, oldest)
+        else:
+            found = None
+        return None if found is None else max(found, known.oldest)
+
+
+def has_parents(shard: Shard, listed: Collection[str]) -> bool:
+    """Whether its records begin in the stream's retention, where those of its parents end."""
+    return not shard.parent_shard_ids.isdisjoint(listed)
+
+
+def _catch_up(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, known: SeekEvidence) -> CatchUp:
+    since = _read_from(move, by_shard, arrivals)
+    if since is None:
+        return CatchUp()
+    lag = max(known.now - since, NO_TIME)
+    if not lag:
+        return CatchUp(NO_TIME)
+    at_least = None
+    if known.incoming is not None:
+        arriving = known.incoming.bytes_per_second * _part(move.shard.hash_key_range)
+        if arriving < READ_BYTES_PER_SECOND:
+            at_least = lag * (arriving / (READ_BYTES_PER_SECOND - arriving))
+    trend = None if move.lease is None else _trend(move.lease, known)
+    if trend is None:
+        return CatchUp(at_least=at_least)
+    return (
+        CatchUp(lag / -trend, at_least=at_least) if trend < 0 else CatchUp(is_never=True, at_least=at_least)
+    )
+
+
+def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) -> datetime | None:
+    """Its parents' records come first."""
+    earlier = [
+        _read_from(by_shard[parent], by_shard, arrivals)
+        for parent in move.shard.parent_shard_ids
+        if parent in by_shard and by_shard[parent].then != END
+    ]
+    each = [at for at in (arrivals.then(move), *earlier) if at is not None]
+    return min(each, default=None)
+
+
+def _trend(lease: Lease, known: SeekEvidence) -> float | None:
+    """By how many seconds its lag has grown each second; None: not known, also where it was at the tip."""
+    history, here = seen_by_owners(lease)
+    asked = known.standing.get(lease.lease_key)
+    return standing_of(lease, history, known.now, waiting=asked.lag if asked else None, here=here).trend
+
+
+def _rates(
+    leases: Iterable[Lease], shards: Sequence[Shard], known: SeekEvidence
+) -> tuple[Mapping[str, float], CountedBy]:
+    """Records that arrive a second, by shard id. A shard without a report of its own has its part of what the others' say."""
+    incoming = known.incoming
+    if incoming is not None and incoming.records_per_second:
+        return {
+            shard.shard_id: incoming.records_per_second * _part(shard.hash_key_range) for shard in shards
+        }, CountedBy.CLOUDWATCH
+    listed = {shard.shard_id: shard for shard in shards}
+    own = {
+        lease.shard_id: rate
+        for lease in leases
+        if lease.shard_id in listed and (rate := _arrival_rate(lease, known)) is not None
+    }
+    parts = sum(_part(listed[shard_id].hash_key_range) for shard_id in own)
+    of_stream = sum(own.values()) / parts if parts else None
+    if of_stream is None:
+        return {}, CountedBy.ROWS
+    return {
+        shard_id: own.get(shard_id, of_stream * _part(shard.hash_key_range))
+        for shard_id, shard in listed.items()
+    }, CountedBy.ROWS
+
+
+def _arrival_rate(lease: Lease, known: SeekEvidence) -> float | None:
+    """From the rate at which its records are handled: a reader that catches up handles more than arrive."""
+    report = lease.lag_report
+    if lease.is_ended or report is None or report.records_per_second is None:
+        return None
+    if report.nothing_waited_at is not None:
+        return report.records_per_second
+    trend = _trend(lease, known)
+    return None if trend is None or trend >= 1 else report.records_per_second / (1 - trend)
+
+
+def _part(hash_keys: HashKeyRange) -> float:
+    """Of all hash keys."""
+    return (hash_keys.ending - hash_keys.starting + 1) / (FULL_RANGE.ending + 1)

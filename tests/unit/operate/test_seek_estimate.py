@@ -1,0 +1,123 @@
+"""A seek's plan says what it repeats or skips, in time and in records: on streams whose records are known one by one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.examination import Volume
+from sublet.decisions.seek_estimate import CountedBy
+from sublet.memory.inspection import MemoryInspection
+from sublet.operate.place import place
+from sublet.operate.planned_seek import (
+    PlannedSeek,
+    at_place,
+    at_positions,
+    carry_out,
+    planned,
+    seek_of,
+    snapshot_by_hand,
+)
+from sublet.operate.seek import Seek
+from sublet.protocol.snapshot import Snapshot
+
+from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
+
+HOUR = timedelta(hours=1)
+EVERY = timedelta(seconds=10)
+"""Between two records."""
+
+
+def stream_of_two_hours(split_at: timedelta | None = None) -> EngineWorld:
+    """A record each ten seconds, all of them handled, and a split in between."""
+    world = EngineWorld(NO_WAITING)
+    began = world.clock.now()
+    for number in range(2 * HOUR // EVERY):
+        if split_at is not None and world.clock.now() - began == split_at:
+            world.shards.split(SHARD)
+        world.shards.put(f"key-{number}", b"x")
+        world.clock.advance(EVERY)
+    for _ in range(6):
+        world.manager().tick()
+        world.window()
+        world.clock.advance(timedelta(seconds=1))
+    return world
+
+
+def plan(world: EngineWorld, text: str, inspection: MemoryInspection | None = None) -> PlannedSeek:
+    shards = world.shards.list_shards()
+    target = at_place(place(text), shards, (), world.ports)
+    return planned("orders", None, world.table.real.scan(), shards, target, world.ports, inspection)
+
+
+RATE = 1 / EVERY.total_seconds()
+BY_CLOUDWATCH = MemoryInspection(volume=Volume(1000, RATE))
+
+
+@pytest.mark.parametrize("split_at", [None, HOUR, 1.5 * HOUR])
+def test_an_hour_again_is_an_hour_of_records(split_at: timedelta | None) -> None:
+    world = stream_of_two_hours(split_at)
+    found = plan(world, "1h", BY_CLOUDWATCH)
+    extent = found.estimate.repeats
+    carry_out(found, seek_of(found, world.ports), world.sightings)
+    before = len(world.handler.finished)
+    for _ in range(8):
+        world.manager().tick()
+        world.window()
+        world.clock.advance(timedelta(seconds=1))
+    came_again = len(world.handler.finished) - before
+    assert extent.records is not None
+    assert abs(extent.records - came_again) <= 4, "what the plan said is what came"
+    assert extent.time is not None
+    assert abs(extent.time - HOUR) <= 2 * EVERY
+    assert found.estimate.counted_by is CountedBy.CLOUDWATCH
+
+
+def test_what_is_skipped_is_estimated_too() -> None:
+    world = stream_of_two_hours()
+    back = plan(world, "1h")
+    Seek(back.plan, world.ports, "a test").run()
+    found = plan(world, "latest", BY_CLOUDWATCH)
+    assert found.estimate.skips.records == pytest.approx(360, abs=4)
+    assert found.estimate.repeats.shards == 0
+
+
+@pytest.mark.parametrize(
+    "inspection", [None, MemoryInspection(), MemoryInspection(refuses=frozenset({"incoming"}))]
+)
+def test_without_cloudwatch_the_leases_own_reports_count(inspection: MemoryInspection | None) -> None:
+    world = stream_of_two_hours()
+    report = world.table.lease().lag_report
+    assert report is not None
+    world.change_lease(lag_report=report._replace(records_per_second=RATE))
+    found = plan(world, "1h", inspection)
+    assert found.estimate.counted_by is CountedBy.ROWS
+    assert found.estimate.repeats.records == pytest.approx(360, abs=4)
+
+
+def test_no_shard_is_walked_for_it() -> None:
+    """One page at each lease's position, and one at each position of a snapshot."""
+    world = stream_of_two_hours()
+    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator")
+    Seek(plan(world, "1h").plan, world.ports, "a test").run()
+    world.stream.polls.clear()
+    found = to_snapshot(world, kept)
+    assert len(world.stream.polls) == 2
+    assert found.estimate.skips.time is not None
+    assert abs(found.estimate.skips.time - HOUR) <= 2 * EVERY
+
+
+def test_a_snapshot_past_retention_is_said() -> None:
+    world = stream_of_two_hours()
+    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator")
+    assert to_snapshot(world, kept).estimate.trimmed == []
+    world.put("later")
+    world.shards.trim(world.clock.now())
+    Seek(plan(world, "latest").plan, world.ports, "a test").run()
+    assert to_snapshot(world, kept).estimate.trimmed == [SHARD]
+
+
+def to_snapshot(world: EngineWorld, kept: Snapshot) -> PlannedSeek:
+    shards = world.shards.list_shards()
+    target = at_positions(kept, "to snapshot kept", shards)
+    return planned("orders", None, world.table.real.scan(), shards, target, world.ports)
