@@ -21,7 +21,7 @@ from typing import Any
 from sublet.decisions.examination import Volume
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import plan_seek
-from sublet.decisions.seek_estimate import SeekEvidence, MoveEstimate, estimate_of
+from sublet.decisions.seek_estimate import MoveEstimate, SeekEvidence, estimate_of
 from sublet.operate.estimate_text import estimate_lines
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lag_history import LagSeen

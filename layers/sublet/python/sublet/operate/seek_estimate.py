@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.examination import Volume
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
-from sublet.decisions.seek_estimate import NO_TIME, SeekEvidence, SeekEstimate, estimate_of, has_parents
+from sublet.decisions.seek_estimate import NO_TIME, SeekEstimate, SeekEvidence, estimate_of, has_parents
 from sublet.engine.manager.probing import positions
 from sublet.errors import CheckRefused
 from sublet.inspection import Inspection
