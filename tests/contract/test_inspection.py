@@ -81,7 +81,7 @@ def test_the_figures_of_a_long_time_are_asked_for_as_cloudwatch_keeps_them(days:
     """GetMetricData: "If the StartTime parameter specifies a time stamp that is greater than 3 hours ago, you must specify the
     period as follows": minutes for 15 days, five minutes for 63 days, and hours beyond.
     """
-    made = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    made: Any = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
     cloudwatch: Any = boto3.client("cloudwatch", **made)
     now, asked = datetime(2026, 11, 23, tzinfo=UTC), []
     cloudwatch.meta.events.register(
