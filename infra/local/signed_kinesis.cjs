@@ -2,11 +2,17 @@
 // kinesis-local gets a socket file in its own folder, and this proxy takes its port. The proxy passes on requests that are
 // signed with this embedded AWS's keys and allowed by the policies of the signer's role, which ministack evaluates, and
 // refuses all others. kinesis-local's TLS server gets a socket file too, but no port.
+// The proxy speaks HTTP/1.1 and HTTP/2 (prior knowledge), and answers SubscribeToShard itself: kinesis/fan_out.cjs.
 'use strict';
 
 const crypto = require('node:crypto');
 const http = require('node:http');
-const { Server } = require('node:net');
+const http2 = require('node:http2');
+const { Server, createServer } = require('node:net');
+
+const { decode } = require('./kinesis/cbor.cjs');
+const { CONTROL, FanOut } = require('./kinesis/fan_out.cjs');
+const { replyTo } = require('./kinesis/reply.cjs');
 
 const { AWS_ACCESS_KEY_ID: KEY, AWS_SECRET_ACCESS_KEY: SECRET, KINESIS_MOCK_PLAIN_PORT: PLAIN } = process.env;
 const { AWS_ENDPOINT_URL: MINISTACK, AWS_REGION: REGION, ACCOUNT } = process.env;
@@ -14,6 +20,8 @@ const HOST = '127.0.0.1';
 const CLOCK_SKEW = 15 * 60 * 1000;
 const JUDGED_FOR = 1000; // milliseconds; IAM takes longer to apply a change
 const TOKENS_MAX = 10000;
+const JSON_TYPE = 'application/x-amz-json-1.1';
+const NEWS = /^(PutRecords?|SplitShard|MergeShards|UpdateShardCount|DeregisterStreamConsumer|DeleteStream)$/;
 const listen = Server.prototype.listen;
 
 Server.prototype.listen = function behindTheDoor(port, ...rest) {
@@ -27,19 +35,46 @@ Server.prototype.listen = function behindTheDoor(port, ...rest) {
 };
 
 function door(upstream) {
-  const server = http.createServer((request, reply) => {
+  const fanOut = new FanOut(upstream);
+  const answer = (request, reply) => {
     const parts = [];
     request.on('data', (part) => parts.push(part));
-    request.on('end', async () => {
-      const body = Buffer.concat(parts);
-      const call = callOf(request, body);
-      const reason = await refusal(request, body, call);
-      return reason ? refuse(reply, reason) : pass(upstream, request, body, reply, call);
+    request.on('end', () => answered(upstream, fanOut, request, Buffer.concat(parts), replyTo(request, reply)));
+  };
+  const one = http.createServer(answer);
+  one.keepAliveTimeout = 10 * 60 * 1000; // do not close a client's idle connection just before its next request
+  one.requestTimeout = 0;
+  return eitherOf(one, http2.createServer(answer));
+}
+
+/** Connections by their first bytes: those of HTTP/2 begin with PRI. */
+function eitherOf(one, two) {
+  return createServer({ noDelay: true }, (socket) => {
+    socket.on('error', () => socket.destroy());
+    socket.once('data', (start) => {
+      socket.pause();
+      socket.unshift(start);
+      (start.toString('latin1', 0, 3) === 'PRI' ? two : one).emit('connection', socket);
+      process.nextTick(() => socket.resume());
     });
   });
-  server.keepAliveTimeout = 10 * 60 * 1000; // do not close a client's idle connection just before its next request
-  server.requestTimeout = 0;
-  return server;
+}
+
+async function answered(upstream, fanOut, request, body, reply) {
+  if (request.url === CONTROL) return controlled(fanOut, request, body, reply);
+  const call = callOf(request, body);
+  const reason = await refusal(request, body, call);
+  if (reason) return reply.answer(403, JSON_TYPE, reason[0], JSON.stringify({ __type: reason[0], message: reason[1] }));
+  if (call.operation === 'SubscribeToShard') return fanOut.subscribe(call.asked, call.isCbor, reply);
+  return pass(upstream, fanOut, request, body, reply, call);
+}
+
+/** Knobs and faults of subscriptions, for tests that know the secret. */
+function controlled(fanOut, { headers }, body, reply) {
+  const [given, wanted] = [headers['x-sublet-door'] ?? '', hmac(SECRET, body).toString('hex')];
+  const isOurs = given.length === wanted.length && crypto.timingSafeEqual(Buffer.from(given), Buffer.from(wanted));
+  if (!isOurs || headers.origin !== undefined) return reply.answer(403, JSON_TYPE, 'AccessDeniedException', '{}');
+  return reply.answer(200, JSON_TYPE, undefined, JSON.stringify(fanOut.control(JSON.parse(body))));
 }
 
 /** Why the request is refused; undefined if it may pass. */
@@ -62,16 +97,17 @@ async function refusal(request, body, call) {
 /** The operation and its stream, which is named, or follows from the iterator or token. */
 function callOf(request, body) {
   const operation = (request.headers['x-amz-target'] ?? '').split('.').pop();
+  const isCbor = /cbor/.test(request.headers['content-type'] ?? '');
   let asked = {};
   try {
-    asked = JSON.parse(body);
+    asked = isCbor ? decode(body) : JSON.parse(body);
   } catch {
-    // not JSON: kinesis-local will say so
+    // neither JSON nor CBOR: kinesis-local will say so
   }
-  const named = asked.StreamName && `arn:aws:kinesis:${REGION}:${ACCOUNT}:stream/${asked.StreamName}`;
-  const given = asked.StreamARN ?? asked.ResourceARN ?? asked.ConsumerARN ?? named;
-  const resource = given ?? tokens.get(asked.ShardIterator ?? asked.NextToken) ?? '*';
-  return { operation, resource, isNamed: given !== undefined };
+  const named = asked?.StreamName && `arn:aws:kinesis:${REGION}:${ACCOUNT}:stream/${asked.StreamName}`;
+  const given = asked?.ConsumerARN ?? asked?.StreamARN ?? asked?.ResourceARN ?? named;
+  const resource = given ?? tokens.get(asked?.ShardIterator ?? asked?.NextToken) ?? '*';
+  return { asked, isCbor, operation, resource, isNamed: given !== undefined };
 }
 
 /** Iterators and tokens given to callers with limited permissions, with their streams. */
@@ -108,7 +144,7 @@ function judged(key, { operation, resource }) {
 
 /** SigV4 of a POST to /, the only request that Kinesis' clients send. */
 function signatureOf(headers, body, scope, names, secret) {
-  const lines = names.split(';').map((name) => `${name}:${(headers[name] ?? '').trim().replace(/ +/g, ' ')}\n`);
+  const lines = names.split(';').map((name) => `${name}:${(headers[name] ?? (name === 'host' ? headers[':authority'] : '')).trim().replace(/ +/g, ' ')}\n`);
   const canonical = ['POST', '/', '', lines.join(''), names, sha256(body)].join('\n');
   const text = ['AWS4-HMAC-SHA256', headers['x-amz-date'], scope, sha256(canonical)].join('\n');
   return hmac(scope.split('/').reduce(hmac, `AWS4${secret}`), text).toString('hex');
@@ -129,30 +165,33 @@ function sha256(content) {
   return crypto.createHash('sha256').update(content).digest('hex');
 }
 
-function refuse(reply, [type, message]) {
-  reply.writeHead(403, { 'content-type': 'application/x-amz-json-1.1' });
-  reply.end(JSON.stringify({ __type: type, message }));
-}
-
-/** Remembers a reply's tokens if the next call may contain nothing else. */
-function pass(upstream, request, body, reply, { operation, resource, isLimited, isNamed }) {
+/** Remembers a reply's tokens if the next call may contain nothing else, and tells subscriptions what is new. */
+function pass(upstream, fanOut, request, body, reply, call) {
+  const { operation, resource, isLimited, isNamed } = call;
   const goesOn = isLimited && (operation === 'GetRecords' ? !isNamed : /^(GetShardIterator|ListShards)$/.test(operation));
-
-  const headers = { ...request.headers, connection: 'close', 'content-length': body.length };
-  delete headers['transfer-encoding'];
+  const isNews = NEWS.test(operation);
+  const sent = fanOut.translated(call) ?? body;
+  const plain = Object.entries(request.headers).filter(([name]) => !/^(:.*|transfer-encoding)$/.test(name));
+  const headers = { host: HOST, ...Object.fromEntries(plain), connection: 'close', 'content-length': sent.length };
   const { method, url: path } = request;
   const onward = http.request({ socketPath: upstream, method, path, headers, agent: false }, (answer) => {
-    const kept = Object.entries(answer.headers).filter(([name]) => !/^(access-control-.*|connection)$/.test(name));
-    reply.writeHead(answer.statusCode, Object.fromEntries(kept));
-    if (!goesOn) return answer.pipe(reply);
+    const kept = Object.entries(answer.headers).filter(([name]) => !/^(access-control-.*|connection|keep-alive|transfer-encoding)$/.test(name));
+    reply.raw.writeHead(answer.statusCode, Object.fromEntries(kept));
+    if (!goesOn && !isNews) return answer.pipe(reply.raw);
     const parts = [];
     answer.on('data', (part) => parts.push(part));
     answer.on('end', () => {
-      remember(Buffer.concat(parts).toString(), resource);
-      reply.end(Buffer.concat(parts));
+      const whole = Buffer.concat(parts);
+      if (goesOn) remember(whole.toString(), resource);
+      reply.raw.end(whole);
+      if (isNews && answer.statusCode === 200) fanOut.answered(operation, streamOf(resource), whole.toString('latin1'));
     });
   });
-  onward.on('error', () => reply.destroy());
-  reply.on('close', () => onward.destroy());
-  onward.end(body);
+  onward.on('error', () => reply.cut());
+  reply.raw.on('close', () => onward.destroy());
+  onward.end(sent);
+}
+
+function streamOf(arn) {
+  return /:stream\/([^/]+)/.exec(arn)?.[1];
 }
