@@ -7,7 +7,7 @@ import os
 import pytest
 from sublet.aws.clients import kinesis_client
 from sublet.aws.put_records import KinesisWriter
-from sublet.errors import RowNotWritable
+from sublet.errors import RecordRefused
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.settings import Settings
 
@@ -41,7 +41,7 @@ def test_a_record_over_the_streams_own_limit_is_refused_with_that_name(
 @pytest.mark.emulator
 def test_a_call_that_kinesis_takes_in_no_case_is_named(writer: KinesisWriter) -> None:
     with pytest.raises(
-        RowNotWritable, match=r"refuses a call of 1 records \(InvalidArgumentException: ExplicitHashKey"
+        RecordRefused, match=r"refuses a call of 1 records \(InvalidArgumentException: ExplicitHashKey"
     ):
         writer.put([NewRecord(b"x", "k", "007")])
 
@@ -79,7 +79,7 @@ def test_a_call_that_is_refused_because_of_one_record_over_the_streams_limit_nam
     service.will("PutRecords", error("ValidationException"))
     service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=2048))
     writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
-    with pytest.raises(RowNotWritable, match=r"3,145,729 bytes: its MaxRecordSizeInKiB is 2,048"):
+    with pytest.raises(RecordRefused, match=r"3,145,729 bytes: its MaxRecordSizeInKiB is 2,048"):
         writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**20), "k")])
 
 
@@ -87,5 +87,5 @@ def test_where_the_stream_may_not_be_described_the_services_reason_stands(servic
     service.will("PutRecords", error("ValidationException"))
     service.will("DescribeStreamSummary", error("AccessDeniedException"))
     writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
-    with pytest.raises(RowNotWritable, match=r"1 records \(ValidationException: said so\)"):
+    with pytest.raises(RecordRefused, match=r"1 records \(ValidationException: said so\)"):
         writer.put([NewRecord(bytes(3 * 2**20), "k")])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
+from sublet.errors import RecordRefused, SettingsError, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
@@ -119,7 +119,7 @@ def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_servi
     too_long = PutRefused("InvalidArgumentException", "exceeds the stream's max record size", passes=False)
     writer.refuse = lambda record: too_long if record.partition_key == "key-1" else False
     with pytest.raises(
-        RowNotWritable, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"
+        RecordRefused, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"
     ):
         list(putter(writer).put_all(records(3)))
     assert len(writer.calls) == 1
@@ -193,7 +193,7 @@ def test_a_row_that_kinesis_would_refuse_is_named(
 ) -> None:
     columns = {"data": pa.array([data], pa.binary()), "partitionKey": pa.array([key], pa.string())}
     columns["explicitHashKey"] = pa.array([hash_key], pa.string())
-    with pytest.raises(RowNotWritable, match=named):
+    with pytest.raises(RecordRefused, match=named):
         list(new_records(iter([pa.RecordBatch.from_pydict(columns)]), refuse_keyless))
 
 
@@ -265,7 +265,7 @@ def test_a_row_without_a_key_is_put_where_the_stream_takes_it(
 @pytest.mark.parametrize("rows", [KEYLESS, WITHOUT_COLUMN])
 def test_a_row_without_a_key_is_refused_by_name_where_keys_place_records(rows: Columns) -> None:
     sink = Sink(RecordDistribution.USER_PARTITION_KEY)
-    with pytest.raises(RowNotWritable, match=r"partitionKey is null.*RecordDistributionStrategy AUTO"):
+    with pytest.raises(RecordRefused, match=r"partitionKey is null.*RecordDistributionStrategy AUTO"):
         sink.write(rows)
     assert sink.writer.calls == []
 

@@ -9,6 +9,7 @@ from sublet import errors
 from sublet.errors import (
     LeaseTableError,
     LeaseTableUnavailable,
+    RecordTimedOut,
     StreamError,
     StreamUnavailable,
     StreamUnreachable,
@@ -30,6 +31,7 @@ def test_transient_errors_are_recognized_by_their_type() -> None:
         StreamUnavailable,
         StreamUnreachable,
         LeaseTableUnavailable,
+        RecordTimedOut,
     }
     assert issubclass(StreamUnavailable, StreamError)
     assert issubclass(LeaseTableUnavailable, LeaseTableError)

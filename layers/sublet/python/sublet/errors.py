@@ -14,7 +14,7 @@
     ├── DestinationRefused       the failure destination has not accepted or not returned a batch
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot parse
-    ├── RowNotWritable           Spark: a row that Kinesis would never accept, such as one without a partition key
+    ├── ProducerClosed           a record was put after its producer was closed
     ├── CheckRefused             AWS did not answer a question of `sublet doctor` or `sublet cost`
     ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
     ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
@@ -23,7 +23,8 @@
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── TransientError           passes by itself: go on, and try again later
     │   ├── StreamUnavailable        (a StreamError too) Kinesis could not be reached, or kept failing
-    │   │   └── StreamUnreachable        there was no reply at all
+    │   │   ├── StreamUnreachable        there was no reply at all
+    │   │   └── RecordTimedOut           a producer gave a record up that Kinesis kept refusing
     │   └── LeaseTableUnavailable    (a LeaseTableError too) DynamoDB could not be reached, or kept failing
     ├── StreamError              the stream refused, and a retry will not help, unless it is a TransientError
     │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
@@ -34,6 +35,8 @@
     │   ├── StreamAccessDenied   the role lacks a Kinesis permission
     │   ├── StreamNotAdopted     it is not the stream of the application's leases, or may not be
     │   ├── StreamRecreated      Spark: the stream is not the one of the query's checkpoint
+    │   ├── RecordRefused        Kinesis would never accept the record, such as one that is too large
+    │   ├── RecordsNotPut        a producer gave records up
     │   └── DataGap              Spark: records that the query has not read are past retention
     └── LeaseTableError          the lease table refused, and a retry will not help, unless it is a TransientError
         ├── LeaseTableNotFound   there is no such table
@@ -140,8 +143,8 @@ class OffsetMalformed(SubletError):
     """An offset of Spark's log belongs to another source or version, or is damaged."""
 
 
-class RowNotWritable(SubletError):
-    """A row for the sink that Kinesis would never accept. Names the column, its value, and what is allowed."""
+class ProducerClosed(SubletError):
+    """The producer is closed, and takes no more records."""
 
 
 class TransientError(SubletError):
@@ -203,6 +206,20 @@ class StreamUnavailable(StreamError, TransientError):
 
 class StreamUnreachable(StreamUnavailable):
     """There was no reply at all: no network, a wrong endpoint, or a service that is down."""
+
+
+class RecordRefused(StreamError):
+    """Kinesis would never accept the record. Says what is wrong with it, and what is allowed."""
+
+
+class RecordTimedOut(StreamUnavailable):
+    """A producer gave a record up, because Kinesis refused it, or did not answer, for the producer's `patience`. It may be
+    in the stream all the same, if an answer was lost.
+    """
+
+
+class RecordsNotPut(StreamError):
+    """A producer gave records up. Says how many, and why the first one of them; each one's future has its own reason."""
 
 
 class LeaseTableError(SubletError):

@@ -12,7 +12,7 @@ from sublet.aws.faults import code_of, is_transient
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
 from sublet.aws.raw_json import keep_raw_json
-from sublet.errors import RowNotWritable, StreamError
+from sublet.errors import RecordRefused, StreamError
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import why_too_large
 from sublet.settings import Settings
@@ -36,7 +36,7 @@ class KinesisWriter:
         """Sends one PutRecords. Returns for each record the shard that took it, or why it was refused.
 
         PutRefused only means "not known to be stored": a reply may have been lost. Raises StreamNotFound,
-        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all), and RowNotWritable for a call
+        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all), and RecordRefused for a call
         that Kinesis will never accept.
         """
         entries = [entry_of(record) for record in records]
@@ -47,7 +47,7 @@ class KinesisWriter:
                 code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
                 if code in BAD_ARGUMENT:
                     why = self._why_too_large(records)
-                    raise RowNotWritable(
+                    raise RecordRefused(
                         why or f"Kinesis refuses a call of {len(entries)} records ({code}: {said})"
                     ) from error
                 if not is_transient(error):
@@ -56,7 +56,7 @@ class KinesisWriter:
             except ParamValidationError as error:
                 if all(record.partition_key is not None for record in records):
                     raise
-                raise RowNotWritable(
+                raise RecordRefused(
                     f"this botocore ({botocore.__version__}) cannot put a record without a partition key; use 1.44.5 or later"
                 ) from error
         outcomes = [_outcome(item) for item in reply["Records"]]

@@ -5,18 +5,18 @@ At least once: a task that Spark runs again puts its rows again, as does a call 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
-from sublet.errors import RowNotWritable, StreamUnavailable
+from sublet.errors import RecordRefused, StreamUnavailable
 from sublet.ports import Clock
 from sublet.protocol.aggregation import Aggregate, Aggregator
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import NewRecord, PutRefused
-from sublet.protocol.shard import HashKeyRange, Shard
+from sublet.protocol.shard import Shard
+from sublet.protocol.shard_map import ShardMap
 from sublet.spark.read.pace import Sleep
 
 RECORDS_PER_CALL = 500
@@ -56,7 +56,7 @@ class Putter:
     retried: int = 0
 
     def put_all(self, records: Iterable[NewRecord]) -> Iterator[Placed]:
-        """Puts lazily, in calls as full as possible. Raises StreamUnavailable, RowNotWritable, and what the writer
+        """Puts lazily, in calls as full as possible. Raises StreamUnavailable, RecordRefused, and what the writer
         raises."""
         for call in full_calls(records):
             yield from self._put(call)
@@ -83,11 +83,11 @@ class Putter:
 
 
 def _check_all_pass(refused: Sequence[tuple[NewRecord, PutRefused]]) -> None:
-    """Raises RowNotWritable for the first record that is refused for good: retries would keep the others waiting for
+    """Raises RecordRefused for the first record that is refused for good: retries would keep the others waiting for
     nothing."""
     for record, why in refused:
         if not why.passes:
-            raise RowNotWritable(
+            raise RecordRefused(
                 f"Kinesis refuses the record {_named(record)} and {len(record.data)} bytes "
                 f"of data ({why.code}: {why.reason})"
             )
@@ -176,30 +176,6 @@ class _Sent(NamedTuple):
     user_records: list[NewRecord]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardMap:
-    """Which open shard takes a hash key. `ranges`: of every listed shard, including closed ones."""
-
-    starts: Sequence[int]
-    shard_ids: Sequence[str]
-    ranges: dict[str, HashKeyRange]
-
-    @classmethod
-    def of(cls, shards: Sequence[Shard]) -> ShardMap:
-        still_open = sorted(
-            (shard.hash_key_range.starting, shard.shard_id) for shard in shards if shard.is_open
-        )
-        return cls(
-            [start for start, _ in still_open],
-            [shard_id for _, shard_id in still_open],
-            {shard.shard_id: shard.hash_key_range for shard in shards},
-        )
-
-    def shard_of(self, record: NewRecord) -> str:
-        key = hash_key(record.partition_key, record.explicit_hash_key)
-        return self.shard_ids[max(bisect_right(self.starts, key) - 1, 0)]
-
-
 def _aggregated(
     records: Iterable[NewRecord], shards: ShardMap, sent: dict[int, _Sent]
 ) -> Iterator[NewRecord]:
@@ -222,7 +198,7 @@ def _aggregated(
         if record.partition_key is None:
             yield record
             continue
-        shard_id = shards.shard_of(record)
+        shard_id = shards.shard_at(hash_key(record.partition_key, record.explicit_hash_key))
         aggregator = aggregators.setdefault(shard_id, Aggregator())
         full = aggregator.add(record.partition_key, record.explicit_hash_key, record.data)
         yield from finish(shard_id, full)

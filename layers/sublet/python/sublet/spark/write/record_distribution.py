@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cache
 
 from sublet.decisions.out_of_range import ASK_LATEST
-from sublet.errors import RowNotWritable, StreamError
+from sublet.errors import RecordRefused, StreamError
 from sublet.protocol.stream_info import RecordDistribution
 from sublet.spark.read.connection import StreamAccess
 
@@ -26,10 +26,10 @@ class Distribution:
         self._is_told = False
 
     def check_keyless(self) -> None:
-        """Raises RowNotWritable if the stream accepts no record without a partition key. If that is not known,
+        """Raises RecordRefused if the stream accepts no record without a partition key. If that is not known,
         Kinesis decides."""
         if self._now() is RecordDistribution.USER_PARTITION_KEY:
-            raise RowNotWritable(
+            raise RecordRefused(
                 "partitionKey is null or missing: the stream accepts a record without one only if it distributes "
                 "records itself (an on-demand stream's RecordDistributionStrategy AUTO)"
             )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from sublet.errors import RowNotWritable, SettingsError
+from sublet.errors import RecordRefused, SettingsError
 from sublet.protocol.records import NewRecord, why_not_put
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plainly
@@ -98,7 +98,7 @@ def new_records(batches: Iterator[pa.RecordBatch], check_keyless: Callable[[], N
 
 def _checked(data: Any, key: Any, hash_key: Any, check_keyless: Callable[[], None]) -> NewRecord:
     if (why := why_not_put(data, key, hash_key, may_be_keyless=True)) is not None:
-        raise RowNotWritable(why)
+        raise RecordRefused(why)
     if key is None:
         check_keyless()
     return NewRecord(data, key, hash_key)

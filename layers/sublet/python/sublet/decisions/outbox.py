@@ -1,0 +1,297 @@
+"""The user records that wait to be put into one shard, and what of them goes into a PutRecords next.
+
+Order: with `ordered`, an outbox has either one aggregate in flight or plain records of different partition keys, and
+nothing else until Kinesis has answered; refused ones return to its front. So no record overtakes an earlier one of its
+key. One aggregate for each round trip is more than a shard's 1 MiB a second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct
+
+from sublet.decisions.write_limit import WriteLimit
+from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate
+from sublet.protocol.kpl_format import OVERHEAD
+from sublet.protocol.records import NewRecord, PutRefused
+
+RECORDS_PER_CALL = 500
+BYTES_PER_CALL = 10 * 2**20
+"""Kinesis' limits for one PutRecords, keys included."""
+
+PLAIN_FULL = 256 * 2**10
+"""Bytes of plain records in one outbox that are not kept waiting for more."""
+
+SCANNED_MAX = 2 * RECORDS_PER_CALL
+"""How far an outbox is searched for plain records of other partition keys."""
+
+KEY_SIZE_MAX = 4 * 256 + 4
+"""The most bytes that a partition key adds to an aggregate: 256 characters of UTF-8, a tag and a length."""
+
+EXPLICIT_KEY_SIZE_MAX = 39 + 3
+"""The most bytes that an explicit hash key adds to an aggregate's table: 39 digits, a tag and a length."""
+
+
+class Why(StrEnum):
+    """Why a call is sent now, the most pressing reason first."""
+
+    RETRY = "retry"
+    """Some of it was refused before, and has waited."""
+    FULL = "full"
+    """More would not fit."""
+    FLUSH = "flush"
+    """The program waits for it."""
+    DUE = "due"
+    """It has waited for `record_max_buffered_time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRules:
+    """How a producer puts records. The names are the KPL's where it has the setting too.
+
+    ordered             keep the order of each partition key
+    rate_limit          share of a shard's write limit to use, such as 1.0; None: no limit
+    patience            how long Kinesis may refuse a record, or all of a shard's, until it is given up
+    max_connections     calls in flight at once
+    max_buffered_bytes  of all records that are not known to be in the stream
+    """
+
+    aggregation_enabled: bool = True
+    aggregation_max_size: int = KPL_MAX_BYTES
+    record_max_buffered_time: timedelta = timedelta(milliseconds=100)
+    ordered: bool = True
+    rate_limit: float | None = 1.0
+    patience: timedelta = timedelta(seconds=30)
+    max_connections: int = 8
+    max_buffered_bytes: int = 64 * 2**20
+
+
+class QueuedRecord(Struct):
+    """A user record that is not known to be in the stream.
+
+    hash_key    None: it has no partition key, and Kinesis places it
+    size        the most bytes that it adds to an aggregate, without its partition key
+    key_size    the bytes of its partition key, and of what an aggregate's table adds to it
+    arrived_at  by the steady clock, when it was put, or shortly before
+    epoch       how many flushes were begun before it was put
+    ticket      the caller's own: whatever it needs to say what came of it
+    tried_at    when it was first sent
+    """
+
+    data: bytes
+    partition_key: str | None
+    explicit_hash_key: str | None
+    hash_key: int | None
+    size: int
+    key_size: int
+    arrived_at: datetime
+    epoch: int
+    ticket: object
+    tried_at: datetime | None = None
+
+    @property
+    def whole_size(self) -> int:
+        return self.size + self.key_size
+
+
+def aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:
+    """The most bytes that a record adds to an aggregate: its data, tags, lengths and indexes."""
+    length = len(data)
+    own = 9 if length < 100 else 11 if length < 16_000 else 14
+    return length + own + (0 if explicit_hash_key is None else 4 + EXPLICIT_KEY_SIZE_MAX)
+
+
+@dataclass(slots=True)
+class Entry:
+    """One stream record in flight: an aggregate, or a plain record. `size`: no less than Kinesis counts.
+
+    `waiting_for_it`: the outboxes whose order forbids them to send until it is settled.
+    """
+
+    predicted: str
+    user_records: list[QueuedRecord]
+    size: int
+    waiting_for_it: tuple[Outbox, ...] = ()
+
+    @property
+    def is_aggregate(self) -> bool:
+        return len(self.user_records) > 1
+
+    def stream_record(self) -> NewRecord:
+        """As it is put. An aggregate has the keys of its first user record, so that it lands in that record's shard."""
+        first = self.user_records[0]
+        if not self.is_aggregate:
+            return NewRecord(first.data, first.partition_key, first.explicit_hash_key)
+        rows = [(str(r.partition_key), r.explicit_hash_key, r.data) for r in self.user_records]
+        return NewRecord(aggregate(rows), first.partition_key, first.explicit_hash_key)
+
+
+@dataclass(slots=True)
+class Room:
+    """What a call has room for. An empty one takes a record of any size."""
+
+    records: int = RECORDS_PER_CALL
+    size: int = BYTES_PER_CALL
+
+    def is_for(self, size: int) -> bool:
+        return self.records > 0 and (size <= self.size or self.records == RECORDS_PER_CALL)
+
+    def take(self, size: int) -> None:
+        self.records -= 1
+        self.size -= size
+
+
+class Outbox:
+    """One shard's. Changed in place. `shard_id` is empty where Kinesis places the records.
+
+    refused        how often in a row Kinesis has refused something of it, and `refusal` the last of these answers
+    failing_since  since when it has taken nothing; None: it has not refused anything since it last took something
+    not_before     when to try again
+    """
+
+    __slots__ = (
+        "aggregates", "failing_since", "in_flight", "limit", "not_before", "ordered", "refusal", "refused", "rules", "shard_id",
+        "size", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, shard_id: str, rules: ProducerRules, now: datetime, *, is_auto: bool = False) -> None:
+        """`is_auto`: Kinesis places the records whatever their keys, so there is no order to keep."""
+        self.shard_id = shard_id
+        self.rules = rules
+        self.limit = WriteLimit(rules.rate_limit, now) if shard_id and rules.rate_limit is not None else None
+        self.aggregates = rules.aggregation_enabled and bool(shard_id)
+        self.ordered = rules.ordered and not is_auto
+        self.waiting: deque[QueuedRecord] = deque()
+        self.size = 0
+        self.in_flight = 0
+        self.refused = 0
+        self.refusal: PutRefused | None = None
+        self.failing_since: datetime | None = None
+        self.not_before: datetime | None = None
+
+    def add(self, record: QueuedRecord) -> None:
+        self.waiting.append(record)
+        self.size += record.size
+
+    def add_first(self, records: list[QueuedRecord]) -> None:
+        """Return them to the front, in their order."""
+        self.waiting.extendleft(reversed(records))
+        self.size += sum(record.size for record in records)
+
+    def clear(self) -> list[QueuedRecord]:
+        """Take out all that waits."""
+        taken = list(self.waiting)
+        self.waiting.clear()
+        self.size = 0
+        return taken
+
+    @property
+    def is_full(self) -> bool:
+        if self.aggregates:
+            return self.size >= self.rules.aggregation_max_size
+        return self.size >= PLAIN_FULL or len(self.waiting) >= RECORDS_PER_CALL
+
+    @property
+    def is_held(self) -> bool:
+        """Nothing to send, or its order forbids it."""
+        return not self.waiting or (self.ordered and self.in_flight > 0)
+
+    def may_send_at(self, now: datetime) -> datetime:
+        """The earliest time, by the shard's limit and after a refusal. Not for one that is held."""
+        at = now if self.limit is None else now + self.limit.wait(now)
+        return at if self.not_before is None else max(at, self.not_before)
+
+    def wants_to_send_at(self, now: datetime, flushed_at: datetime | None) -> datetime:
+        if self.why(now, flushed_at) is not None:
+            return now
+        return self.waiting[0].arrived_at + self.rules.record_max_buffered_time
+
+    def why(self, now: datetime, flushed_at: datetime | None) -> Why | None:
+        """Why to send now; None if it can wait for more records."""
+        first = self.waiting[0].arrived_at
+        if self.refused:
+            return Why.RETRY
+        if self.is_full:
+            return Why.FULL
+        if flushed_at is not None and first <= flushed_at:
+            return Why.FLUSH
+        return Why.DUE if first + self.rules.record_max_buffered_time <= now else None
+
+    def take(self, now: datetime, room: Room, *, only_full: bool) -> Iterator[Entry]:
+        """Takes out what may be sent now and what the call has room for. `only_full`: nothing that can wait for more."""
+        if self.ordered and not self.aggregates:
+            yield from self._of_different_keys(now, room)
+            return
+        while self.waiting and room.is_for(self._most) and self._may_spend(now):
+            if only_full and not self.is_full:
+                return
+            taken, size = (
+                self._packed() if self.aggregates else ([self.waiting[0]], self._take_first().whole_size)
+            )
+            yield self._entry(taken, size, now, room)
+            if self.ordered:
+                return
+
+    @property
+    def _most(self) -> int:
+        """No less than the size of the next entry."""
+        first = self.waiting[0].whole_size
+        return max(first, self.rules.aggregation_max_size + KEY_SIZE_MAX) if self.aggregates else first
+
+    def _may_spend(self, now: datetime) -> bool:
+        return self.limit is None or not self.limit.wait(now)
+
+    def _entry(self, records: list[QueuedRecord], size: int, now: datetime, room: Room) -> Entry:
+        if self.limit is not None:
+            self.limit.spend(1, size, now)
+        room.take(size)
+        for record in records:
+            if record.tried_at is None:
+                record.tried_at = now
+        self.in_flight += 1
+        return Entry(self.shard_id, records, size, (self,))
+
+    def _take_first(self) -> QueuedRecord:
+        record = self.waiting.popleft()
+        self.size -= record.size
+        return record
+
+    def _packed(self) -> tuple[list[QueuedRecord], int]:
+        """The next aggregate's user records, and the most bytes that it has."""
+        waiting, most = self.waiting, self.rules.aggregation_max_size
+        keys: set[str | None] = set()
+        taken: list[QueuedRecord] = []
+        size, records_size = OVERHEAD, 0
+        while waiting:
+            record = waiting[0]
+            key = record.partition_key
+            added = record.size if key in keys else record.size + record.key_size
+            if taken and size + added > most:
+                break
+            keys.add(key)
+            taken.append(waiting.popleft())
+            size += added
+            records_size += record.size
+        self.size -= records_size
+        return taken, size + taken[0].key_size
+
+    def _of_different_keys(self, now: datetime, room: Room) -> Iterator[Entry]:
+        """The first waiting record of each partition key, among the first SCANNED_MAX."""
+        keys: set[str] = set()
+        left: list[QueuedRecord] = []
+        for _ in range(min(len(self.waiting), SCANNED_MAX)):
+            if not room.is_for(self.waiting[0].whole_size) or not self._may_spend(now):
+                break
+            record = self._take_first()
+            if record.partition_key in keys:
+                left.append(record)
+                continue
+            if record.partition_key is not None:
+                keys.add(record.partition_key)
+            yield self._entry([record], record.whole_size, now, room)
+        self.add_first(left)

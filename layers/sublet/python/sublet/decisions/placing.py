@@ -1,0 +1,36 @@
+"""Who places a producer's records, as far as it knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sublet.decisions.outbox import QueuedRecord
+from sublet.protocol.shard_map import ShardMap
+
+ANYWHERE = ""
+"""Stands for a shard where the prediction is left to Kinesis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What a producer knows of it.
+
+    shards   None: they may not be listed, so nothing is predicted, and nothing aggregated
+    is_auto  Kinesis places records itself (RecordDistributionStrategy AUTO): KCL drops aggregates there
+    may_be_keyless  the stream may accept records without a partition key
+    """
+
+    shards: ShardMap | None
+    is_auto: bool = False
+    may_be_keyless: bool = True
+
+    def outbox_of(self, record: QueuedRecord) -> str:
+        if self.shards is None or self.is_auto or record.hash_key is None:
+            return ANYWHERE
+        return self.shards.shard_at(record.hash_key)
+
+    @property
+    def shard_ids(self) -> frozenset[str]:
+        """Of the outboxes that it needs."""
+        keyed = () if self.shards is None or self.is_auto else self.shards.shard_ids
+        return frozenset((ANYWHERE, *keyed))

@@ -1,0 +1,371 @@
+"""What a producer sends next, and what follows from Kinesis' answers.
+
+It predicts each user record's shard from a listing, as the KPL does, and an outbox for each shard packs its records
+into aggregates. If an answer names another shard than predicted, and that shard does not cover all of the aggregate's
+records, every KCL consumer drops it. So its records are sent again, by a new listing. Plain records are never dropped.
+
+Nothing here reads a clock or waits: `Producing` is changed in place, under the caller's lock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import NamedTuple
+
+from sublet.decisions.outbox import Entry, Outbox, ProducerRules, QueuedRecord, Room, Why
+from sublet.decisions.placing import Placing
+from sublet.decisions.putting_errors import KEYLESS_REFUSED, NOT_LISTED, refused_for_good, timed_out
+from sublet.decisions.time_and_chance import Chance
+from sublet.errors import RecordRefused, RecordTimedOut, SubletError, TransientError
+from sublet.protocol.records import PutRefused
+from sublet.protocol.stream_info import PutRecord
+
+FIRST_PAUSE = timedelta(milliseconds=50)
+LONGEST_PAUSE = timedelta(seconds=2)
+"""After a refusal; doubled from one to the next."""
+
+
+class PutCall(NamedTuple):
+    """One PutRecords."""
+
+    entries: list[Entry]
+    why: Why
+
+
+class Settled(NamedTuple):
+    """What came of some user records: where they are, or why they were given up."""
+
+    user_records: Sequence[QueuedRecord]
+    outcome: PutRecord | Exception
+
+
+class SendPlan(NamedTuple):
+    """What to do now. `look_again_at`: when to ask for the next plan, unless something happens before; None: only then."""
+
+    calls: list[PutCall]
+    settled: list[Settled]
+    look_again_at: datetime | None
+    wants_placing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What a producer has done so far.
+
+    user_records, stream_records  known to be in the stream
+    aggregated   user records that are there in aggregates
+    calls        PutRecords
+    retried      stream records that were put again after a refusal
+    sent_again   user records whose aggregate a reshard had made useless
+    given_up     user records
+    """
+
+    user_records: int = 0
+    stream_records: int = 0
+    aggregated: int = 0
+    calls: int = 0
+    retried: int = 0
+    sent_again: int = 0
+    given_up: int = 0
+
+
+class _Doubtful(NamedTuple):
+    """An aggregate in another shard than predicted."""
+
+    entry: Entry
+    landed: PutRecord
+    since: datetime
+
+
+class Producing:
+    """A producer's records on their way."""
+
+    def __init__(self, rules: ProducerRules, chance: Chance) -> None:
+        self._rules = rules
+        self._chance = chance
+        self._placing: Placing | None = None
+        self._wants_placing = True
+        self._unplaced: list[QueuedRecord] = []
+        self._unplaced_since: datetime | None = None
+        self._outboxes: dict[str, Outbox] = {}
+        self._in_flight: dict[int, Entry] = {}
+        self._calls_in_flight = 0
+        self._doubtful: list[_Doubtful] = []
+        self._flushed_at: datetime | None = None
+        self._unsettled: Counter[int] = Counter()
+        self._settled: list[Settled] = []
+        self._counts: Counter[str] = Counter()
+        self.epoch = 0
+
+    @property
+    def produced(self) -> Produced:
+        return Produced(**self._counts)
+
+    def add(self, records: Sequence[QueuedRecord], now: datetime) -> None:
+        """In the order in which they were put."""
+        self._unsettled.update(record.epoch for record in records)
+        self._sort_in(records, now)
+
+    def flush(self, now: datetime) -> int:
+        """Let nothing that was added wait for more. Returns the epoch that ends here: see `is_settled`."""
+        self._flushed_at = now
+        self._unsettled = +self._unsettled
+        self.epoch += 1
+        return self.epoch - 1
+
+    def is_settled(self, epoch: int) -> bool:
+        """Whether plans have said of all records of the epoch, and of those before, what came of them."""
+        return not any(count for of, count in self._unsettled.items() if of <= epoch)
+
+    def place(self, placing: Placing, now: datetime) -> None:
+        """By a new listing: sort what waits into outboxes, and judge what had landed elsewhere."""
+        before, self._placing, self._unplaced_since = self._placing, placing, None
+        lost = self._judged(placing)
+        self._wants_placing = bool(self._doubtful)
+        waiting: Iterable[QueuedRecord] = ()
+        if before is None or before.shard_ids != placing.shard_ids:
+            waiting = self._emptied()
+            self._outboxes = {
+                box.shard_id: box for box in self._outboxes.values() if box.shard_id in placing.shard_ids
+            }
+            self._hold_again(placing, now)
+        unplaced, self._unplaced = self._unplaced, []
+        if not waiting and not unplaced:
+            for record in reversed(lost):
+                self._outbox(placing.outbox_of(record), now).add_first([record])
+            return
+        # The records of one key come from one of the lists, where they are in order, and sorting is stable.
+        self._sort_in(sorted(chain(lost, waiting, unplaced), key=_arrived_at), now)
+
+    def placing_failed(self, why: SubletError, now: datetime) -> None:
+        """The shards could not be listed. What waits for that is given up after `patience`, or now if it is no use to
+        try again."""
+        if not isinstance(why, TransientError):
+            self._give_up([*self._emptied(), *self._unplaced, *self._doubted()], why)
+            self._unplaced = []
+            return
+        self._unplaced_since = self._unplaced_since or now
+        until = now - self._rules.patience
+        if self._unplaced_since <= until:
+            old, self._unplaced = _parted(self._unplaced, until)
+            self._give_up(old, why)
+
+    def plan(self, now: datetime) -> SendPlan:
+        self._give_up_stuck(now)
+        calls = list(self._calls(now))
+        settled, self._settled = self._settled, []
+        for some in settled:
+            for record in some.user_records:
+                self._unsettled[record.epoch] -= 1
+        wants_placing = self._wants_placing and bool(self._unsettled.total())
+        return SendPlan(calls, settled, self._look_again_at(now), wants_placing)
+
+    def settle(
+        self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception, now: datetime
+    ) -> None:
+        """`answers`: for each entry, or an error because of which trying again is no use. What came of the records is in the
+        next plan."""
+        self._calls_in_flight -= 1
+        given = [answers] * len(call.entries) if isinstance(answers, Exception) else answers
+        taken: dict[int, Outbox] = {}
+        refused: dict[int, tuple[Outbox, PutRefused]] = {}
+        for entry, answer in reversed(list(zip(call.entries, given, strict=True))):
+            del self._in_flight[id(entry)]
+            if isinstance(answer, PutRecord):
+                taken.update((id(box), box) for box in entry.waiting_for_it)
+                self._landed(entry, answer, now)
+                continue
+            _release(entry)
+            if isinstance(answer, PutRefused):
+                refused.update({id(box): (box, answer) for box in entry.waiting_for_it})
+                self._refused(entry, answer, now)
+            else:
+                self._give_up(entry.user_records, answer)
+        for box in taken.values():
+            box.refused, box.failing_since, box.not_before = 0, None, None
+        for box, why in refused.values():
+            if box.failing_since is None and id(box) not in taken:
+                box.failing_since = now
+            box.refused, box.refusal, box.not_before = box.refused + 1, why, now + self._pause(box.refused)
+
+    def _sort_in(self, records: Iterable[QueuedRecord], now: datetime) -> None:
+        placing = self._placing
+        if placing is None:
+            self._unplaced.extend(records)
+            return
+        for record in records:
+            if record.hash_key is None and not placing.may_be_keyless:
+                self._give_up([record], RecordRefused(KEYLESS_REFUSED))
+            else:
+                self._outbox(placing.outbox_of(record), now).add(record)
+
+    def _outbox(self, shard_id: str, now: datetime) -> Outbox:
+        box = self._outboxes.get(shard_id)
+        if box is None:
+            assert self._placing is not None
+            box = self._outboxes[shard_id] = Outbox(shard_id, self._rules, now, is_auto=self._placing.is_auto)
+        return box
+
+    def _emptied(self) -> list[QueuedRecord]:
+        return list(chain.from_iterable(box.clear() for box in self._outboxes.values()))
+
+    def _doubted(self) -> list[QueuedRecord]:
+        doubtful, self._doubtful = self._doubtful, []
+        for one in doubtful:
+            _release(one.entry)
+        return [record for one in doubtful for record in one.entry.user_records]
+
+    def _hold_again(self, placing: Placing, now: datetime) -> None:
+        """What is in flight holds those of the new outboxes that its records would return to."""
+        for box in self._outboxes.values():
+            box.in_flight = 0
+        for entry in [*self._in_flight.values(), *(one.entry for one in self._doubtful)]:
+            shard_ids = dict.fromkeys(placing.outbox_of(record) for record in entry.user_records)
+            entry.waiting_for_it = tuple(self._outbox(shard_id, now) for shard_id in shard_ids)
+            for box in entry.waiting_for_it:
+                box.in_flight += 1
+
+    def _judged(self, placing: Placing) -> list[QueuedRecord]:
+        """Settles the aggregates whose shard is known now. Returns the records of those that KCL drops."""
+        doubtful, self._doubtful = self._doubtful, []
+        lost: list[QueuedRecord] = []
+        for one in doubtful:
+            shards = None if placing.is_auto else placing.shards
+            if shards is not None and one.landed.shard_id not in shards.ranges:
+                self._doubtful.append(one)
+                continue
+            _release(one.entry)
+            if shards is not None and shards.covers(one.landed.shard_id, _hash_keys(one.entry)):
+                self._succeeded(one.entry, one.landed)
+            else:
+                lost += one.entry.user_records
+        self._counts["sent_again"] += len(lost)
+        return lost
+
+    def _landed(self, entry: Entry, at: PutRecord, now: datetime) -> None:
+        if at.shard_id != entry.predicted and entry.predicted:
+            self._wants_placing = True
+            known = self._placing and self._placing.shards
+            if entry.is_aggregate and not (known and known.covers(at.shard_id, _hash_keys(entry))):
+                self._doubtful.append(_Doubtful(entry, at, now))
+                return
+        _release(entry)
+        self._succeeded(entry, at)
+
+    def _succeeded(self, entry: Entry, at: PutRecord) -> None:
+        count = len(entry.user_records)
+        self._counts.update(
+            user_records=count, stream_records=1, aggregated=count if entry.is_aggregate else 0
+        )
+        self._settle_all(entry.user_records, at)
+
+    def _refused(self, entry: Entry, why: PutRefused, now: datetime) -> None:
+        if not why.passes:
+            self._give_up(entry.user_records, refused_for_good(entry, why))
+            return
+        until = now - self._rules.patience
+        old = [r for r in entry.user_records if (r.tried_at or now) <= until]
+        self._give_up(old, timed_out(why, self._rules.patience))
+        left = [r for r in entry.user_records if (r.tried_at or now) > until]
+        assert self._placing is not None
+        self._counts["retried"] += bool(left)
+        for record in reversed(left):
+            self._outbox(self._placing.outbox_of(record), now).add_first([record])
+
+    def _give_up_stuck(self, now: datetime) -> None:
+        until = now - self._rules.patience
+        for box in self._outboxes.values():
+            if (
+                box.failing_since is not None
+                and box.failing_since <= until
+                and box.waiting
+                and box.refusal is not None
+            ):
+                old, newer = _parted(box.clear(), until)
+                box.add_first(newer)
+                self._give_up(old, timed_out(box.refusal, self._rules.patience))
+        for one in [one for one in self._doubtful if one.since <= until]:
+            self._doubtful.remove(one)
+            _release(one.entry)
+            self._give_up(one.entry.user_records, RecordTimedOut(NOT_LISTED.format(one.landed.shard_id)))
+
+    def _give_up(self, records: Sequence[QueuedRecord], why: Exception) -> None:
+        if records:
+            self._counts["given_up"] += len(records)
+            self._settle_all(records, why)
+
+    def _settle_all(self, records: Sequence[QueuedRecord], outcome: PutRecord | Exception) -> None:
+        self._settled.append(Settled(records, outcome))
+
+    def _calls(self, now: datetime) -> Iterator[PutCall]:
+        while self._calls_in_flight < self._rules.max_connections:
+            call = self._next_call(now)
+            if call is None:
+                return
+            self._calls_in_flight += 1
+            self._counts["calls"] += 1
+            self._in_flight.update((id(entry), entry) for entry in call.entries)
+            yield call
+
+    def _next_call(self, now: datetime) -> PutCall | None:
+        free = [box for box in self._outboxes.values() if not box.is_held and box.may_send_at(now) <= now]
+        whys = {why for box in free if (why := box.why(now, self._flushed_at)) is not None}
+        if not whys:
+            return None
+        fills_up = not whys <= {Why.FULL, Why.RETRY}
+        room, entries = Room(), []
+        for box in free:
+            why = box.why(now, self._flushed_at)
+            if why is None and not fills_up:
+                continue
+            taken = list(box.take(now, room, only_full=why is Why.FULL and not fills_up))
+            entries += taken
+            if taken:  # the others are the first ones of the next call
+                self._outboxes[box.shard_id] = self._outboxes.pop(box.shard_id)
+        return PutCall(entries, next(why for why in Why if why in whys)) if entries else None
+
+    def _look_again_at(self, now: datetime) -> datetime | None:
+        moments = [
+            box.failing_since + self._rules.patience
+            for box in self._outboxes.values()
+            if box.failing_since is not None
+            and box.failing_since + self._rules.patience > now
+            and box.waiting
+        ]
+        if self._calls_in_flight < self._rules.max_connections:
+            moments += [
+                max(box.may_send_at(now), box.wants_to_send_at(now, self._flushed_at))
+                for box in self._outboxes.values()
+                if not box.is_held
+            ]
+        return min(moments, default=None)
+
+    def _pause(self, refused: int) -> timedelta:
+        """Doubled from one refusal to the next, and up to half of it less, by chance."""
+        longest: timedelta = min(FIRST_PAUSE * 2 ** min(refused, 10), LONGEST_PAUSE)
+        return longest * (1 - self._chance.getrandbits(16) / 2**17)
+
+
+def _parted(
+    records: Sequence[QueuedRecord], until: datetime
+) -> tuple[list[QueuedRecord], list[QueuedRecord]]:
+    """Those that arrived up to the moment, and the later ones."""
+    old = [record for record in records if record.arrived_at <= until]
+    return old, [record for record in records if record.arrived_at > until]
+
+
+def _arrived_at(record: QueuedRecord) -> datetime:
+    return record.arrived_at
+
+
+def _hash_keys(entry: Entry) -> Iterator[int]:
+    return (record.hash_key for record in entry.user_records if record.hash_key is not None)
+
+
+def _release(entry: Entry) -> None:
+    for box in entry.waiting_for_it:
+        box.in_flight -= 1

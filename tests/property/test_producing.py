@@ -1,0 +1,95 @@
+"""What a producer promises, in random worlds: nothing is lost, nothing comes twice without cause, and each key keeps its
+order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.outbox import ProducerRules, QueuedRecord
+from sublet.errors import RecordTimedOut
+from sublet.protocol.stream_info import PutRecord
+
+from tests.doubles.producing_world import ProducingWorld, delivered, numbers_by_key, queued
+from tests.exploring import first
+
+RULES = ProducerRules(rate_limit=None)
+
+
+def arrivals(world: ProducingWorld, count: int = 1_500, keys: int = 25) -> list[list[QueuedRecord]]:
+    seen: Counter[str] = Counter()
+    made: list[list[QueuedRecord]] = [[]]
+    for _ in range(count):
+        key = f"k{world.chance.randrange(keys)}"
+        seen[key] += 1
+        data = f"{key}:{seen[key]}:".encode().ljust(world.chance.choice([20, 120, 400]), b".")
+        made[-1].append(queued(data, key, world.clock.steady()))
+        if world.chance.random() < 0.05:
+            made.append([])
+    return made
+
+
+def drawn(seed: int, rules: ProducerRules, *, loses: float) -> ProducingWorld:
+    chance = random.Random(seed)
+    rules = replace(
+        rules,
+        aggregation_enabled=chance.random() < 0.7,
+        aggregation_max_size=chance.choice([600, 3_000, 51_200]),
+        max_connections=chance.choice([1, 2, 8]),
+        record_max_buffered_time=timedelta(milliseconds=chance.choice([0, 20, 100])),
+    )
+    return ProducingWorld(
+        rules, chance, shards=chance.choice([1, 2, 5]), refuses=chance.choice([0, 0.1, 0.4]), loses=loses,
+        reshards=chance.choice([0, 3, 10]), lists_late=chance.random() < 0.5,
+    )  # fmt: skip
+
+
+def put(world: ProducingWorld) -> Sequence[bytes]:
+    made = arrivals(world)
+    world.run(made)
+    return [record.data for some in made for record in some]
+
+
+@pytest.mark.parametrize("seed", first(12, range(300)))
+def test_without_a_lost_answer_each_record_comes_once_and_each_key_in_order(seed: int) -> None:
+    world = drawn(seed, RULES, loses=0)
+    sent = put(world)
+    assert numbers_by_key(delivered(world.stream)) == numbers_by_key(sent)
+    assert {type(outcome) for outcome in world.outcomes.values()} == {PutRecord}
+    assert world.producing.produced.user_records == len(sent)
+    assert world.largest_call <= 500
+
+
+@pytest.mark.parametrize("seed", first(12, range(300)))
+def test_a_lost_answer_repeats_records_and_loses_none(seed: int) -> None:
+    """Each key's records come for the first time in order."""
+    world = drawn(seed, RULES, loses=0.15)
+    sent = put(world)
+    for key, numbers in numbers_by_key(delivered(world.stream)).items():
+        assert list(dict.fromkeys(numbers)) == numbers_by_key(sent)[key]
+    assert set(delivered(world.stream)) == set(sent)
+
+
+@pytest.mark.parametrize("seed", first(12, range(300)))
+def test_without_order_each_record_still_comes_once(seed: int) -> None:
+    world = drawn(seed, replace(RULES, ordered=False), loses=0)
+    sent = put(world)
+    assert sorted(delivered(world.stream)) == sorted(sent)
+
+
+@pytest.mark.parametrize("seed", first(4, range(100)))
+def test_each_record_says_truly_whether_it_was_given_up(seed: int) -> None:
+    """An impatient producer: what is given up may be there, what is not given up is."""
+    world = drawn(seed, replace(RULES, patience=timedelta(milliseconds=60)), loses=0.2)
+    world.refuses = 0.6
+    sent = put(world)
+    assert world.outcomes.keys() == set(sent)
+    there = Counter(delivered(world.stream))
+    given_up = [data for data, outcome in world.outcomes.items() if not isinstance(outcome, PutRecord)]
+    assert all(isinstance(world.outcomes[data], RecordTimedOut) for data in given_up)
+    assert all(there[data] for data in sent if data not in given_up)
+    assert world.producing.produced.given_up == len(given_up)
