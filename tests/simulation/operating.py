@@ -12,7 +12,7 @@ from random import Random
 from sublet.decisions.seek import Effect, Move, SeekPlan
 from sublet.errors import SubletError
 from sublet.memory import MemoryLog
-from sublet.operate.pausing import Pausing, Releasing
+from sublet.operate.pausing import Pausing
 from sublet.operate.planned_seek import PlannedSeek, carry_out
 from sublet.operate.seek import Seek
 from sublet.operate.skip import planned_skip, skip
@@ -283,28 +283,18 @@ class OperatorAtWork:
         shards = self._some_shards()[:1]
         if not shards:
             return
-        pausing = self._pausing
-        ordered = pausing.order(
-            pausing.pause(Order.RELEASE, "operator", lambda now: now + timedelta(minutes=1)), shards
-        )
-        try:
-            left = Releasing(self.ports, self.world.settings, frozenset(shards)).wait(
-                timedelta(minutes=1), lambda _: None
-            )
-        finally:
-            self._until_it_succeeds(lambda: pausing.take_back(ordered.pause, shards))
+        left = self._pausing.release("operator", shards[0], timedelta(minutes=1), lambda _: None).held
         self.world.note("operator at work", f"{shards[0][-4:]} is {'still held' if left else 'released'}")
 
     def _drain(self) -> None:
         """When it says so, no call of a healthy process is under way."""
-        pausing = self._pausing
-        ordered = pausing.order(pausing.pause(Order.DRAIN, "operator"))
         self.world.note("operator at work", "drains")
-        releasing = Releasing(self.ports, self.world.settings, settled_since=ordered.pause.since)
-        left = releasing.wait(DRAIN_TIMEOUT, lambda _: None)
-        self.world.note("operator at work", f"drained, but for {[lease.lease_key[-4:] for lease in left]}")
-        if not left:
-            self._check_drained(ordered.pause.since)
+        drained = self._pausing.drain("operator", DRAIN_TIMEOUT, lambda _: None)
+        self.world.note(
+            "operator at work", f"drained, but for {[lease.lease_key[-4:] for lease in drained.held]}"
+        )
+        if not drained.held:
+            self._check_drained(drained.pause.since)
         self.world.scheduler.sleep(int(self.world.chance.uniform(0, 20) * SECOND))
         self._until_it_succeeds(self._resume)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import ArgumentParser
+from dataclasses import dataclass
 
 import pytest
-import sublet
+import sublet.cli.main
+from sublet.cli.command import Command
 from sublet.cli.main import all_commands, main
+from sublet.errors import SeekRefused
 
 HEAVY = {"boto3", "aws_lambda_powertools", "pyspark", "aws_cdk"}
 
@@ -49,6 +53,38 @@ def test_no_help_loads_what_only_running_needs() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Raising:
+    """What a command does."""
+
+    fault: BaseException
+
+    def run(self, _: object) -> int:
+        raise self.fault
+
+
+def run_raising(fault: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    def add_nothing(_: ArgumentParser) -> None: ...
+
+    command = Command("raise", "raise", add_nothing, Raising(fault).run)
+    monkeypatch.setattr(sublet.cli.main, "PLACES", {"raise": ""})
+    monkeypatch.setattr(sublet.cli.main, "_command", lambda _: command)
+    return main(["raise"])
+
+
+def test_what_a_row_holds_moves_no_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A refusal may name an owner as the row has it."""
+    assert run_raising(SeekRefused("held by java\x1b[2J\x07\nin two lines"), monkeypatch) == 2
+    assert capsys.readouterr().err == "sublet: held by java\\x1b[2J\\x07\nin two lines\n"
+
+
+def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_raising(KeyboardInterrupt(), monkeypatch) == 130
+    assert capsys.readouterr().err == "sublet: interrupted\n"
 
 
 def test_without_a_command_it_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,16 @@ def test_resume_of_one_shard_leaves_the_others() -> None:
 def test_one_shard_of_a_paused_application_cannot_be_resumed() -> None:
     with pytest.raises(ControlRefused, match="whole application"):
         resuming(pausing(NO_CONTROL, FOREVER), NOW, ["shardId-1"])
-    past = pausing(NO_CONTROL, FOR_A_MINUTE)
+    past = pausing(pausing(NO_CONTROL, FOR_A_MINUTE), FOREVER, ["shardId-1"])
     assert resuming(past, NOW + MINUTE, ["shardId-1"]) == NO_CONTROL
+
+
+def test_a_shard_that_is_not_paused_cannot_be_resumed() -> None:
+    control = pausing(NO_CONTROL, FOREVER, ["shardId-1"])
+    with pytest.raises(
+        ControlRefused, match=r"^shardId-2: not paused, and nothing was changed; paused: shardId-1$"
+    ):
+        resuming(control, NOW, ["shardId-2", "shardId-1"])
 
 
 def test_a_request_to_release_does_not_shorten_a_pause() -> None:

@@ -403,7 +403,7 @@ def pauses(rate: float | None, *, dry_run: bool = False, call_takes: timedelta =
 
 @pytest.mark.parametrize(
     ("rate", "call_takes", "expected"),
-    [(2, 0, [1, 1, 1]), (0.5, 0, [4, 4, 4]), (2, 0.75, [0.25, 0.25, 0.25]), (2, 5, []), (None, 0, [])],
+    [(2, 0, [1, 1]), (0.5, 0, [4, 4]), (2, 0.75, [0.25, 0.25]), (2, 5, []), (None, 0, [])],
 )
 def test_batches_are_kept_to_a_rate_of_records(
     rate: float | None, call_takes: float, expected: list[float]

@@ -165,8 +165,8 @@ def test_only_the_own_request_is_taken_back() -> None:
 
 
 def releasing(world: EngineWorld, *shards: str, settles: bool = True) -> Releasing:
-    since = world.clock.now() if settles else None
-    return Releasing(world.ports, world.settings, frozenset(shards), settled_since=since)
+    since = world.clock.steady() if settles else None
+    return Releasing(world.ports, world.settings, lambda: None, frozenset(shards), settled_since=since)
 
 
 def free(world: EngineWorld, lease_key: str) -> None:
@@ -230,6 +230,67 @@ def test_a_short_timeout_does_not_make_it_settled() -> None:
     assert timedelta(seconds=world.seconds()) >= SETTLES_WITHIN
 
 
+def test_a_clock_that_is_set_back_holds_no_drain() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.at(SECOND, lambda: world.clock.jump(-MINUTE))
+    assert releasing(world).wait(MINUTE, lambda _: None) == ()
+    assert SETTLES_WITHIN <= world.clock.steady() - world.began <= SETTLES_WITHIN + 5 * SECOND
+
+
+def drained(world: EngineWorld) -> Ordered:
+    return pausing(world).drain("anna@desk", 10 * MINUTE, lambda _: None)
+
+
+def test_a_drain_that_another_operator_ends_is_not_waited_for() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.at(4 * SECOND, lambda: pausing(world).resume())
+    with pytest.raises(ControlRefused, match="drain was ended meanwhile by a resume"):
+        drained(world)
+    assert world.seconds() < 10
+
+
+def test_a_drain_in_whose_place_another_one_stands_is_still_a_drain() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.at(4 * SECOND, lambda: order(world, Order.DRAIN))
+    assert drained(world).held == ()
+
+
+def test_a_pause_with_an_end_does_not_end_a_drain() -> None:
+    world = EngineWorld(CONTINUOUS)
+    ordered = order(world, Order.DRAIN)
+    with pytest.raises(ControlRefused, match="anna@desk has drained the application"):
+        order(world, Order.PAUSE, lasts=MINUTE)
+    assert world.control.control().application == ordered.pause
+
+
+def released(world: EngineWorld, timeout: timedelta) -> Ordered:
+    return pausing(world).release("bo@desk", SHARD, timeout, lambda _: None)
+
+
+def test_a_request_that_no_worker_could_see_in_time_is_refused() -> None:
+    with pytest.raises(ControlRefused, match="every 10 s"):
+        released(held_world(), 10 * SECOND)
+
+
+def test_a_request_stands_as_long_as_the_one_that_waits_longest() -> None:
+    """The first is taken back when its time is over; the owner still reads the second."""
+    world = held_world()
+    heartbeating(world)
+    first = order(world, Order.RELEASE, SHARD, lasts=20 * SECOND)
+    world.at(21 * SECOND, lambda: pausing(world).take_back(first.pause, [SHARD]))
+    world.at(40 * SECOND, lambda: free(world, SHARD) if world.control.control().leases else None)
+    assert released(world, MINUTE).held == ()
+    assert world.control.control().leases == {}
+
+
+def test_a_request_that_another_operator_ends_is_not_waited_for() -> None:
+    world = held_world()
+    heartbeating(world)
+    world.at(15 * SECOND, lambda: pausing(world).resume([SHARD]))
+    with pytest.raises(ControlRefused, match="release was ended meanwhile by a resume"):
+        released(world, MINUTE)
+
+
 def test_a_worker_on_its_way_is_waited_for() -> None:
     world = EngineWorld(CONTINUOUS)
     lease: Lease = world.table.lease()
@@ -257,10 +318,7 @@ def test_a_drained_fleet_has_handled_and_checkpointed_everything_that_it_had_rea
     world.tasks.wait(lambda: False, world.clock.steady() + 30 * SECOND)
     ordered = order(world, Order.DRAIN)
     assert len(ordered.held) == 2
-    left = Releasing(world.ports, world.settings, settled_since=ordered.pause.since).wait(
-        MINUTE, lambda _: None
-    )
-    assert left == ()
+    assert releasing(world).wait(MINUTE, lambda _: None) == ()
     assert world.seconds() <= 30 + 15
     window.result()
     for lease in world.table.real.scan().leases:

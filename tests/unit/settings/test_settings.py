@@ -35,6 +35,7 @@ from sublet.settings import (
     parse_setting,
 )
 from sublet.settings.reasons import reasons
+from sublet.settings.text import parse_moment
 
 PLAIN = Settings(application="orders", stream="events")
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -498,3 +499,23 @@ def test_a_handler_timeout_that_no_call_could_reach_is_refused() -> None:
     with pytest.raises(SettingsError, match="setting handler_timeout = '20m': at most 890s: the function's"):
         check_window_fits(replace(PLAIN, handler_timeout=20 * MINUTE), 15 * MINUTE)
     check_window_fits(replace(PLAIN, handler_timeout=890 * SECOND), 15 * MINUTE)
+
+
+@pytest.mark.parametrize("text", ["36526d", "3000000d", "999999999999999999d"])
+def test_a_duration_stays_in_the_calendar(text: str) -> None:
+    with pytest.raises(SettingsError, match="at most 36,525 days"):
+        parse_duration("until", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-23T18:00:00+01:00", datetime(2026, 11, 23, 17, tzinfo=UTC)),
+        ("2026-11-23T18:00:00", None),
+        ("yesterday", None),
+        ("0001-01-01T00:00:00+05:00", None),
+        ("9999-12-31T23:59:59-05:00", None),
+    ],
+)
+def test_a_moment_has_a_zone_and_stays_in_the_calendar(text: str, expected: datetime | None) -> None:
+    assert parse_moment(text) == expected

@@ -10,6 +10,7 @@ from importlib import import_module
 
 from sublet import __version__
 from sublet.cli.command import Command
+from sublet.cli.shown import harmless
 from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
 
@@ -48,7 +49,7 @@ PLACES: Mapping[str, str] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: the command's own, or 2 with one sentence on standard error."""
+    """The exit code: the command's own; 2 with one sentence on standard error; or 130 after Ctrl-C."""
     given = sys.argv[1:] if arguments is None else arguments
     options, unknown = parser(given[:1]).parse_known_args(given)
     if unknown:
@@ -56,8 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.command.run(options))
     except SubletError as problem:
-        print(f"sublet: {problem}", file=sys.stderr)
+        print(f"sublet: {harmless(str(problem))}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("sublet: interrupted", file=sys.stderr)
+        return 130  # as of a process that SIGINT ended
     except BrokenPipeError:
         # As of `sublet tail | head`: nothing is wrong, and Python's own flush at the end would say so.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -49,7 +49,7 @@ Before a deployment: have every batch finished and checkpointed and every lease 
 lease again before `sublet resume`.
 
 The exit code is 0 when every lease is released, 1 if some are not by --timeout (the drain then stands, and goes on), and 2 for an
-error."""
+error, or if another operator ends the drain meanwhile."""
 
 DRAIN_EXAMPLES = """\
 examples:
@@ -59,8 +59,8 @@ RELEASE_DESCRIPTION = """\
 Ask the owner of one shard's lease to give it up: it finishes its batch, checkpoints and releases. The next tick has it taken
 again, by another worker or the same.
 
-The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then taken back), and 2 for an
-error."""
+The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then taken back), and 2 for an error,
+or if another operator ends the request meanwhile."""
 
 RELEASE_EXAMPLES = """\
 examples:
@@ -105,7 +105,7 @@ def _add_timeout(parser: ArgumentParser, default: str) -> None:
         metavar="DURATION",
         type=duration,
         default=duration(default),
-        help=f"how long to wait [{default}]",
+        help=f"how long to wait, such as 90s [{default}]",
     )
 
 
@@ -159,7 +159,14 @@ def resume(options: Namespace) -> int:
 
 def drain(options: Namespace) -> int:
     pausing = _pausing(options)
-    drained = pausing.drain(operator(), options.timeout, _show_progress)
+    try:
+        drained = pausing.drain(operator(), options.timeout, _show_progress)
+    except KeyboardInterrupt:
+        print(
+            "sublet: nothing is waited for; a drain that was ordered stands until `sublet resume`",
+            file=sys.stderr,
+        )
+        raise
     _show(options, pausing, drained)
     if drained.held:
         print("sublet: not all leases are released; the drain stands until `sublet resume`", file=sys.stderr)

@@ -53,6 +53,9 @@ TOLD_BY = {
 }
 """How a handler of each contract can tell that a batch is redriven."""
 
+SLOWEST = 0.001
+"""Records a second."""
+
 SETTINGS = ("application", "stream", "handler", "handler_contract", "checkpointing", "log_exceptions")
 
 
@@ -99,8 +102,8 @@ def rate(text: str) -> float:
         records = float(text)
     except ValueError:
         records = 0
-    if not 0 < records < inf:
-        raise ArgumentTypeError(f"{text!r} is not a number of records a second, above 0")
+    if not SLOWEST <= records < inf:
+        raise ArgumentTypeError(f"{text!r} is not a number of records a second, from {SLOWEST}")
     return records
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from sublet.operate.shown import age_text, failure_text, time_text
 
-__all__ = ["age_text", "failure_text", "printable", "time_text"]
+__all__ = ["age_text", "failure_text", "harmless", "printable", "time_text"]
+
+
+def harmless(text: str) -> str:
+    """A text of several lines, with other control characters escaped."""
+    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def printable(text: str) -> str:

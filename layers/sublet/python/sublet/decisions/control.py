@@ -45,21 +45,50 @@ def paused(control: Control, leases: Iterable[Lease], now: datetime) -> Mapping[
 
 
 def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) -> Control:
-    """With this pause, of these leases or of all if none is named, instead of earlier ones.
+    """With this pause, of these leases or of all if none is named, instead of earlier ones. Raises ControlRefused if it would
+    end a drain: only a resume does that.
 
-    A request to release replaces no pause.
+    A request to release replaces no pause, and no request that stands for longer.
     """
     current = _without_past(control, pause.since)
     if not lease_keys:
+        _check_drain(current.application, pause)
         return replace(current, application=pause)
     if pause.order is Order.RELEASE:
-        lease_keys = [key for key in lease_keys if key not in current.leases]
+        lease_keys = [key for key in lease_keys if _ends_earlier(current.leases.get(key), pause)]
     return replace(current, leases={**current.leases, **dict.fromkeys(lease_keys, pause)})
+
+
+def _check_drain(stands: Pause | None, pause: Pause) -> None:
+    if stands is not None and stands.order is Order.DRAIN and pause.until is not None:
+        raise ControlRefused(
+            f"{stands.by} has drained the application, and a pause with an end would end that too: nothing was changed. "
+            "`sublet resume` ends the drain"
+        )
+
+
+def _ends_earlier(stands: Pause | None, request: Pause) -> bool:
+    """Whether `stands`, if there is one, is another request to release, which ends before this one."""
+    if stands is None:
+        return True
+    if stands.order is not Order.RELEASE or stands.until is None or request.until is None:
+        return False
+    return stands.until < request.until
+
+
+def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: datetime) -> bool:
+    """Whether another operator has ended this pause, or put one in its place that ends by itself while this one does not. Of
+    these leases, or of the application if none is named.
+    """
+    if not lease_keys:
+        stands = control.application
+        return stands is None or (pause.until is None and stands.until is not None)
+    return not is_over(pause, now) and any(pause_of(control, key, now) is None for key in lease_keys)
 
 
 def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) -> Control:
     """Without the pauses of these leases, or without any if none is named. Raises ControlRefused if they would stay
-    paused with the whole application.
+    paused with the whole application, or are not paused.
     """
     current = _without_past(control, now)
     if not lease_keys:
@@ -68,8 +97,17 @@ def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) 
         raise ControlRefused(
             "the whole application is paused: resume it without naming shards, then pause those that are to stay paused"
         )
+    if unknown := sorted(set(lease_keys) - current.leases.keys()):
+        raise ControlRefused(
+            f"{', '.join(unknown)}: not paused, and nothing was changed; paused: {_named(sorted(current.leases)) or 'none'}"
+        )
     left = {key: pause for key, pause in current.leases.items() if key not in lease_keys}
     return replace(current, leases=left)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
 
 
 def without(control: Control, pause: Pause, lease_keys: Collection[str]) -> Control:
@@ -128,7 +166,9 @@ def unreleased(
 
 
 def is_settled(since: datetime, now: datetime) -> bool:
-    """Whether every tick that read the control before it was changed, at `since`, has dispatched what it would."""
+    """Whether every tick that read the control before it was changed, at `since`, has dispatched what it would. Both by a steady
+    clock.
+    """
     return now - since >= SETTLES_WITHIN
 
 
@@ -146,9 +186,8 @@ def check_owners(owned: Iterable[Lease], order: Order) -> None:
     theirs = [lease for lease in owned if is_of_another_client(lease)]
     if not theirs:
         return
-    named = ", ".join(f"{lease.lease_key} by {lease.actual_owner}" for lease in theirs[:NAMED_MAX])
-    more = f" and {len(theirs) - NAMED_MAX} more" if len(theirs) > NAMED_MAX else ""
+    named = _named([f"{lease.lease_key} by {lease.actual_owner}" for lease in theirs])
     raise ControlRefused(
-        f"nothing was changed: KCL or another client holds {named}{more}, which no {order.value} reaches. Its workers would take "
+        f"nothing was changed: KCL or another client holds {named}, which no {order.value} reaches. Its workers would take "
         "what ours release: stop them first"
     )

@@ -78,7 +78,7 @@ class Redrive:
         """Raises DestinationRefused. Batches that were not handled by then are kept, and another redrive can begin at once."""
         counted = self.store.counted()  # before we hide any ourselves
         self._so_far = Redriven(counted.available, hidden=counted.hidden)
-        began = self.clock.steady()
+        began, seen = self.clock.steady(), 0
         with closing(self.store.kept(self.settings.application)) as kept:
             for each in kept:
                 if isinstance(each, HeldBack):
@@ -88,7 +88,9 @@ class Redrive:
                 self.show(self._so_far)
                 if self._so_far.is_shared:
                     break
-                self._keep_to_rate(began)
+                seen += 1
+                if seen != counted.available:  # more than were counted may come
+                    self._keep_to_rate(began)
         if self._so_far.held_back:
             self._count_behind()
         return self._so_far

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.control import check_owners, held, is_settled, pausing, resuming, unreleased, without
+from sublet.decisions.control import (
+    READ_EVERY,
+    check_owners,
+    held,
+    is_ended,
+    is_settled,
+    pausing,
+    resuming,
+    unreleased,
+    without,
+)
 from sublet.decisions.liveness import Sighting, observe
 from sublet.errors import ControlRefused, SettingsError
 from sublet.operate.shown import time_text
@@ -15,7 +25,7 @@ from sublet.ports import ControlStore, Ports
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease, lease_key_of
 from sublet.settings import Settings
-from sublet.settings.text import parse_duration
+from sublet.settings.text import parse_duration, parse_moment
 
 TRIES = 5
 """Of one change: other operators' changes come in between."""
@@ -69,21 +79,28 @@ class Pausing:
 
     def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
         """Pause all, and wait until every lease is released. `held` of what it returns: those that are not released in time. The
-        drain stands all the same. Raises what `order` raises.
+        drain stands all the same. Raises what `order` raises, and ControlRefused if another operator ends it meanwhile.
         """
         ordered = self.order(self.pause(Order.DRAIN, by))
-        releasing = Releasing(self.ports, self.settings, settled_since=ordered.pause.since)
+        stands = partial(self._check_stands, ordered.pause)
+        releasing = Releasing(self.ports, self.settings, stands, settled_since=self.ports.clock.steady())
         return replace(ordered, held=releasing.wait(timeout, show))
 
     def release(
         self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]
     ) -> Ordered:
         """Ask the owner for one lease, wait for it, and take the request back. `held` of what it returns: the lease, if it is not
-        released in time. Raises what `order` raises.
+        released in time. Raises what `order` raises, and ControlRefused if another operator ends it meanwhile, or if no worker
+        could see it in time.
         """
+        if timeout <= READ_EVERY:
+            raise ControlRefused(
+                f"workers read what is ordered every {READ_EVERY.seconds} s: wait for longer than that; nothing was changed"
+            )
         ordered = self.order(self.pause(Order.RELEASE, by, lambda now: now + timeout), [shard])
         try:
-            releasing = Releasing(self.ports, self.settings, frozenset({shard}))
+            stands = partial(self._check_stands, ordered.pause, [lease_key_of(shard)])
+            releasing = Releasing(self.ports, self.settings, stands, frozenset({shard}))
             left = releasing.wait(timeout, show) if ordered.held else ()
         finally:
             self.take_back(ordered.pause, [shard])
@@ -103,6 +120,16 @@ class Pausing:
     def take_back(self, pause: Pause, shards: Collection[str]) -> None:
         """Exactly this pause of these shards, whatever others have ordered since."""
         self._change(partial(without, pause=pause, lease_keys=[lease_key_of(shard) for shard in shards]))
+
+    def _check_stands(self, pause: Pause, lease_keys: Collection[str] = ()) -> None:
+        stands = self._store.control()
+        if not is_ended(stands, pause, lease_keys, self.ports.clock.now()):
+            return
+        whole = stands.application
+        instead = "" if whole is None else f" by a pause of {whole.by}, which ends by itself"
+        raise ControlRefused(
+            f"the {pause.order.value} was ended meanwhile{instead or ' by a resume'}: workers may take the leases again"
+        )
 
     def standing(self) -> Control:
         """Raises ControlRefused and ControlUnreadable."""
@@ -141,15 +168,11 @@ def ends_at(text: str) -> Callable[[datetime], datetime]:
         pass
     else:
         return lambda now: now + lasts
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    at = parse_moment(text)
+    if at is None:
         raise ControlRefused(
             f"{text!r} is neither a time with its zone, such as 2026-11-23T18:00:00Z, nor a duration, such as 2h"
         )
-    at = moment.astimezone(UTC)
     return lambda _: at
 
 
@@ -163,20 +186,25 @@ class Releasing:
 
     ports: Ports
     settings: Settings
+    check_stands: Callable[[], None]
+    """Called with each look. Raises if nothing is to be waited for any more."""
     shards: frozenset[str] = frozenset()
     """Empty: all."""
     settled_since: datetime | None = None
-    """When the control was changed: ticks that had read it before may send workers for a while. None: do not wait for these."""
+    """By the steady clock, when the control was changed: ticks that had read it before may send workers for a while. None: do not
+    wait for these.
+    """
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
 
     def wait(self, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> tuple[Lease, ...]:
         """Until all are released or the time is over; the leases that are not. `show` is called with each change of what is left.
-        Raises what LeaseTable raises.
+        Raises what LeaseTable and `check_stands` raise.
         """
         pause, until = self.ports.tasks.signal(), self.ports.clock.steady() + timeout
         shown: tuple[str, ...] | None = None
         while True:
             left = self.look()
+            self.check_stands()
             keys = tuple(lease.lease_key for lease in left)
             if keys != shown:
                 show(left)
@@ -187,7 +215,7 @@ class Releasing:
 
     @property
     def _is_settled(self) -> bool:
-        return self.settled_since is None or is_settled(self.settled_since, self.ports.clock.now())
+        return self.settled_since is None or is_settled(self.settled_since, self.ports.clock.steady())
 
     def look(self) -> tuple[Lease, ...]:
         """A silent owner counts as gone after failover_time, by what ticks have seen and by what this has seen itself."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sublet.errors import SeekRefused, SettingsError
-from sublet.settings.text import parse_duration
+from sublet.settings.text import parse_duration, parse_moment
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -33,13 +33,10 @@ def place(text: str) -> SeekTime:
         return SeekTime(text, ago=parse_duration("position", text))
     except SettingsError:
         pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = parse_moment(text)
+    if moment is None:
         raise SeekRefused(
             f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
             "or how long ago, such as 90m"
         )
-    return SeekTime(text, at=moment.astimezone(UTC))
+    return SeekTime(text, at=moment)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,11 @@ _UNITS = {
     "d": timedelta(days=1),
 }
 
+LONGEST = timedelta(days=36_525)
+"""A hundred years: added to any moment that is accepted, it stays in Python's calendar."""
+
+EARLIEST_YEAR, LATEST_YEAR = 1900, 9000
+
 
 def parse_duration(name: str, text: str) -> timedelta:
     """Parse `200ms`, `10s`, `5m`, `2h` or `1d`. Raises SettingsError, also for a number without a unit."""
@@ -33,9 +38,22 @@ def parse_duration(name: str, text: str) -> timedelta:
     if unit not in _UNITS or not all(digits.isdecimal() for digits in number.split(".", 1)):
         raise SettingsError(name, text, kind_text(timedelta))
     try:
-        return float(number) * _UNITS[unit]
+        duration = float(number) * _UNITS[unit]
     except OverflowError:
-        raise SettingsError(name, text, f"at most {timedelta.max.days:,} days") from None
+        duration = timedelta.max
+    if duration > LONGEST:
+        raise SettingsError(name, text, f"at most {LONGEST.days:,} days")
+    return duration
+
+
+def parse_moment(text: str) -> datetime | None:
+    """ISO 8601 with its time zone, in UTC; None for anything else, and for years that a duration can leave the calendar from."""
+    try:
+        moment = datetime.fromisoformat(text)
+        at = None if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return at if at is not None and EARLIEST_YEAR <= at.year <= LATEST_YEAR else None
 
 
 def duration_text(duration: timedelta) -> str:
