@@ -12,6 +12,7 @@ from botocore.stub import Stubber
 from sublet.aws.figures import Figures
 from sublet.aws.inspection import AwsInspection
 from sublet.decisions.examination import Executions, Throttled, Usage, Volume
+from sublet.decisions.last_hour import RecordedHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import AwsNotConfigured, CheckRefused
 from sublet.inspection import Inspection
@@ -62,6 +63,7 @@ def test_a_quiet_account_has_nothing_to_say(any_inspection: Inspection) -> None:
     assert any_inspection.incoming(15 * MINUTE) == Volume(0, 0)
     assert any_inspection.incoming_by_shard([SHARD], 15 * MINUTE) == {}
     assert any_inspection.throttled(60 * MINUTE) == Throttled(0, 0)
+    assert any_inspection.last_hour() == RecordedHour()
     assert list(any_inspection.alarms()) == []
     assert any_inspection.consumers() == 0
     assert any_inspection.executions() is None
@@ -91,6 +93,22 @@ def test_the_figures_of_a_long_time_are_asked_for_as_cloudwatch_keeps_them(days:
         stubbed.add_response("get_metric_data", {"MetricDataResults": []})
         Figures(cloudwatch, now).incoming("events", timedelta(days=days))
     assert [query["MetricStat"]["Period"] for query in asked[0]["MetricDataQueries"]] == [seconds, seconds]
+
+
+def test_the_last_hour_is_by_the_minute_as_the_application_put_it(inspection: AwsInspection) -> None:
+    put_figures("sublet", "millis_behind_latest", [5_000, 61_000], application="orders")
+    put_figures("sublet", "bytes", [61_440], application="orders")
+    put_figures("sublet", "lost_leases", [2], application="orders")
+    for name in ("millis_behind_latest", "bytes", "lost_leases"):
+        put_figures("sublet", name, [10**9], application="other")
+        put_figures("sublet", name, [10**9], application="orders", shard_id=SHARD)
+    hour = inspection.last_hour()
+    first, second = sorted(hour.lags)
+    assert (hour.lags[first], hour.lags[second]) == (5.0, 61.0)
+    assert second - first == MINUTE
+    assert first.second == first.microsecond == 0
+    assert hour.kbps == {first: 1.0}
+    assert hour.moves == {first: 2.0, second: 0.0}
 
 
 def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInspection) -> None:

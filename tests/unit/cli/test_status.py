@@ -12,9 +12,12 @@ import pytest
 from sublet.cli.last_hour import bars
 from sublet.cli.main import main
 from sublet.cli.status import Screen, exit_code, text_of
+from sublet.decisions.last_hour import RecordedHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
+from sublet.memory import FakeClock
+from sublet.operate.recorded_hour import HourRecorder
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import MalformedRow
@@ -168,6 +171,18 @@ def test_a_terminal_that_is_watched_has_one_screen_with_the_worst_shards_and_the
     assert len(worst) == 89
     assert more == "... and 5 more"
     assert graph == f"lag   |{' ' * 59}█| at most 50m in the last hour"[:89]
+
+
+def test_the_last_hour_is_as_metrics_have_it_with_a_line_for_moves_if_there_were_any(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded = RecordedHour({NOW - 30 * MINUTE: 7200.0}, {NOW - 30 * MINUTE: 9.0}, {NOW - 30 * MINUTE: 3.0})
+    recorder = HourRecorder(lambda: recorded, FakeClock())
+    Screen(Namespace(**{**vars(ALL), "watch": True}), "orders-audit", recorder).show(FOUND)
+    lag, rate, moves = capsys.readouterr().out.splitlines()[-3:]
+    assert lag.endswith("| at most 2h in the last hour")
+    assert rate.endswith("| at most 9.0 in the last hour")
+    assert moves.endswith("| 3 changes of owners in the last hour")
 
 
 def test_what_is_not_watched_or_goes_to_a_file_has_all_of_its_lines(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from time import monotonic, sleep
+from typing import Any
 
 from sublet.console.watching import FORGOTTEN_AFTER
-from sublet.decisions.last_hour import by_minute
+from sublet.decisions.last_hour import RecordedHour, by_minute
 from sublet.memory import FakeClock
 from sublet.protocol.lease import LeaseScan
 
@@ -51,6 +53,30 @@ def test_the_last_hour_is_kept_from_look_to_look() -> None:
         world.clock.advance(timedelta(minutes=1))
     assert seen is not None
     assert by_minute(seen.hour.lags, world.clock.now())[-4:] == [0.0, 0.0, 0.0, None]
+
+
+def test_cloudwatch_is_asked_while_the_page_is_open_and_no_longer() -> None:
+    world = ConsoleWorld()
+    assert isinstance(world.clock, FakeClock)
+    asked: list[datetime] = []
+
+    class Asked:
+        def last_hour(self) -> RecordedHour:
+            asked.append(world.clock.now())
+            return RecordedHour({world.clock.now() - timedelta(minutes=30): 90.0})
+
+    asking: Any = Asked()
+    world.orders.opened = replace(world.orders.opened, inspection=asking)
+    watching = world.console.watching
+    watched = watching.look("orders")
+    assert watched is not None
+    assert by_minute(watched.hour.lags, world.clock.now())[29] == 90.0
+    before = len(asked)
+    world.clock.advance(timedelta(hours=1))
+    watching._look(watching._watched["orders"])
+    assert len(asked) == before
+    watching.look("orders")
+    assert len(asked) > before
 
 
 def test_what_is_not_visited_is_forgotten() -> None:

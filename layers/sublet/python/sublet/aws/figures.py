@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sublet.decisions.examination import Throttled, Volume
+from sublet.decisions.last_hour import RecordedHour
+from sublet.metric_names import NAMESPACE, Metric
 
 PERIODS = (
     (timedelta(days=15), timedelta(minutes=1)),
@@ -16,6 +18,8 @@ PERIODS = (
 """How long CloudWatch keeps figures of each length."""
 QUERIES_MAX = 500
 """Of one GetMetricData."""
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+OF_AN_HOUR = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Sum", Metric.LOST_LEASES: "Sum"}
 LATE = timedelta(minutes=3)
 """Kinesis' figures are complete after this."""
 
@@ -64,6 +68,18 @@ class Figures:
         writes, reads = self.values([_of_stream(stream, name) for name in names], over)
         return Throttled(round(sum(writes)), round(sum(reads)))
 
+    def last_hour(self, application: str) -> RecordedHour:
+        """As the application has put it, whatever its runtime."""
+        lags, sizes, lost = self._by_time(
+            [_of_application(application, metric, statistic) for metric, statistic in OF_AN_HOUR.items()],
+            HOUR,
+        )
+        return RecordedHour(
+            {at: millis / 1000 for at, millis in lags},
+            {at: size / 1024 / MINUTE.total_seconds() for at, size in sizes},
+            {**{at: 0.0 for at, _ in lags}, **dict(lost)},
+        )
+
     def most_concurrent(self, over: timedelta) -> float:
         (most,) = self.values([Series("AWS/Lambda", "ConcurrentExecutions", (), "Maximum")], over)
         return max(most, default=0)
@@ -78,15 +94,21 @@ class Figures:
         """Each metric's value in each minute that has one, the newest first: of more than two weeks, in each five
         minutes or hour. `over` ends where figures are complete.
         """
-        found: list[list[float]] = []
+        return [[value for _, value in found] for found in self._by_time(metrics, over)]
+
+    def _by_time(self, metrics: Sequence[Series], over: timedelta) -> list[list[tuple[datetime, float]]]:
+        """The same, with the beginning of each minute, or of what it has instead."""
+        found: list[list[tuple[datetime, float]]] = []
         for start in range(0, len(metrics), QUERIES_MAX):
             found += self._some(metrics[start : start + QUERIES_MAX], over)
         return found
 
-    def _some(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
-        until = self._now - LATE
+    def _some(self, metrics: Sequence[Series], over: timedelta) -> list[list[tuple[datetime, float]]]:
+        until = (self._now - LATE).replace(
+            second=0, microsecond=0
+        )  # CloudWatch counts minutes from the StartTime
         period = next(period for kept, period in PERIODS if over + LATE <= kept)
-        values: dict[str, list[float]] = {f"m{index}": [] for index in range(len(metrics))}
+        values: dict[str, list[tuple[datetime, float]]] = {f"m{index}": [] for index in range(len(metrics))}
         pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
             StartTime=until - over,
             EndTime=until,
@@ -97,12 +119,16 @@ class Figures:
         )
         for page in pages:
             for result in page["MetricDataResults"]:
-                values[result["Id"]] += result["Values"]
+                values[result["Id"]] += zip(result["Timestamps"], result["Values"], strict=True)
         return list(values.values())
 
 
 def _of_stream(stream: str, name: str) -> Series:
     return Series("AWS/Kinesis", name, (("StreamName", stream),))
+
+
+def _of_application(application: str, metric: Metric, statistic: str) -> Series:
+    return Series(NAMESPACE, metric.value, (("application", application),), statistic)
 
 
 def _of_shard(stream: str, shard_id: str, name: str) -> Series:

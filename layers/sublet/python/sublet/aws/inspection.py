@@ -23,6 +23,7 @@ from sublet.decisions.examination import (
     Usage,
     Volume,
 )
+from sublet.decisions.last_hour import RecordedHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 from sublet.protocol.lease_row import LEASE_KEY
@@ -86,6 +87,10 @@ class AwsInspection:
     def incoming_by_shard(self, shard_ids: Sequence[str], over: timedelta) -> Mapping[str, Volume]:
         with asking("cloudwatch:GetMetricData"):
             return self._figures.incoming_by_shard(self._settings.stream, shard_ids, over)
+
+    def last_hour(self) -> RecordedHour:
+        with asking("cloudwatch:GetMetricData"):
+            return self._figures.last_hour(self._settings.application)
 
     def throttled(self, over: timedelta) -> Throttled:
         with asking("cloudwatch:GetMetricData"):

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from sublet.account import Account
     from sublet.console.access import SignIn
     from sublet.console.applications import OpenApplication, SetAsidePlace
+    from sublet.inspection import Inspection
     from sublet.ports import Ports
-    from sublet.protocol.stream_identity import StreamIdentity
     from sublet.settings import Settings
 
 DESCRIPTION = """\
 Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live; the records that come next; and the
 positions, to move them after you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
+
+The last hour is drawn by an application's metrics where CloudWatch has them (cloudwatch:GetMetricData, once a minute while its
+page is open, which costs $0.002 an hour), and else by what was seen since the console was started.
 
 Without a name it shows every application of the account and region, which reads each of its lease tables every minute. A KCL
 application's table does not say which stream it is of: name it with its stream, for its lag and records.
@@ -203,16 +206,14 @@ class AwsApplications:
         stated = Namespace(application=name, stream=stream)
         settings = settings_of(stated, os.environ, required=("application",))
         ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
-        aside = set_aside_place(settings, ports, known)
         inspection = AwsInspection(settings, None if known is None else known.arn)
-        return OpenApplication(
-            name, stream, settings, ports, snapshot_store(settings), aside, known, inspection
-        )
+        aside = set_aside_place(settings, ports, inspection)
+        snapshots = snapshot_store(settings)
+        return OpenApplication(name, stream, settings, ports, snapshots, aside, known, inspection)
 
 
-def set_aside_place(settings: Settings, ports: Ports, known: StreamIdentity | None) -> SetAsidePlace:
+def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:
     """The application's failure destination, by SUBLET_ON_FAILURE, or a folder beside this process."""
-    from sublet.aws.inspection import AwsInspection
     from sublet.cli.skip import destination_of
     from sublet.console.applications import SetAsidePlace
     from sublet.decisions.set_aside_waiting import SetAsideWaiting
@@ -223,7 +224,6 @@ def set_aside_place(settings: Settings, ports: Ports, known: StreamIdentity | No
     if isinstance(destination, SetAsideFolder):
         kept = destination
         return SetAsidePlace(where, kept, lambda: SetAsideWaiting(kept.counted().available))
-    inspection = AwsInspection(settings, None if known is None else known.arn)
     return SetAsidePlace(where, destination, lambda: inspection.set_aside(where))
 
 

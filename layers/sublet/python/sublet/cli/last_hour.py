@@ -14,13 +14,18 @@ UNKNOWN = " "
 
 
 def hour_lines(hour: LastHour, now: datetime) -> list[str]:
-    """Worst lag and throughput, a column for each minute, each line to its own scale. Without a line for what is not known."""
+    """Worst lag, throughput and changes of owners, a column for each minute, each line to its own scale. Without a line for what
+    is not known, or if no owner has changed.
+    """
     lags, rates = by_minute(hour.lags, now), by_minute(hour.kbps, now)
     lines = []
     if (worst := _most(lags)) is not None:
         lines.append(f"lag   |{bars(lags)}| at most {age_text(timedelta(seconds=worst))} in the last hour")
     if (most := _most(rates)) is not None:
         lines.append(f"KB/s  |{bars(rates)}| at most {most:,.1f} in the last hour")
+    moves = by_minute(hour.moves, now)
+    if (count := sum(value or 0 for value in moves)) > 0:
+        lines.append(f"moves |{bars(moves)}| {count:,.0f} changes of owners in the last hour")
     return lines
 
 

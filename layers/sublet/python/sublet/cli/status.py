@@ -27,6 +27,7 @@ from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import FleetStatus
+    from sublet.operate.recorded_hour import HourRecorder
     from sublet.operate.standing import Watch
     from sublet.ports import Ports
 
@@ -42,8 +43,9 @@ up, the owner, and the reason for the word. Read-only; works with any lease tabl
 
 Lag, trend and forecast are those that sublet's own workers leave in the lease table. For rows without them, such as a Java KCL's,
 --probe asks the stream once for each shard, and --watch looks each ten seconds until Ctrl-C, judges by what it has seen (five
-minutes are enough), and draws the last hour. With --stream, what retention has trimmed, or soon will, is known too.
-With --on-failure, a line says how much was set aside there, and until when it is kept.
+minutes are enough), and draws the last hour: by the application's metrics where CloudWatch has them (cloudwatch:GetMetricData,
+once a minute, which costs $0.002 an hour), and else by what it has seen. With --stream, what retention has trimmed, or soon will,
+is known too. With --on-failure, a line says how much was set aside there, and until when it is kept.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
 error."""
@@ -88,7 +90,8 @@ def show_status(options: Namespace) -> int:
     from sublet.system.threads import ThreadTasks
 
     watch, retention = watch_of(options, probes=options.probe)
-    screen, pause = Screen(options, watch.settings.application), ThreadTasks().signal()
+    recorder = recorder_of(watch) if options.watch and not options.json else None
+    screen, pause = Screen(options, watch.settings.application, recorder), ThreadTasks().signal()
     while True:
         found = watch.look(retention)
         screen.show(found, set_aside(watch.settings))
@@ -98,6 +101,15 @@ def show_status(options: Namespace) -> int:
             pause.wait(LOOKS_EVERY)
         except KeyboardInterrupt:
             return exit_code(found)
+
+
+def recorder_of(watch: Watch) -> HourRecorder:
+    """Of what the application's metrics say, wherever CloudWatch has them."""
+    from sublet.aws.inspection import AwsInspection
+    from sublet.operate.recorded_hour import HourRecorder
+
+    inspection = AwsInspection(watch.settings, watch.settings.stream_arn)
+    return HourRecorder(inspection.last_hour, watch.ports.clock)
 
 
 def look_once(options: Namespace) -> FleetStatus:
@@ -125,8 +137,8 @@ def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | No
 class Screen:
     """What is shown of each look: lines one below the other, or in a terminal that is watched, one screen that changes."""
 
-    def __init__(self, options: Namespace, application: str) -> None:
-        self._options, self._application = options, application
+    def __init__(self, options: Namespace, application: str, recorder: HourRecorder | None = None) -> None:
+        self._options, self._application, self._recorder = options, application, recorder
         self._hour = LastHour()
         self._is_live = options.watch and not options.json and sys.stdout.isatty()
 
@@ -136,6 +148,8 @@ class Screen:
         text = text_of(found, self._options, self._application, aside)
         if self._options.watch and not self._options.json:
             self._hour = self._hour.after(found)
+            if self._recorder is not None:
+                self._hour = self._recorder.added_to(self._hour)
             text = "\n".join((*text.splitlines(), *hour_lines(self._hour, found.at)))
         print(f"{HOME_AND_CLEAR}{self._cut(text)}" if self._is_live else text, flush=True)
 

@@ -32,7 +32,7 @@ class OpenApplication:
 
     stream      the stream's name; None if it is not known: then only what the lease table says can be shown
     known       the stream of its leases, as lease managers have stored it; None if they have not
-    inspection  asks CloudWatch for the stream's figures; None: they are not asked for
+    inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
     """
 
     name: str

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from sublet.console.applications import Applications, OpenApplication
 from sublet.decisions.fleet_status import FleetStatus
-from sublet.decisions.last_hour import LastHour
+from sublet.decisions.last_hour import LastHour, RecordedHour
 from sublet.errors import SubletError
+from sublet.operate.recorded_hour import HourRecorder
 from sublet.operate.seek import check_stream
 from sublet.operate.standing import Watch
 from sublet.ports import Clock, Log, Signal, Tasks
@@ -42,6 +43,7 @@ class Seen:
 class _Watched:
     opened: OpenApplication
     watch: Watch
+    recorder: HourRecorder
     visited_at: datetime
     glanced_at: datetime
     first: Signal
@@ -129,6 +131,9 @@ class Watching:
         watched = _Watched(
             opened,
             Watch(opened.ports, opened.settings, probes=opened.stream is not None),
+            HourRecorder(
+                RecordedHour if opened.inspection is None else opened.inspection.last_hour, self._clock
+            ),
             now - OPEN_FOR,
             now,
             self._tasks.signal(),
@@ -146,8 +151,7 @@ class Watching:
                 with self._slots:
                     self._look(watched)
                 watched.first.set()
-                is_open = self._clock.steady() - watched.visited_at < OPEN_FOR
-                watched.wake.wait(PACE if is_open else SLOW_PACE)
+                watched.wake.wait(PACE if self._is_open(watched) else SLOW_PACE)
                 if watched.wake.is_set():
                     watched.wake = self._tasks.signal()
         finally:
@@ -168,7 +172,14 @@ class Watching:
             watched.seen = Seen(before.status, f"an error of sublet: {kind}", before.hour)
             self._log.error("console look failed", application=watched.opened.name, problem=kind)
         else:
-            watched.seen = Seen(status, "", before.hour.after(status))
+            watched.seen = Seen(status, "", self._hour(watched, before.hour.after(status)))
+
+    def _hour(self, watched: _Watched, seen: LastHour) -> LastHour:
+        """CloudWatch charges for each question, so that it is asked only while somebody has the page open."""
+        return watched.recorder.added_to(seen) if self._is_open(watched) else seen
+
+    def _is_open(self, watched: _Watched) -> bool:
+        return self._clock.steady() - watched.visited_at < OPEN_FOR
 
     def _status(self, watched: _Watched) -> FleetStatus:
         opened = watched.opened

@@ -1,7 +1,10 @@
-"""An application's last hour in minutes: its worst lag, and how much it handles. As far as it was seen."""
+"""An application's last hour in minutes: its worst lag, how much it handles, and how often a shard changed its owner. By what its
+metrics say where CloudWatch has them, and else as far as it was seen.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -14,12 +17,26 @@ MINUTES = 60
 NONE: Mapping[datetime, float] = MappingProxyType({})
 
 
+class RecordedHour(NamedTuple):
+    """What an application's own metrics say, by the beginning of a minute; empty if it puts none.
+
+    lags   the worst lag of any shard, in seconds
+    kbps   KB a second of all shards
+    moves  leases that one owner took from another
+    """
+
+    lags: Mapping[datetime, float] = NONE
+    kbps: Mapping[datetime, float] = NONE
+    moves: Mapping[datetime, float] = NONE
+
+
 class LastHour(NamedTuple):
-    """By the beginning of a minute: the worst lag of any shard, in seconds, and KB a second of all. `at`: of the last look."""
+    """As RecordedHour. `at`: of the last look. `moves` are shards whose owner changed, each once: the last time."""
 
     lags: Mapping[datetime, float] = NONE
     kbps: Mapping[datetime, float] = NONE
     at: datetime = datetime.min.replace(tzinfo=UTC)
+    moves: Mapping[datetime, float] = NONE
 
     def after(self, status: FleetStatus) -> LastHour:
         """With this look, and with what owners have left in the rows of the minutes before the first one."""
@@ -32,7 +49,22 @@ class LastHour(NamedTuple):
         kbps, total = _recent(self.kbps, status.at), status.kbps
         if total is not None:
             kbps[_minute(status.at)] = total
-        return LastHour(_recent(lags, status.at), kbps, status.at)
+        return LastHour(_recent(lags, status.at), kbps, status.at, self._moves_after(status))
+
+    def _moves_after(self, status: FleetStatus) -> Mapping[datetime, float]:
+        seen = Counter(_minute(shard.moved_at) for shard in status.shards if shard.moved_at is not None)
+        moves = _recent(self.moves, status.at)
+        for minute, count in {_minute(status.at): 0, **seen}.items():
+            _raise_to(moves, minute, count)
+        return _recent(moves, status.at)
+
+    def with_recorded(self, recorded: RecordedHour) -> LastHour:
+        """What metrics say of a minute counts: a look sees a moment of it, and a program that looks may just have started."""
+        return self._replace(
+            lags={**self.lags, **_recent(recorded.lags, self.at)},
+            kbps={**self.kbps, **_recent(recorded.kbps, self.at)},
+            moves={**self.moves, **_recent(recorded.moves, self.at)},
+        )
 
 
 def by_minute(values: Mapping[datetime, float], now: datetime) -> Sequence[float | None]:

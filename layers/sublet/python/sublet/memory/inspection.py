@@ -13,10 +13,12 @@ from sublet.decisions.examination import (
     Usage,
     Volume,
 )
+from sublet.decisions.last_hour import RecordedHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 
 NOTHING, NONE_REFUSED, UNUSED = Volume(0, 0), Throttled(0, 0), Usage(0, 1000)
+NOTHING_RECORDED = RecordedHour()
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class MemoryInspection:
 
     volume: Volume = NOTHING
     by_shard: Mapping[str, Volume] = field(default_factory=dict)
+    recorded: RecordedHour = NOTHING_RECORDED
     refused: Throttled = NONE_REFUSED
     lacks_reads: Sequence[str] = ()
     lacks_writes: Sequence[str] = ()
@@ -46,6 +49,10 @@ class MemoryInspection:
     ) -> Mapping[str, Volume]:
         self._check("incoming_by_shard")
         return {shard_id: self.by_shard[shard_id] for shard_id in shard_ids if shard_id in self.by_shard}
+
+    def last_hour(self) -> RecordedHour:
+        self._check("last_hour")
+        return self.recorded
 
     def throttled(self, over: timedelta) -> Throttled:  # noqa: ARG002 - the same at all times
         self._check("throttled")

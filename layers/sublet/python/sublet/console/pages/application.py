@@ -51,6 +51,7 @@ def show(console: Console, request: Request) -> Response:
 def graphs_of(hour: LastHour, now: datetime) -> dict[str, Graph]:
     return {
         "lag": lag_graph(hour, now),
+        "moves": graph_of(by_minute(hour.moves, now), lambda moves: f"{moves:,.0f}"),
         "rate": graph_of(by_minute(hour.kbps, now), lambda kbps: f"{bytes_text(1024 * kbps)}/s"),
     }
 

@@ -1,0 +1,43 @@
+"""What an application's metrics say of its last hour, asked for now and then: CloudWatch charges for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sublet.decisions.last_hour import LastHour, RecordedHour
+from sublet.errors import CheckRefused
+from sublet.ports import Clock
+
+PACE = timedelta(minutes=1)
+"""Between two questions."""
+
+SLOW_PACE = timedelta(minutes=15)
+"""After an answer without figures, or none: the application puts no metrics, or these credentials may not read them."""
+
+NOTHING = RecordedHour()
+
+
+@dataclass(slots=True)
+class HourRecorder:
+    """`ask`: Inspection.last_hour. Not for several threads at once."""
+
+    ask: Callable[[], RecordedHour]
+    clock: Clock
+    problem: str = field(default="", init=False)
+    """Why the last question had no answer; empty if it had one."""
+    _asked_at: datetime | None = field(default=None, init=False)
+    _recorded: RecordedHour = field(default=NOTHING, init=False)
+
+    def added_to(self, hour: LastHour) -> LastHour:
+        """With what is recorded by now. It raises nothing: what was seen is shown anyway."""
+        now = self.clock.steady()
+        pace = PACE if any(self._recorded) else SLOW_PACE
+        if self._asked_at is None or now - self._asked_at >= pace:
+            self._asked_at = now
+            try:
+                self._recorded, self.problem = self.ask(), ""
+            except CheckRefused as refused:
+                self._recorded, self.problem = NOTHING, str(refused)
+        return hour.with_recorded(self._recorded)
