@@ -30,6 +30,7 @@ from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
 from tests.interop.stories.catch_up import CatchUp
 from tests.interop.stories.even_shares import OF_FOUR, ON_LAMBDA, EvenOnLambda, EvenShares, First, Size
+from tests.interop.stories.fan_out import FanOut
 from tests.interop.stories.handoff import Handoff, HandoffDeaths
 from tests.interop.stories.led_fleet import LedFleet
 from tests.interop.stories.migration import Migration, Tables
@@ -72,9 +73,11 @@ SHORT: Mapping[str, Callable[[Stage, Java], Story]] = {
     "sequential-3": partial(Sequential, profile=Profile.KCL_3),
     "handoff": Handoff,
     "together-2": partial(Together, profile=Profile.KCL_2),
+    "fan-out-3": partial(FanOut, profile=Profile.KCL_3),
 }
 LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "handoff-deaths": HandoffDeaths,
+    "fan-out-2": partial(FanOut, profile=Profile.KCL_2),
     "together-3": partial(Together, profile=Profile.KCL_3),
     "led-fleet": LedFleet,
     **{f"even-{first}": partial(EvenShares, first=first) for first in First},

@@ -32,6 +32,7 @@ import software.amazon.kinesis.metrics.NullMetricsFactory;
 import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
 import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.retrieval.KinesisClientRecord;
+import software.amazon.kinesis.retrieval.fanout.FanOutConfig;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
@@ -48,6 +49,8 @@ public final class Consumer {
     private static final Object WRITING = new Object();
     private static final long CHECKPOINT_MILLIS = Long.getLong("interop.checkpointMillis", 0);
     private static final boolean PREPARES = Boolean.getBoolean("interop.prepares");
+    /** Whether SubscribeToShard reads, by a consumer with the application's name, which the KCL registers. */
+    private static final boolean FANS_OUT = Boolean.getBoolean("interop.fansOut");
     private static final long SHUTDOWN_SECONDS = 45;
     private static final long FINAL_SECONDS = 8;
     private static final AtomicInteger AT_WORK = new AtomicInteger();
@@ -62,7 +65,7 @@ public final class Consumer {
         URI endpoint = URI.create(System.getenv("AWS_ENDPOINT_URL"));
         KinesisAsyncClient kinesis = KinesisAsyncClient.builder()
                 .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_KINESIS")))
-                .httpClientBuilder(NettyNioAsyncHttpClient.builder().protocol(Protocol.HTTP1_1))
+                .httpClientBuilder(NettyNioAsyncHttpClient.builder().protocol(FANS_OUT ? Protocol.HTTP2 : Protocol.HTTP1_1))
                 .build();
         ConfigsBuilder configs = new ConfigsBuilder(
                 stream,
@@ -81,7 +84,9 @@ public final class Consumer {
                 configs.processorConfig(),
                 configs.retrievalConfig()
                         .retrievalSpecificConfig(
-                                new PollingConfig(stream, kinesis).maxRecords(500).idleTimeBetweenReadsInMillis(250))
+                                FANS_OUT
+                                        ? new FanOutConfig(kinesis).streamName(stream).applicationName(application)
+                                        : new PollingConfig(stream, kinesis).maxRecords(500).idleTimeBetweenReadsInMillis(250))
                         .initialPositionInStreamExtended(start));
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             tell("asked to stop");
