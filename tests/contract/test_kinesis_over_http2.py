@@ -83,5 +83,7 @@ def read(said: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     buffer = EventStreamBuffer()
     for line in said:
         buffer.add_data(bytes.fromhex(line.decode()))
-        for message in buffer:
-            yield message.headers[":event-type"], json.loads(message.payload)
+        each: Iterator[Any] = iter(buffer)
+        for message in each:
+            headers: dict[str, str] = message.headers
+            yield headers[":event-type"], json.loads(message.payload)
