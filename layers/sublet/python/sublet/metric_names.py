@@ -119,6 +119,10 @@ class Metric(StrEnum):
         "reads_refused", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.BOTH,
         "Shards that Kinesis refused to read for a reason that no retry removes: a permission, a key, a deleted stream.",
     )  # fmt: skip
+    FAN_OUT_POLLED_INSTEAD = (
+        "fan_out_polled_instead", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "Shards that are polled although reading=fan_out, because the consumer is not registered any more.",
+    )  # fmt: skip
     THROTTLED_POLLS = (
         "throttled_polls", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "Polls of a shard refused in a row: its read limit is used up, or Kinesis does not answer.",

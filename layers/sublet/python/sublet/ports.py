@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.decisions.dispatching import Dispatched
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
+    from sublet.decisions.push import PushEnd
     from sublet.decisions.read_position import ReadPosition
     from sublet.decisions.time_and_chance import Chance
     from sublet.decisions.unread_shards import UnreadShard
@@ -81,6 +82,10 @@ class PollRefusal(StrEnum):
     """The service failed, or its answer was lost or incomplete. Read again later."""
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
+    NOT_YET = "not_yet"
+    """Of a push: nothing has come within the time that a read waits. Read again at once: the read waits, not the caller."""
+    NOT_PUSHED = "not_pushed"
+    """The push's consumer is not registered any more. From the next read on, this reader polls."""
 
 
 class Stream(Protocol):
@@ -110,8 +115,7 @@ class Stream(Protocol):
 class ShardReader(Protocol):
     """One shard's records from a position on, in order. Raises what Stream raises, and CheckpointNotInStream.
 
-    It reads by polls (`sublet.polling`); a push (SubscribeToShard) would be another implementation. It keeps its
-    position whatever is refused.
+    It reads by polls (`sublet.polling`) or by a push (`sublet.pushing`). It keeps its position whatever is refused.
     """
 
     def open(self) -> None:
@@ -121,6 +125,69 @@ class ShardReader(Protocol):
         """The next page, of at most `limit` stream records. An empty one is normal, even far behind the tip; do not
         read after one that `is_shard_end`.
         """
+
+
+class PushReader(ShardReader, Protocol):
+    """A ShardReader to which records are sent as they arrive. One thread at a time reads, and another may interrupt it."""
+
+    def wait(self, longest: timedelta) -> bool:
+        """Wait until something has come, or for `longest`, or until interrupted. Returns whether a read will find something.
+        It needs memory for one page only after that.
+        """
+
+    @property
+    def is_polling(self) -> bool:
+        """True once the consumer is gone: the caller then has to pace its reads as polls."""
+
+    @property
+    def as_of(self) -> datetime | None:
+        """No later than the moment at which the service sent the last page, by this machine's wall clock. None while
+        polling. A page may have waited here while a handler was busy, and its lag is as of then.
+        """
+
+    def interrupt(self) -> None:
+        """End the subscription and every wait, at once and for good. Any thread may call it, also in a signal handler: it
+        takes no lock and raises nothing.
+        """
+
+    def close(self) -> None:
+        """Free what is held. No thread reads or waits any more."""
+
+
+class Pushed(NamedTuple):
+    """One event of a subscription. `continuation`: the sequence number after which the next subscription goes on; None at
+    the shard's end, whose children `page` then names, as far as the service did.
+    """
+
+    page: Page
+    continuation: str | None
+
+
+class ShardSubscription(Protocol):
+    """One SubscribeToShard, for as long as it lasts."""
+
+    def wait(self, longest: timedelta) -> bool:
+        """Wait until something has come, its end included, or for `longest`. Returns whether something has."""
+
+    def next(self) -> Pushed | PushEnd:
+        """The next event, of which some bytes have come, or why there is none. Raises what Stream raises."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more bytes have come than those of the events that were taken. Does not wait."""
+
+    def interrupt(self) -> None:
+        """End it and every wait at once. Takes no lock, raises nothing."""
+
+    def close(self) -> None:
+        """Free what it holds. No thread uses it any more."""
+
+
+class Pushes(Protocol):
+    """SubscribeToShard, as one registered consumer. Raises what Stream raises, and CheckpointNotInStream."""
+
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+        """Begin a subscription. At most one call a second for a shard."""
 
 
 class Remembered(Struct, frozen=True):
@@ -432,3 +499,5 @@ class Ports:
     """None: we do not report to a KCL 3.x leader, and it assigns us nothing."""
     control: ControlStore | None = None
     """None: no operator can pause this application's leases."""
+    pushes: Pushes | None = None
+    """None: shards are read by polls."""

@@ -106,6 +106,12 @@ class ShardLog:
         is_ours = (number >> 4) & (2**76 - 1) == self.number and number & 15 == 2
         return is_ours and number >= self._starting_number and (number <= self._last_number or self.is_open)
 
+    def continuation(self, position: int) -> int:
+        """The sequence number of a position without a record; of the last record if the shard is closed."""
+        if not self.is_open:
+            return self._last_number
+        return sequence_number(self.number, self.created_at, position, self._short_numbers)
+
     def position_at(self, number: int) -> int:
         """Of the record, or of the oldest one left if it is trimmed."""
         return self._trimmed + bisect_left(self._numbers, number)

@@ -117,27 +117,50 @@ class MemoryStream:
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         with self._lock:
-            shard_id, position_text, opened_at, reached_text = iterator.split(" ")
+            shard_id, position, opened_at, reached = iterator.split(" ")
             now = self._clock.now()
             log = self._log(shard_id)
             if now - datetime.fromisoformat(opened_at) >= ITERATOR_LIFETIME:
                 return PollRefusal.ITERATOR_EXPIRED
             if self._throttled and _over_limit(log, now):
                 return PollRefusal.THROTTLED
-            position = int(position_text)
-            began = max(datetime.fromisoformat(reached_text), log.horizon)
-            reached = min(began + self._advance(), now)
-            records, size, after = log.read(position, limit, reached if reached < now else None)
-            log.readable_at = now + _SECOND * (log.bytes_between(position, after) / READ_BYTES_PER_SECOND)
-            waits = log.arrival_at(after)
-            if waits is None and log.closed_at is not None and reached >= log.closed_at:
-                end = Page(records, size, 0, True, log.children, now.replace(microsecond=0))
-                return Polled(end, None)
-            behind = _behind(waits, reached, now)
-            if records and waits is not None and waits <= reached:  # more than the page holds
-                reached = max(records[-1].approximate_arrival_timestamp, began)
-            page = Page(records, size, behind, answered_at=now.replace(microsecond=0))
-            return Polled(page, self._iterator(shard_id, after, reached))
+            reply, after = self._next_page(log, int(position), datetime.fromisoformat(reached), limit)
+            paid_for = log.bytes_between(int(position), after) / READ_BYTES_PER_SECOND
+            log.readable_at = now + _SECOND * paid_for
+            return reply
+
+    def pushed(self, iterator: str, limit: int) -> Polled:
+        """Like `poll`, for a subscription: it has no iterator that expires, and its limits are its own."""
+        with self._lock:
+            shard_id, position, _, reached = iterator.split(" ")
+            return self._next_page(
+                self._log(shard_id), int(position), datetime.fromisoformat(reached), limit
+            )[0]
+
+    def _next_page(self, log: ShardLog, position: int, reached: datetime, limit: int) -> tuple[Polled, int]:
+        """The reply, and the position after its records. `reached`: the moment in the shard's time that was reached before."""
+        now, began = self._clock.now(), max(reached, log.horizon)
+        reached = min(began + self._advance(), now)
+        records, size, after = log.read(position, limit, reached if reached < now else None)
+        waits, at = log.arrival_at(after), now.replace(microsecond=0)
+        if waits is None and log.closed_at is not None and reached >= log.closed_at:
+            return Polled(Page(records, size, 0, True, log.children, at), None), after
+        behind = _behind(waits, reached, now)
+        if records and waits is not None and waits <= reached:  # more than the page holds
+            reached = max(records[-1].approximate_arrival_timestamp, began)
+        page = Page(records, size, behind, answered_at=at)
+        return Polled(page, self._iterator(log.shard_id, after, reached)), after
+
+    def continuation(self, shard_id: str) -> str:
+        """A sequence number after all that the shard has now, and before all that is put later."""
+        with self._lock:
+            return str(self._log(shard_id).continuation(self._next_position()))
+
+    def resumed(self, shard_id: str, position: ReadPosition, reached: datetime) -> str:
+        """Like `open`, but for a moment in the shard's time that the caller knows to have been reached."""
+        with self._lock:
+            log = self._log(shard_id)
+            return self._iterator(shard_id, self._resolve(log, position)[0], reached)
 
     def without_records(self, iterator: str) -> Polled:
         """A page without a record and without any advance, although there may be records: a poll may return one anywhere."""

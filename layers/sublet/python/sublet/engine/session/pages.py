@@ -22,9 +22,10 @@ from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
 from sublet.errors import StreamError
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports, Signal, Task
+from sublet.ports import PollRefusal, Ports, PushReader, ShardReader, Signal, Task
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import Page, StreamRecord
+from sublet.pushing import FanOutReader
 from sublet.settings import Settings
 
 POLL_REPLY_MAX = 10 * 2**20
@@ -43,7 +44,10 @@ class PageFeed:
         self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, quiet: QuietShards,
         stop: Signal, deadline: datetime,
     ):  # fmt: skip
-        self._reader = ports.stream.reader(shard_id, position)
+        self._push = _push_reader(ports, shard_id, position)
+        self._reader: ShardReader = self._push or ports.stream.reader(shard_id, position)
+        self._shard_id = shard_id
+        self._ports = ports
         self._settings = settings
         self._clock = ports.clock
         self._chance = ports.chance
@@ -59,7 +63,8 @@ class PageFeed:
         self._in_hand = NO_PAGE
         self._fetched = NO_PAGE
         self._fetched_at = self.polled_at = ports.clock.now()
-        """`polled_at`: when the poll was made that returned the current page."""
+        """`polled_at`: when the poll was made that returned the current page; of a push, no later than when it was sent."""
+        self._forget = stop.on_set(self._push.interrupt) if self._push else None
 
     @property
     def throttled(self) -> int:
@@ -87,17 +92,21 @@ class PageFeed:
     def close(self) -> None:
         """Wait for a fetch that is running (the stop signal ends its wait) and return all memory to the budget."""
         ahead, self._ahead = self._ahead, None
+        if self._push is not None:
+            self._push.interrupt()
         if ahead is not None:
             with suppress(StreamError):  # that page is not handled; the next window meets the same error
                 ahead.result()
+        if self._push is not None:
+            self._push.close()
+        if self._forget is not None:
+            self._forget()
         self._budget.give_back(self._fetched)
         self._fetched = NO_PAGE
         self.handled()
 
     def _fetch(self) -> Page | None:
-        while self._wait_until(
-            lambda: self._clock.steady() >= self._due_at, lambda: self._due_at - self._clock.steady()
-        ):
+        while self._awaits_page():
             reserved = PageSize(POLL_REPLY_MAX, records_to_ask_for(self._pace, self._settings))
             if not self._wait_until(lambda: self._budget.take(reserved), lambda: _FULL):  # noqa: B023 - waits for it right here
                 return None
@@ -105,6 +114,17 @@ class PageFeed:
             if page is not None:
                 return page
         return None
+
+    def _awaits_page(self) -> bool:
+        """Wait until a poll is due, or until something has been pushed. False: stopped, or at the deadline."""
+        if self._push is None or self._push.is_polling:
+            return self._wait_until(
+                lambda: self._clock.steady() >= self._due_at, lambda: self._due_at - self._clock.steady()
+            )
+        while not self._stop.is_set() and (left := self._deadline - self._clock.steady()) > timedelta(0):
+            if self._push.wait(left):
+                return True
+        return False
 
     @property
     def _due_at(self) -> datetime:
@@ -123,7 +143,8 @@ class PageFeed:
                 self._refused(reply)
                 return None
             kept = self._fetched = PageSize(reply.data_bytes, len(reply.records))
-            self._fetched_at = polled_at.wall
+            sent_at = self._push.as_of if self._push is not None else None
+            self._fetched_at = sent_at or polled_at.wall
         finally:
             self._budget.give_back(PageSize(reserved.bytes - kept.bytes, reserved.records - kept.records))
         self._pace = self._pace.polled(reply, polled_at.steady, self._settings)
@@ -131,7 +152,13 @@ class PageFeed:
         return reply
 
     def _refused(self, refusal: PollRefusal) -> None:
-        if refusal is not PollRefusal.ITERATOR_EXPIRED:
+        if refusal is PollRefusal.NOT_PUSHED:
+            self._ports.metrics.put(Metric.FAN_OUT_POLLED_INSTEAD, 1, shard_id=self._shard_id)
+            self._ports.log.warning(
+                "the fan-out consumer is not registered any more: this shard is polled instead",
+                shard_id=self._shard_id,
+            )
+        elif refusal not in (PollRefusal.ITERATOR_EXPIRED, PollRefusal.NOT_YET):
             self._pace = self._pace.throttled(self._settings)
             self._poll_at = throttled_until(self._clock.steady(), self._pace.refusals)
 
@@ -143,6 +170,14 @@ class PageFeed:
                 return True
             self._quiet.wait(min(pause(), self._deadline - self._clock.steady()), self._stop, seen)
         return False
+
+
+def _push_reader(ports: Ports, shard_id: str, position: ReadPosition) -> PushReader | None:
+    if ports.pushes is None:
+        return None
+    return FanOutReader(
+        ports.pushes, ports.stream, shard_id, position, ports.clock, ports.tasks, ports.chance
+    )
 
 
 ATTEMPTS = 5

@@ -1,0 +1,188 @@
+"""What a reader by push does next: subscribe, listen, wait, poll instead, or believe that the shard has ended.
+
+One subscription (SubscribeToShard) lasts five minutes, then the caller subscribes again. A second subscription of the
+same consumer to the same shard is refused for five seconds after a successful one, and then takes over: the first ends
+with ResourceInUseException. Public source: SubscribeToShard in Amazon Kinesis' API reference.
+
+Times are of the steady clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sublet.decisions.read_position import ReadPosition, after
+from sublet.decisions.time_and_chance import Chance
+from sublet.protocol.shard import ChildShard, Shard, child_of
+
+LASTS = timedelta(minutes=5)
+"""Kinesis: how long a subscription lives."""
+
+RENEWED_EARLIER = timedelta(minutes=1)
+"""At most: subscriptions that began together, as when a process starts, are not renewed together."""
+
+TAKEN_OVER_AFTER = timedelta(seconds=5)
+"""Kinesis: how long after a successful call another one is refused."""
+
+ASKED_AGAIN_AFTER = timedelta(seconds=1)
+"""Kinesis: one call a second for each consumer and shard. While another subscription is younger than five seconds, asking
+each second costs nothing but calls, and begins as soon as possible.
+"""
+
+WAITS_AT_MOST = timedelta(seconds=30)
+"""Between calls that keep failing."""
+
+GIVES_WAY_FOR = timedelta(seconds=20)
+"""How long a subscription that was taken over stays away. Its lease has probably been lost, and two heartbeats show that;
+without a pause, two workers would take the shard from each other every five seconds.
+"""
+
+SILENCE_MAX = timedelta(seconds=60)
+"""KCL's figure. Idle shards get an empty event every few seconds, so a subscription that is silent for this long is dead."""
+
+LIVED_LONG = timedelta(seconds=5)
+"""A subscription that ends sooner and without an event is a failed call: the next one waits."""
+
+_BITS = 10
+
+
+class PushEnd(StrEnum):
+    """Why a subscription ended, or was not begun. No position is lost by any of them."""
+
+    LAPSED = "its five minutes were over"
+    TAKEN_OVER = "another subscription took over"
+    IN_USE = "another subscription is younger than five seconds"
+    CUT = "the connection was lost"
+    SILENT = "nothing was heard for a minute"
+    REFUSED = "the service failed or throttled the call"
+    NOT_AN_END = "the event said that the shard has ended, and the listing of shards does not"
+    NO_CONSUMER = "the consumer is not registered any more"
+
+
+class Act(StrEnum):
+    SUBSCRIBE = "subscribe"
+    LISTEN = "listen"
+    WAIT = "wait"
+    POLL = "poll"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next, at most until this moment, and why. `until` is None for what is done at once."""
+
+    act: Act
+    until: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What one reader knows of its subscription.
+
+    position   where the next subscription begins: where the reader was opened, later the last event's continuation
+    since      when the current subscription began; None: there is none
+    renew_at   when to replace it
+    heard_at   when it was last known to be alive, or when the reader began to listen again after its handler was busy
+    wait_until no call before this
+    failures   in a row
+    ended      why the last one ended
+    """
+
+    position: ReadPosition
+    since: datetime | None = None
+    renew_at: datetime | None = None
+    heard_at: datetime | None = None
+    wait_until: datetime | None = None
+    failures: int = 0
+    has_event: bool = False
+    ended: PushEnd | None = None
+
+    def begun(self, now: datetime, chance: Chance) -> Subscribed:
+        """After a successful call."""
+        renew_at = now + LASTS - RENEWED_EARLIER * _drawn(chance)
+        return replace(
+            self, since=now, renew_at=renew_at, heard_at=now, wait_until=None, has_event=False, ended=None
+        )
+
+    def listening(self, now: datetime) -> Subscribed:
+        """The reader has done something else meanwhile, so silence counts from now."""
+        return self if self.since is None else replace(self, heard_at=now)
+
+    def moved(self, continuation: str, now: datetime) -> Subscribed:
+        """After an event, empty ones included: their continuation is progress too, through a stretch without records."""
+        return replace(self, position=after(continuation), heard_at=now, failures=0, has_event=True)
+
+    def put_off(self, now: datetime, chance: Chance) -> Subscribed:
+        """A renewal was refused, and the subscription that it was to replace still lives: try later, or when it ends."""
+        return replace(self, renew_at=now + TAKEN_OVER_AFTER * (1 + _drawn(chance)))
+
+    def over(self, end: PushEnd, now: datetime, chance: Chance) -> Subscribed:
+        """After a subscription has ended, or a call was refused. The position stays."""
+        has_failed = self._is_failure(end, now)
+        failures = self.failures + 1 if has_failed else 0
+        pause = _pause(end, failures, chance)
+        return replace(
+            self, since=None, renew_at=None, heard_at=None, failures=failures, ended=end,
+            wait_until=now + pause if pause else None,
+        )  # fmt: skip
+
+    def _is_failure(self, end: PushEnd, now: datetime) -> bool:
+        if end in (PushEnd.LAPSED, PushEnd.CUT):
+            return not self.has_event and (self.since is None or now - self.since < LIVED_LONG)
+        return end not in (PushEnd.IN_USE, PushEnd.TAKEN_OVER)
+
+
+def next_step(known: Subscribed, now: datetime) -> Step:
+    """What to do now."""
+    if known.ended is PushEnd.NO_CONSUMER:
+        return Step(Act.POLL, why=known.ended)
+    if known.since is None:
+        if known.wait_until is not None and now < known.wait_until:
+            return Step(Act.WAIT, known.wait_until, known.ended or "")
+        return Step(Act.SUBSCRIBE, why=known.ended or "not subscribed yet")
+    assert known.renew_at is not None, "a subscription is renewed"
+    assert known.heard_at is not None, "a subscription was heard of when it began"
+    if now >= known.renew_at:
+        return Step(Act.SUBSCRIBE, why=PushEnd.LAPSED)
+    return Step(Act.LISTEN, min(known.renew_at, known.heard_at + SILENCE_MAX))
+
+
+def is_silent(known: Subscribed, now: datetime) -> bool:
+    """True if the subscription has to be given up: it was listened to for a minute without any event."""
+    return known.heard_at is not None and now - known.heard_at >= SILENCE_MAX
+
+
+def end_of_shard(
+    shard_id: str, told: Collection[ChildShard], listed: Collection[Shard]
+) -> tuple[ChildShard, ...] | None:
+    """The children of a shard whose event has no continuation, or None if the end is not believed yet.
+
+    An event without a continuation may be a fault (awslabs/amazon-kinesis-client#1744), and one that names children may be
+    early. So the listing must agree: the shard is closed and its children are known, or it is gone.
+    """
+    shard = next((each for each in listed if each.shard_id == shard_id), None)
+    if shard is not None and shard.is_open:
+        return None
+    children = tuple(told) or tuple(child_of(each) for each in listed if shard_id in each.parent_shard_ids)
+    return None if shard is not None and not children else children
+
+
+def _pause(end: PushEnd, failures: int, chance: Chance) -> timedelta:
+    """Before the next call, with up to a quarter more, so that workers do not call in step."""
+    later = 1 + _drawn(chance) / 4
+    if end is PushEnd.TAKEN_OVER:
+        return GIVES_WAY_FOR * later
+    if end is PushEnd.IN_USE:
+        return ASKED_AGAIN_AFTER * later
+    return (
+        min(ASKED_AGAIN_AFTER * (1 << min(failures - 1, 5)), WAITS_AT_MOST) * later
+        if failures
+        else timedelta(0)
+    )
+
+
+def _drawn(chance: Chance) -> float:
+    return chance.getrandbits(_BITS) / (1 << _BITS)

@@ -1,0 +1,101 @@
+"""AWS' event stream encoding (application/vnd.amazon.eventstream), in which SubscribeToShard's events come.
+
+A message is: its length and its headers' length (4 bytes each), their CRC32, the headers, the payload, and the CRC32 of
+all that. Public source: "Event stream encoding" in Amazon Transcribe's and Amazon Lex' developer guides; botocore's
+eventstream.py is another reader of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+from zlib import crc32
+
+_PRELUDE = struct.Struct(">III")
+_CRC = struct.Struct(">I")
+_SHORT = struct.Struct(">H")
+_FIXED = 16
+"""Bytes of a message without headers and payload."""
+
+_BYTES, _TEXT = 6, 7
+_WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+"""Header types of a fixed width: true, false, byte, short, integer, long, timestamp, UUID."""
+
+MESSAGE_MAX = 64 * 2**20
+"""A length above this is damage. A message of botocore's has at most 24 MiB; one record of 10 MiB takes 14 MiB as base64."""
+
+
+class StreamDamaged(ValueError):
+    """The bytes are not a message: they were cut or changed on the way. What follows cannot be read either."""
+
+
+class Message(NamedTuple):
+    """One message. Only headers that are text are kept, of which `:message-type` and `:event-type` say what it is."""
+
+    headers: Mapping[str, str]
+    payload: memoryview
+
+
+class MessageReader:
+    """Takes bytes as they come, and gives messages. Bytes that are fed stay in memory until their message is taken."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._bytes += data
+
+    @property
+    def is_begun(self) -> bool:
+        """True if there are bytes of a message that has not been taken."""
+        return bool(self._bytes)
+
+    def next(self) -> Message | None:
+        """The next message, or None until more bytes are fed. Raises StreamDamaged."""
+        if len(self._bytes) < _PRELUDE.size:
+            return None
+        total, headers_length, checksum = _PRELUDE.unpack_from(self._bytes)
+        if crc32(self._bytes[:8]) != checksum or not _FIXED + headers_length <= total <= MESSAGE_MAX:
+            raise StreamDamaged("the length of a message of the event stream does not match its checksum")
+        if len(self._bytes) < total:
+            return None
+        whole = memoryview(bytes(memoryview(self._bytes)[:total]))
+        del self._bytes[:total]
+        if crc32(whole[:-4]) != _CRC.unpack_from(whole, total - 4)[0]:
+            raise StreamDamaged("a message of the event stream does not match its checksum")
+        end = _PRELUDE.size + headers_length
+        return Message(_headers(bytes(whole[_PRELUDE.size : end])), whole[end:-4])
+
+
+def _headers(data: bytes) -> dict[str, str]:
+    found, at = {}, 0
+    try:
+        while at < len(data):
+            begin = at + 1 + data[at]
+            name, kind, at = data[at + 1 : begin].decode(), data[begin], begin + 1
+            if kind in (_BYTES, _TEXT):
+                (length,) = _SHORT.unpack_from(data, at)
+                at += 2 + length
+                if kind == _TEXT:
+                    found[name] = data[at - length : at].decode()
+            else:
+                at += _WIDTHS[kind]
+    except (LookupError, ValueError, struct.error) as problem:
+        raise StreamDamaged(
+            f"the headers of a message of the event stream cannot be read: {problem}"
+        ) from problem
+    if at != len(data):
+        raise StreamDamaged("the headers of a message of the event stream are longer than they say")
+    return found
+
+
+def message(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """The bytes of a message: what a server sends."""
+    encoded = b"".join(
+        bytes([len(name)]) + name.encode() + bytes([_TEXT]) + _SHORT.pack(len(value)) + value.encode()
+        for name, value in headers.items()
+    )
+    lengths = _PRELUDE.pack(_FIXED + len(encoded) + len(payload), len(encoded), 0)[:8]
+    whole = lengths + _CRC.pack(crc32(lengths)) + encoded + payload
+    return whole + _CRC.pack(crc32(whole))

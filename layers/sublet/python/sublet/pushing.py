@@ -1,0 +1,186 @@
+"""Reads a shard by push: SubscribeToShard sends its records as they arrive, within milliseconds.
+
+The reader has no thread. Its caller's thread waits at the connection, so records that are not asked for stay there: a
+slow handler stops the sender, and memory holds one page of a shard. What to do after each event, end and silence is
+decided in `decisions/push`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sublet.decisions.push import Act, PushEnd, Step, Subscribed, end_of_shard, is_silent, next_step
+from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.time_and_chance import Chance
+from sublet.ports import Clock, PollRefusal, Pushes, ShardReader, ShardSubscription, Stream, Tasks
+from sublet.protocol.records import Page
+
+READ_WAITS = timedelta(seconds=1)
+"""The longest that a read waits for an event."""
+
+LISTENS = timedelta(seconds=5)
+"""The longest that one wait at the connection lasts; then the clocks are looked at again."""
+
+
+class FanOutReader:
+    """The PushReader port."""
+
+    def __init__(
+        self, pushes: Pushes, stream: Stream, shard_id: str, position: ReadPosition, clock: Clock, tasks: Tasks,
+        chance: Chance,
+    ) -> None:  # fmt: skip
+        self._pushes = pushes
+        self._stream = stream
+        self._shard_id = shard_id
+        self._clock = clock
+        self._chance = chance
+        self._known = Subscribed(position)
+        self._subscription: ShardSubscription | None = None
+        self._interrupted = tasks.signal()
+        self._rest: Page | None = None
+        """What is left of an event with more records than the last read wanted."""
+        self._polls: ShardReader | None = None
+        self._as_of = clock.now()
+
+    @property
+    def is_polling(self) -> bool:
+        return self._polls is not None
+
+    @property
+    def as_of(self) -> datetime | None:
+        return None if self.is_polling else self._as_of
+
+    def open(self) -> None:
+        """Nothing: the first wait subscribes, since a call may have to wait for another subscription."""
+
+    def wait(self, longest: timedelta) -> bool:
+        self._known = self._known.listening(self._clock.steady())
+        over = self._clock.steady() + longest
+        while not self._interrupted.is_set():
+            if self._rest is not None or self._polls is not None:
+                return True
+            now = self._clock.steady()
+            if self._carry_out(next_step(self._known, now), over - now):
+                return True
+            if self._clock.steady() >= over:
+                return False
+        return False
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        if self._polls is not None:
+            return self._polls.read(limit)
+        if self._rest is None and not self.wait(READ_WAITS):
+            return PollRefusal.NOT_YET
+        if self._rest is None:
+            refusal = self._receive()
+            if refusal is not None:
+                return refusal
+        return self._cut(limit)
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+        subscription = self._subscription
+        if subscription is not None:
+            subscription.interrupt()
+
+    def close(self) -> None:
+        self._drop()
+
+    def _carry_out(self, step: Step, left: timedelta) -> bool:
+        """Do what was decided. Returns whether a read will find something."""
+        match step.act:
+            case Act.POLL:
+                return True
+            case Act.WAIT:
+                assert step.until is not None, "a wait has an end"
+                self._interrupted.wait(min(step.until - self._clock.steady(), left))
+                return False
+            case Act.SUBSCRIBE:
+                self._subscribe()
+                return False
+        return self._listen(step, left)
+
+    def _subscribe(self) -> None:
+        """A subscription that is to be renewed stays until another one has begun."""
+        begun_at = self._clock.now()
+        answer = self._pushes.subscribe(self._shard_id, self._known.position)
+        if isinstance(answer, PushEnd):
+            if self._subscription is not None and answer is not PushEnd.NO_CONSUMER:
+                self._known = self._known.put_off(self._clock.steady(), self._chance)
+            else:
+                self._over(answer)
+            return
+        self._drop()
+        self._subscription, self._as_of = answer, begun_at
+        self._known = self._known.begun(self._clock.steady(), self._chance)
+        if self._interrupted.is_set():  # it was set before the subscription could be seen
+            answer.interrupt()
+
+    def _listen(self, step: Step, left: timedelta) -> bool:
+        assert self._subscription is not None, "one listens to a subscription"
+        assert step.until is not None, "listening has an end"
+        now, at = self._clock.steady(), self._clock.now()
+        if is_silent(self._known, now):
+            self._over(PushEnd.SILENT)
+            return False
+        has_come = self._subscription.wait(timedelta(0))
+        if not has_come:
+            self._as_of = at  # all that was sent before has been read
+            has_come = self._subscription.wait(max(min(step.until - now, left, LISTENS), timedelta(0)))
+        return has_come
+
+    def _receive(self) -> PollRefusal | None:
+        """Take the next event into `_rest`. Otherwise, why not."""
+        if next_step(self._known, self._clock.steady()).act is Act.POLL:
+            self._polls = self._stream.reader(self._shard_id, self._known.position)
+            return PollRefusal.NOT_PUSHED
+        assert self._subscription is not None, "wait has found something"
+        came = self._subscription.next()
+        if isinstance(came, PushEnd):
+            self._over(came)
+            return PollRefusal.NOT_YET
+        if came.continuation is None:
+            return self._ended(came.page)
+        self._known = self._known.moved(came.continuation, self._clock.steady())
+        self._rest = self._with_lag(came.page, self._subscription.has_more)
+        return None
+
+    def _ended(self, page: Page) -> PollRefusal | None:
+        """The position stays where it is until the listing agrees, so that the event comes again otherwise."""
+        children = end_of_shard(self._shard_id, page.child_shards, self._stream.list_shards())
+        if children is None:
+            self._over(PushEnd.NOT_AN_END)
+            return PollRefusal.NOT_YET
+        self._rest = page._replace(is_shard_end=True, child_shards=children)
+        self._drop()
+        return None
+
+    def _with_lag(self, page: Page, has_more: bool) -> Page:
+        """With the lag of now, if more has come since: the service's figure is as of when it sent the event."""
+        if not has_more or not page.records:
+            return page
+        behind = self._clock.now() - page.records[-1].approximate_arrival_timestamp
+        return page._replace(
+            millis_behind_latest=max(page.millis_behind_latest, behind // timedelta(milliseconds=1))
+        )
+
+    def _cut(self, limit: int) -> Page:
+        """At most `limit` records of what has come. The rest waits for the next read."""
+        page, self._rest = self._rest, None
+        assert page is not None, "something has come"
+        if len(page.records) <= limit:
+            return page
+        first, rest = page.records[:limit], page.records[limit:]
+        size = sum(len(record.data) for record in first)
+        self._rest = page._replace(records=rest, data_bytes=page.data_bytes - size)
+        behind = max(page.millis_behind_latest, 1)
+        return Page(first, size, behind)
+
+    def _over(self, end: PushEnd) -> None:
+        self._drop()
+        self._known = self._known.over(end, self._clock.steady(), self._chance)
+
+    def _drop(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.close()

@@ -1,0 +1,164 @@
+"""A lease session whose shard is read by push."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+from sublet.decisions.push import LASTS, TAKEN_OVER_AFTER, PushEnd
+from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.window import Outcome
+from sublet.handler import Batch
+from sublet.memory import MemoryConsumer
+from sublet.memory.pushes import LOOKS_EVERY, MemorySubscription
+from sublet.metric_names import Metric
+from sublet.protocol.checkpoint import SHARD_END
+
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
+
+HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
+
+
+class Pushed:
+    """A world whose workers are pushed to, and its consumer."""
+
+    def __init__(self, shards: int = 1) -> None:
+        self.world = EngineWorld(CONTINUOUS, shards=shards)
+        self.consumer = MemoryConsumer(self.world.shards, self.world.clock, self.world.tasks)
+        self.world.ports_with["pushes"] = self.consumer
+
+    def subscription(self) -> MemorySubscription:
+        return self.consumer._latest[SHARD]
+
+
+def test_records_are_handled_as_they_are_put_and_nothing_is_polled() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    came: list[tuple[bytes, float]] = []
+    world.handler.script = lambda batch: came.extend(
+        (record.data, world.seconds()) for record in batch.records
+    )
+    for at in (3, 3.5, 20, 47):
+        world.at(timedelta(seconds=at), partial(world.put, str(at)))
+    world.window()
+    assert [data for data, _ in came] == [b"3", b"3.5", b"20", b"47"]
+    assert all(0 <= when - float(data) <= 2 * LOOKS_EVERY.total_seconds() for data, when in came), came
+    assert world.stream.polls == []
+
+
+def test_a_window_longer_than_a_subscription_loses_and_repeats_nothing() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    for at in range(1, 1200, 7):
+        world.at(timedelta(seconds=at), partial(world.put, str(at)))
+    world.window(lasts=4 * LASTS)
+    assert world.handler.data() == [b"%d" % at for at in range(1, 1200, 7)]
+
+
+def test_a_handler_slower_than_a_subscription_loses_nothing_and_does_not_flap() -> None:
+    """amazon-kinesis-client#463, #583, #653, #757: processing longer than a time limit ended KCL's subscriptions."""
+    pushed = Pushed()
+    world = pushed.world
+    subscribed: list[float] = []
+    real = pushed.consumer.subscribe
+
+    def subscribe(*arguments: object) -> ShardSubscription | PushEnd:
+        subscribed.append(world.seconds())
+        return real(*arguments)  # type: ignore[arg-type]
+
+    pushed.consumer.subscribe = subscribe  # type: ignore[method-assign, assignment]
+
+    def slow(batch: Batch) -> None:
+        world.tasks.wait(lambda: False, world.clock.steady() + LASTS + MINUTE)
+
+    world.handler.script = slow
+    for at in range(0, 1500, 100):
+        world.at(timedelta(seconds=at), partial(world.put, str(at)))
+    world.window(lasts=timedelta(minutes=40))
+    assert world.handler.data() == [b"%d" % at for at in range(0, 1500, 100)]
+    assert len(subscribed) <= 10, subscribed
+
+
+def test_a_split_shard_ends_and_its_children_are_read() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    world.put("before")
+    world.at(5 * SECOND, lambda: world.shards.split(SHARD))
+    world.at(8 * SECOND, lambda: world.put("low", "high", shard=0))
+    world.window()
+    assert world.table.lease().checkpoint == SHARD_END
+    assert world.handler.data() == [b"before", b"low", b"high"]
+
+
+def test_a_lost_lease_ends_the_subscription_at_once_although_the_handler_is_busy() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    ended_at: list[float] = []
+
+    def busy(_: Batch) -> None:
+        world.steal()
+        subscription = pushed.subscription()
+        world.tasks.wait(subscription.cut.is_set, world.clock.steady() + MINUTE)
+        ended_at.append(world.seconds())
+
+    world.handler.script = busy
+    world.put("one")
+    report = world.window()
+    assert [lease.outcome for lease in report.leases] == [Outcome.LEASE_LOST]
+    assert ended_at[0] <= (CONTINUOUS.heartbeat_interval + SECOND).total_seconds()
+
+
+def test_a_new_owner_takes_the_shard_over_and_the_old_one_stays_away() -> None:
+    """A zombie that does not know yet that its lease is lost must not take the shard back every five seconds (FLINK-38814)."""
+    pushed = Pushed()
+    world = pushed.world
+    world.at(10 * SECOND, lambda: pushed.consumer.subscribe(SHARD, HORIZON))
+    taken: list[MemorySubscription] = []
+    world.at(11 * SECOND, lambda: taken.append(pushed.subscription()))
+    world.at(25 * SECOND, lambda: taken.append(pushed.subscription()))
+    world.at(50 * SECOND, lambda: taken.append(pushed.subscription()))
+    world.window()
+    assert taken[0] is taken[1]
+    assert taken[2] is not taken[1], "its lease is still its own, so it subscribes again"
+
+
+def test_a_young_subscription_of_another_owner_is_waited_out() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    pushed.consumer.subscribe(SHARD, HORIZON)
+    world.put("one")
+    came: list[float] = []
+    world.handler.script = lambda _: came.append(world.seconds())
+    world.window()
+    assert TAKEN_OVER_AFTER.total_seconds() <= came[0] <= TAKEN_OVER_AFTER.total_seconds() + 2
+
+
+def test_without_its_consumer_a_shard_is_polled_and_this_is_logged() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    world.put("one")
+    world.at(20 * SECOND, lambda: setattr(pushed.consumer, "is_registered", False))
+    world.at(30 * SECOND, lambda: world.put("two"))
+    world.window()
+    assert world.handler.data() == [b"one", b"two"]
+    assert world.stream.polls
+    assert [line.message for line in world.log.lines if "polled instead" in line.message]
+    assert [
+        each.value for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD
+    ] == [1]
+
+
+def test_a_tip_read_late_is_of_when_it_was_sent() -> None:
+    """An event waits while the handler is busy. That the shard was at its tip then says nothing about now."""
+    pushed = Pushed()
+    world = pushed.world
+    world.put("one")
+
+    def slow(_: Batch) -> None:
+        world.tasks.wait(lambda: False, world.clock.steady() + 30 * SECOND)
+
+    world.handler.script = slow
+    world.window()
+    caught_up_at = world.table.lease().caught_up_at
+    assert caught_up_at is not None
+    assert caught_up_at < world.clock.now()
