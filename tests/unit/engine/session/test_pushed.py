@@ -9,9 +9,10 @@ from sublet.decisions.push import LASTS, TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
 from sublet.handler import Batch
-from sublet.memory import MemoryConsumer
+from sublet.memory import MemoryFanOut
 from sublet.memory.pushes import LOOKS_EVERY, MemorySubscription
 from sublet.metric_names import Metric
+from sublet.ports import ShardSubscription
 from sublet.protocol.checkpoint import SHARD_END
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
@@ -24,7 +25,7 @@ class Pushed:
 
     def __init__(self, shards: int = 1) -> None:
         self.world = EngineWorld(CONTINUOUS, shards=shards)
-        self.consumer = MemoryConsumer(self.world.shards, self.world.clock, self.world.tasks)
+        self.consumer = MemoryFanOut(self.world.shards, self.world.clock, self.world.tasks)
         self.world.ports_with["pushes"] = self.consumer
 
     def subscription(self) -> MemorySubscription:

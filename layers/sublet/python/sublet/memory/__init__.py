@@ -12,7 +12,7 @@ from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import LogLine, MemoryLog
 from sublet.memory.metrics import Measurement, MemoryMetrics
 from sublet.memory.ports import memory_ports
-from sublet.memory.pushes import MemoryConsumer
+from sublet.memory.pushes import MemoryFanOut
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
 from sublet.memory.worker_reports import MemoryWorkerReports
@@ -22,10 +22,10 @@ __all__ = [
     "LogLine",
     "Measurement",
     "MemoryAccount",
-    "MemoryConsumer",
     "MemoryControlStore",
     "MemoryDestination",
     "MemoryDispatcher",
+    "MemoryFanOut",
     "MemoryLeaseTable",
     "MemoryLog",
     "MemoryMetrics",

@@ -21,7 +21,7 @@ LOOKS_EVERY = timedelta(milliseconds=50)
 
 
 @dataclass
-class MemoryConsumer:
+class MemoryFanOut:
     """The Pushes port: one registered consumer of one stream. Its processes share it."""
 
     stream: MemoryStream
@@ -78,7 +78,7 @@ class MemoryConsumer:
 class MemorySubscription:
     """The ShardSubscription port. Nothing is sent ahead: an event is made when it is taken."""
 
-    consumer: MemoryConsumer
+    consumer: MemoryFanOut
     shard_id: str
     iterator: str | None
     since: datetime

@@ -30,7 +30,7 @@ class StreamDamaged(ValueError):
     """The bytes are not a message: they were cut or changed on the way. What follows cannot be read either."""
 
 
-class Message(NamedTuple):
+class EventMessage(NamedTuple):
     """One message. Only headers that are text are kept, of which `:message-type` and `:event-type` say what it is."""
 
     headers: Mapping[str, str]
@@ -51,7 +51,7 @@ class MessageReader:
         """True if there are bytes of a message that has not been taken."""
         return bool(self._bytes)
 
-    def next(self) -> Message | None:
+    def next(self) -> EventMessage | None:
         """The next message, or None until more bytes are fed. Raises StreamDamaged."""
         if len(self._bytes) < _PRELUDE.size:
             return None
@@ -65,7 +65,7 @@ class MessageReader:
         if crc32(whole[:-4]) != _CRC.unpack_from(whole, total - 4)[0]:
             raise StreamDamaged("a message of the event stream does not match its checksum")
         end = _PRELUDE.size + headers_length
-        return Message(_headers(bytes(whole[_PRELUDE.size : end])), whole[end:-4])
+        return EventMessage(_headers(bytes(whole[_PRELUDE.size : end])), whole[end:-4])
 
 
 def _headers(data: bytes) -> dict[str, str]:
