@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -40,6 +41,7 @@ def test_messages_come_whole_and_in_order_however_they_are_cut(payloads: list[by
 def test_botocore_reads_the_same() -> None:
     buffer = EventStreamBuffer()
     buffer.add_data(message(HEADERS, b"{}"))
+    came: Any
     (came,) = buffer
     assert (came.headers, came.payload) == (HEADERS, b"{}")
 
