@@ -30,6 +30,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.metric_names import NAMESPACE
 from sublet.settings.keywords import WorkerKeywords
+from sublet.settings.value import TAG
 from sublet_cdk import roles
 from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
@@ -248,7 +249,7 @@ class KinesisConsumer(Construct):
         self.metric_worker_leases = self.monitoring.metric_worker_leases
         if outputs:
             add_outputs(Construct(self, "Outputs"), self.names())
-        Tags.of(self).add("sublet:application", application)
+        Tags.of(self).add(TAG, application)
 
     @property
     def state_machine_name(self) -> str:

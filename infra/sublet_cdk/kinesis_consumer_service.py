@@ -29,6 +29,7 @@ from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
 from sublet.settings.keywords import ServiceKeywords
+from sublet.settings.value import TAG
 from sublet_cdk import roles
 from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
@@ -183,7 +184,7 @@ class KinesisConsumerService(Construct):
         self.scaling = self._scaling(min_tasks, max_tasks, scale_out_lag or Duration.minutes(1))
         if outputs:
             add_outputs(Construct(self, "Outputs"), self.names())
-        Tags.of(self).add("sublet:application", application)
+        Tags.of(self).add(TAG, application)
 
     def names(self) -> dict[str, str]:
         """The created resources' names, as in the outputs."""

@@ -5,21 +5,32 @@ and deleted.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from sublet import Context, LeaseTableError, StreamError, connect
 from sublet.aws.account import AwsAccount
 from sublet.cli import applications
 from sublet.cli.main import main
-from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamExists, StreamNotFound
+from sublet.errors import (
+    LeaseTableAccessDenied,
+    LeaseTableKeyUnexpected,
+    LeaseTableNotFound,
+    StreamExists,
+    StreamNotFound,
+)
 from sublet.memory import FakeClock, MemoryAccount
+from sublet.operate import applications as operate
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.stream_info import StreamMode
+from sublet.settings import Settings
+from sublet.settings.value import TAG
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.contract.dynamodb_tables import create_table
@@ -174,6 +185,78 @@ def test_every_lease_table_of_an_account_is_an_application_and_nothing_else_is(m
     assert "control item" in ours.problem
     with pytest.raises(LeaseTableNotFound):
         account.application_rows(f"{name}-none")
+
+
+def test_tables_are_chosen_by_the_tag_that_consumers_give_them() -> None:
+    clock = FakeClock()
+    context = Context(MemoryAccount(clock=clock, tasks=TurnTaking(clock)))
+    context.create_stream("events", shards=1)
+    for name in ("orders", "billing"):
+        context.stream("events").create_consumer(name, **QUICK)
+    account: Any = context.account
+    assert list(account.tables({TAG: "orders"})) == ["orders", "orders-sightings"]
+    assert list(account.tables({TAG: None})) == list(account.tables())
+    assert list(account.tables({TAG: None, "team": None})) == []
+    found = operate.applications(account, Settings(application="any", stream="-"), {TAG: "billing"})
+    assert [each.name for each in found] == ["billing"]
+
+
+@pytest.fixture
+def tagging(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AwsAccount, Stubber]]:
+    """Replies of the Resource Groups Tagging API, for which moto has no tables, checked against botocore's model."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    account = AwsAccount()
+    with Stubber(account._tagging) as stubber:
+        yield account, stubber
+
+
+TABLES = "arn:aws:dynamodb:us-east-1:123456789012:table/"
+
+
+def test_tagged_tables_are_asked_for_page_by_page_and_come_in_order(
+    tagging: tuple[AwsAccount, Stubber],
+) -> None:
+    account, stubber = tagging
+    asked = {
+        "ResourceTypeFilters": ["dynamodb:table"],
+        "TagFilters": [{"Key": TAG}, {"Key": "team", "Values": ["orders"]}],
+    }
+    pages = (("orders", "next"), ("audit", ""))
+    for (name, after), before in zip(pages, ({}, {"PaginationToken": "next"}), strict=True):
+        reply = {
+            "PaginationToken": after,
+            "ResourceTagMappingList": [{"ResourceARN": f"{TABLES}{name}", "Tags": []}],
+        }
+        stubber.add_response("get_resources", reply, {**asked, **before})
+    assert list(account.tables({TAG: None, "team": "orders"})) == ["audit", "orders"]
+    stubber.assert_no_pending_responses()
+
+
+def test_a_role_that_may_not_ask_for_tags_is_told_the_action(tagging: tuple[AwsAccount, Stubber]) -> None:
+    account, stubber = tagging
+    said = "User: x is not authorized to perform: tag:GetResources"
+    stubber.add_client_error("get_resources", "AccessDeniedException", said)
+    with pytest.raises(LeaseTableAccessDenied, match="tag:GetResources"):
+        list(account.tables({TAG: None}))
+
+
+def test_no_table_with_the_tags_is_said(
+    monkeypatch: pytest.MonkeyPatch, tagging: tuple[AwsAccount, Stubber], capsys: pytest.CaptureFixture[str]
+) -> None:
+    account, stubber = tagging
+    monkeypatch.setattr("sublet.aws.account.AwsAccount", lambda: account)
+    example = "sublet applications --tag team=orders --tag sublet:application"
+    assert example in applications.EXAMPLES
+    asked = {
+        "ResourceTypeFilters": ["dynamodb:table"],
+        "TagFilters": [{"Key": "team", "Values": ["orders"]}, {"Key": TAG}],
+    }
+    stubber.add_response("get_resources", {"ResourceTagMappingList": []}, asked)
+    assert main(example.split()[1:]) == 0
+    assert "no lease table of this account and region has these tags" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["applications", "--tag", "=orders"])
+    assert "has no name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("example", ["sublet applications", "sublet applications --unhealthy --json"])

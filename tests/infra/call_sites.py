@@ -17,9 +17,12 @@ OF_THE_LIBRARY = ROOT / "layers/sublet/python/sublet/aws"
 """Only this package uses boto3, as import-linter checks."""
 FOLDERS = (OF_THE_LIBRARY, ROOT / "functions", ROOT / "infra/sublet_cdk")
 
-SERVICES = ("cloudwatch", "dynamodb", "kinesis", "lambda", "s3", "sns", "sqs", "stepfunctions", "sts")
+SERVICES = (
+    *("cloudwatch", "dynamodb", "kinesis", "lambda", "resourcegroupstaggingapi", "s3", "sns", "sqs"),
+    *("stepfunctions", "sts"),
+)
 HAVE_WAITERS = ("dynamodb", "kinesis", "lambda", "s3")
-PREFIXES = {"stepfunctions": "states"}
+PREFIXES = {"stepfunctions": "states", "resourcegroupstaggingapi": "tag"}
 """Of IAM's actions, if it differs from boto3's name of the service."""
 
 ACTIONS = {

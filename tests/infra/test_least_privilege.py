@@ -71,7 +71,9 @@ OF_STREAMS = [
 
 USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     # file and function, "" for any other; then by operation
-    ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM) | {"dynamodb:ListTables": OF_THE_PROGRAM},
+    ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM) | dict.fromkeys(
+        ("dynamodb:ListTables", "tag:GetResources"), OF_THE_PROGRAM
+    ),
     ("account.py", "application_rows"): dict.fromkeys(
         ("dynamodb:DescribeTable", "dynamodb:Scan"), OF_THE_PROGRAM
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sublet.account import ApplicationRows
+from sublet.account import ALL, ApplicationRows, Tags
 from sublet.cli.applications import as_json, lines_of
 from sublet.decisions.application_status import ApplicationStatus
 from sublet.decisions.liveness import Sighting
@@ -42,7 +42,7 @@ class Tables:
     clock: Clock = CLOCK
     tasks: Tasks = field(default_factory=lambda: TurnTaking(CLOCK))
 
-    def tables(self) -> Iterator[str]:
+    def tables(self, tags: Tags = ALL) -> Iterator[str]:  # noqa: ARG002 - none has any
         return iter(sorted([*self.found, *(f"{name}-sightings" for name in self.found)]))
 
     def application_rows(self, table: str) -> ApplicationRows | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sublet.ports import Clock, Log, Ports, Remembered, Signal, Stream, Tasks
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from sublet.protocol.records import NewRecord
     from sublet.protocol.stream_identity import StreamIdentity
     from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo
+
+
+Tags = Mapping[str, str | None]
+"""Values by name; None: whatever the value is."""
+
+ALL: Tags = MappingProxyType({})
 
 
 class ApplicationRows(NamedTuple):
@@ -79,8 +86,8 @@ class Account(Protocol):
     def applications(self) -> Iterator[str]:
         """The names of all that have a sightings table, in order."""
 
-    def tables(self) -> Iterator[str]:
-        """The names of all of its DynamoDB tables, in order."""
+    def tables(self, tags: Tags = ALL) -> Iterator[str]:
+        """The names of its DynamoDB tables, in order: with tags, of those that have each of them."""
 
     def application_rows(self, table: str) -> ApplicationRows | None:
         """What the application that leases by this table has in its tables; None if it is no lease table of KCL's, by its key."""

@@ -141,6 +141,20 @@ def cloudwatch_client(
     return client
 
 
+def tagging_client(
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
+) -> Any:
+    """For commands that choose tables by their tags."""
+    return _client(
+        "resourcegroupstaggingapi",
+        _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region, endpoint_url, session,
+    )  # fmt: skip
+
+
 def lambda_client(
     region: str | None = None,
     endpoint_url: str | None = None,

@@ -16,6 +16,7 @@ from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Signal
 from sublet.protocol.lease_row import LEASE_KEY
 from sublet.settings import Settings
+from sublet.settings.value import TAG
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -128,7 +129,7 @@ def _create(client: DynamoDBClient, table: Table, application: str) -> bool:
             KeySchema=[{"AttributeName": table.key, "KeyType": "HASH"}],
             AttributeDefinitions=[{"AttributeName": table.key, "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
-            Tags=[{"Key": "sublet:application", "Value": application}],
+            Tags=[{"Key": TAG, "Value": application}],
         )
     except ClientError as error:
         if code_of(error) != "ResourceInUseException":

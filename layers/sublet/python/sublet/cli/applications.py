@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from argparse import ArgumentParser, Namespace
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ was last written to, and its stream. An application is a DynamoDB table with the
 and 3 are there too. Read-only. It lists the tables, describes each, and reads each lease table whole; it asks no stream. What the
 words mean: `sublet status --help`.
 
+--tag chooses those whose lease table has a tag: what sublet creates has sublet:application. Then only these are described and
+read, and AWS is asked for them once for each hundred (tag:GetResources; a new tag may take a minute to be found).
+
 The lag and the last write are known where sublet owns the leases, or ticks beside those that do. A table that cannot be read is
 named, with the reason.
 
@@ -33,7 +37,8 @@ The exit code is 0 if all is well, 1 if an application has a bad shard or cannot
 EXAMPLES = """\
 examples:
   sublet applications
-  sublet applications --unhealthy --json"""
+  sublet applications --unhealthy --json
+  sublet applications --tag team=orders --tag sublet:application"""
 
 ANY = "any"
 SETTINGS = ("failover_time", "group_separator")
@@ -41,10 +46,21 @@ SETTINGS = ("failover_time", "group_separator")
 
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "--tag", metavar="NAME[=VALUE]", dest="tags", action="append", default=[], type=tag,
+        help="only those whose lease table has this tag; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--unhealthy", action="store_true", help="only those that make the exit code 1")
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
+
+
+def tag(text: str) -> tuple[str, str | None]:
+    name, given, value = text.partition("=")
+    if not name:
+        raise ArgumentTypeError(f"{text!r} has no name: NAME, or NAME=VALUE")
+    return name, value if given else None
 
 
 def show_applications(options: Namespace) -> int:
@@ -52,7 +68,10 @@ def show_applications(options: Namespace) -> int:
     from sublet.operate.applications import applications
 
     environment = {**os.environ, variable_of("application"): ANY}
-    found = applications(AwsAccount(), settings_of(options, environment, required=()))
+    tags = dict(options.tags)
+    found = applications(AwsAccount(), settings_of(options, environment, required=()), tags)
+    if tags and not found:
+        print("sublet: no lease table of this account and region has these tags", file=sys.stderr)
     shown = [one for one in found if one.is_bad or not options.unhealthy]
     if options.json:
         print(json.dumps([as_json(one) for one in shown], indent=2))

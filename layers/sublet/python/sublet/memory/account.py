@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 
 import msgspec
 
-from sublet.account import ApplicationRows
+from sublet.account import ALL, ApplicationRows, Tags
 from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.decisions.stream_changes import (
     Change,
@@ -34,7 +34,7 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity, stream_settings
 from sublet.protocol.stream_info import ACTIVE, AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
 from sublet.settings import Settings
-from sublet.settings.value import SIGHTINGS_SUFFIX
+from sublet.settings.value import SIGHTINGS_SUFFIX, TAG
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -155,8 +155,13 @@ class MemoryAccount:
         with self._lock:
             return iter(sorted(self._tables))
 
-    def tables(self) -> Iterator[str]:
-        names = [(name, name + SIGHTINGS_SUFFIX) for name in self.applications()]
+    def tables(self, tags: Tags = ALL) -> Iterator[str]:
+        """Those that consumers create have the application's name as their only tag."""
+        names = [
+            (name, name + SIGHTINGS_SUFFIX)
+            for name in self.applications()
+            if all(tag == TAG and value in (None, name) for tag, value in tags.items())
+        ]
         return iter(sorted(chain.from_iterable(names)))
 
     def application_rows(self, table: str) -> ApplicationRows | None:

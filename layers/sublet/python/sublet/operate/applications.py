@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from sublet.account import Account, ApplicationRows
+from sublet.account import ALL, Account, ApplicationRows, Tags
 from sublet.decisions.application_status import ApplicationStatus, last_write, worst_applications_first
 from sublet.decisions.control import paused
 from sublet.decisions.fleet_status import Findings, fleet_status
@@ -19,8 +19,9 @@ AT_ONCE = 10
 """Tables that are read at the same time."""
 
 
-def applications(account: Account, settings: Settings) -> Sequence[ApplicationStatus]:
-    """The worst first. `settings`: of any application; `failover_time` and the groups of workers are taken from it.
+def applications(account: Account, settings: Settings, tags: Tags = ALL) -> Sequence[ApplicationStatus]:
+    """The worst first. `settings`: of any application; `failover_time` and the groups of workers are taken from it. `tags`: only
+    applications whose lease table has them.
 
     Reads each lease table whole, and asks no stream. A table that cannot be read is named. Raises LeaseTableAccessDenied if the
     tables may not be listed.
@@ -31,7 +32,7 @@ def applications(account: Account, settings: Settings) -> Sequence[ApplicationSt
         with slots:
             return _look(table, account, settings)
 
-    names = [name for name in account.tables() if not name.endswith(SIGHTINGS_SUFFIX)]
+    names = [name for name in account.tables(tags) if not name.endswith(SIGHTINGS_SUFFIX)]
     tasks = [account.tasks.spawn(partial(look, name)) for name in names]
     return worst_applications_first(found for task in tasks if (found := task.result()) is not None)
 

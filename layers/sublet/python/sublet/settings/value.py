@@ -42,6 +42,9 @@ from sublet.settings.text import parse_setting, setting_text
 
 PREFIX = "SUBLET_"
 
+TAG = "sublet:application"
+"""Of all that is created for an application, with its name as the value."""
+
 SIGHTINGS_SUFFIX = "-sightings"
 """The sightings table is named for the application, with this suffix."""
 
