@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from sublet.decisions.doctor import Check, DoctorRule, Judged, Severity, bad, warning, well
 from sublet.decisions.doctor_leases import RULES as LEASE_RULES
 from sublet.decisions.examination import Executions, RingingAlarm, Throttled, Usage, Volume
+from sublet.decisions.resharding import Split, aws_command
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_text
+from sublet.decisions.shard_load import read_shares, share_of_quota
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import (
@@ -19,10 +21,8 @@ from sublet.protocol.stream_info import (
     StreamMode,
 )
 
-SHARD_BYTES, SHARD_RECORDS = 1024**2, 1_000
-"""A shard takes so much a second (Kinesis Developer Guide, quotas and limits)."""
 HOT, TOO_HOT = 0.6, 0.9
-"""Shares of that, on average over the last minutes: peaks are higher."""
+"""Shares of what a shard takes in a second, on average over the last minutes: peaks are higher."""
 
 CONSUMERS = 20
 """Registered consumers of a stream, queues included; 50 with On-demand Advantage (Kinesis Developer Guide, quotas)."""
@@ -53,8 +53,11 @@ def hot_shards(
     by_shard: Mapping[str, Volume], scan: LeaseScan, shards: Sequence[Shard], stream: str
 ) -> Iterator[Judged]:
     """By what producers write; without shard-level metrics, by what owners read, which is more while they catch up."""
-    measured = {shard_id: _share(volume) for shard_id, volume in by_shard.items()}
-    shares = measured or _read_shares(scan)
+    measured = {
+        shard_id: share_of_quota(volume.bytes_per_second, volume.records_per_second)
+        for shard_id, volume in by_shard.items()
+    }
+    shares = measured or read_shares(scan.leases)
     listed = {shard.shard_id: shard for shard in shards}
     hot = sorted((each for each in shares.items() if each[1] >= HOT), key=lambda each: -each[1])
     for shard_id, share in hot:
@@ -73,31 +76,14 @@ def hot_shards(
         yield well(f"the busiest shard, {shard_id}, has {share:.0%} of what a shard can take")
 
 
-def _read_shares(scan: LeaseScan) -> Mapping[str, float]:
-    """By KCL 3.x' column, and sublet's own."""
-    shares = {}
-    for lease in scan.leases:
-        report = lease.lag_report
-        if lease.is_ended:
-            continue
-        if report is not None and report.bytes_per_second is not None:
-            shares[lease.shard_id] = _share(Volume(report.bytes_per_second, report.records_per_second or 0))
-        elif lease.throughput_kbps is not None:
-            shares[lease.shard_id] = lease.throughput_kbps * 1000 / SHARD_BYTES
-    return shares
-
-
-def _share(volume: Volume) -> float:
-    return max(volume.bytes_per_second / SHARD_BYTES, volume.records_per_second / SHARD_RECORDS)
-
-
 def _split(stream: str, shard: Shard | None) -> str:
     if shard is None or not shard.is_open:
         return "It is closed, so this passes by itself."
     starting, ending = shard.hash_key_range
+    halves = aws_command(stream, Split(shard.shard_id, (starting + ending + 1) // 2))
     return (
-        f"Split it: aws kinesis split-shard --stream-name {stream} --shard-to-split {shard.shard_id} "
-        f"--new-starting-hash-key {(starting + ending + 1) // 2}. If one partition key is the cause, only another key helps."
+        f"`sublet hot` says why, and where to split it; in the middle: {halves}. If one partition key is the cause, only another "
+        "key helps."
     )
 
 

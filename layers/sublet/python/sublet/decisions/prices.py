@@ -37,6 +37,8 @@ ENDPOINTS = 4
 INSIGHTS_METRICS = 38
 """Container Insights for one cluster with one service: 13 of the cluster, 15 of the service, 10 of the task's family,
 each at a custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
+SHARD_HOUR = 0.015
+"""Of a provisioned shard with a day's retention. (Kinesis Data Streams pricing, us-east-1, same date.)"""
 RECORD_BYTES = 1_000
 """For traffic through a NAT gateway or an endpoint, with a record a second in each shard."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356

@@ -16,6 +16,10 @@ HASH_KEY_MAX = 2**128 - 1
 """Kinesis: hash keys are the 128-bit MD5 of the partition key, as an unsigned big-endian integer."""
 
 
+SHARD_BYTES, SHARD_RECORDS = 1024**2, 1_000
+"""A shard takes so much a second (Kinesis Developer Guide, quotas and limits). The bytes are of data and partition keys."""
+
+
 class HashKeyRange(NamedTuple):
     """Both ends inclusive, as in Kinesis."""
 

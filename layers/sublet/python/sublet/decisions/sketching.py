@@ -1,0 +1,157 @@
+"""Makes a shard's sketch of the records that a worker handles, for less CPU than shows.
+
+Of a page with many records, some are counted, at random distances, each for all between it and the one before it. Fixed
+distances would count one key alone if a producer takes its keys in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from sublet.decisions.heavy_keys import Counter, HeavyKeys
+from sublet.decisions.sketch import BUCKETS, RECORD_LOAD, Peak, ShardSketch, bucket_of, worst_seconds
+from sublet.decisions.time_and_chance import Chance
+from sublet.protocol.hash_keys import hash_key
+from sublet.protocol.records import Page, StreamRecord, UserRecord
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange
+
+SAMPLES = 24
+"""About how many records of a page are counted. A page that has fewer is counted in full."""
+
+DRAWN = 256
+"""Random numbers are drawn so many at a time, because the machine's own source is slow."""
+
+SECONDS_MAX = 300
+"""How many seconds are held until the worst of each minute is taken from them."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Sketching:
+    """One shard's. Not thread-safe."""
+
+    def __init__(
+        self, shard_id: str, hash_key_range: HashKeyRange | None, chance: Chance, now: datetime
+    ) -> None:
+        self._shard_id, self._since = shard_id, now
+        self._range = hash_key_range or FULL_RANGE
+        self._chance = chance
+        self._keys = HeavyKeys()
+        self._buckets = [0] * BUCKETS
+        self._seconds: dict[int, list[int]] = {}
+        self._peaks: tuple[Peak, ...] = ()
+        self._stride = self._weight = 1
+        """Of how many records one is counted, and how many the next one stands for."""
+        self._skip = self._in_page = self._counted_in_page = 0
+        self._records = self._bytes = self._load = self._squares = 0
+        self._aggregated = self._explicit = self._elsewhere = self._keyless = self.dropped = 0
+        self._is_sampled = False
+        self._drawn: list[int] = []
+
+    def turn(self, page: Page) -> None:
+        """A page with records begins. Its user records follow with `see`."""
+        self._stride = max(1, self._in_page // SAMPLES, len(page.records) // SAMPLES)
+        self._in_page = self._counted_in_page = 0
+        if page.records:
+            self._note_seconds(page.records, page.data_bytes)
+
+    def see(self, records: Sequence[UserRecord]) -> None:
+        count, at = len(records), self._skip
+        self._in_page += count
+        while at < count:
+            self._count(records[at], self._weight)
+            at += self._distance()
+        self._skip = at - count
+
+    def sketch(self, now: datetime) -> ShardSketch:
+        keys, missed = self._keys.finished()
+        return ShardSketch(
+            self._shard_id, self._since, now, self._range, self._records, self._bytes, self._load,
+            float(self._squares), self._is_sampled, missed, keys, tuple(self._buckets), self._aggregated,
+            self._explicit, self._elsewhere, self._keyless, self.dropped, self._worst(),
+        )  # fmt: skip
+
+    def _distance(self) -> int:
+        """To the next record to count: on average the stride, which doubles when a page has had its samples."""
+        self._counted_in_page += 1
+        if self._counted_in_page % (2 * SAMPLES) == 0:
+            self._stride *= 2
+        self._weight = stride = self._stride
+        if stride == 1:
+            return 1
+        self._is_sampled = True
+        if not self._drawn:
+            bits = self._chance.getrandbits(32 * DRAWN).to_bytes(4 * DRAWN, "big")
+            self._drawn = memoryview(bits).cast("I").tolist()
+        return 1 + (self._drawn.pop() * (2 * stride - 1) >> 32)
+
+    def _count(self, record: UserRecord, weight: int) -> None:
+        key, is_aggregated = record.partition_key, record.is_aggregated
+        size = len(record.data) + len(key or "")
+        load = (size if is_aggregated else size + RECORD_LOAD) * weight
+        self._records += weight
+        self._bytes += size * weight
+        self._load += load
+        self._squares += load * load
+        if is_aggregated:
+            self._aggregated += load
+        if key is None:
+            self._keyless += load
+            return
+        counter = self._keys.known(key)
+        if counter is None:
+            counter = self._enter(key, record.explicit_hash_key)
+        counter.load += load
+        counter.bytes += size * weight
+        counter.records += weight
+        self._place(counter, record, load)
+
+    def _enter(self, key: str, explicit_hash_key: str | None) -> Counter:
+        key_hash = hash_key(key, None)
+        place = key_hash if explicit_hash_key is None else hash_key(key, explicit_hash_key)
+        return self._keys.enter(key, key_hash, place)
+
+    def _place(self, counter: Counter, record: UserRecord, load: int) -> None:
+        if record.explicit_hash_key is not None:
+            self._explicit += load
+            bucket = bucket_of(int(record.explicit_hash_key), self._range)
+        else:
+            bucket = bucket_of(counter.key_hash, self._range)
+        if bucket is None:
+            self._elsewhere += load
+        else:
+            self._buckets[bucket] += load
+
+    def _note_seconds(self, records: Sequence[StreamRecord], data_bytes: int) -> None:
+        """Some records stand for as many beside them, and all of them together for the page's bytes."""
+        first, last = _second(records[0]), _second(records[-1])
+        if first == last:
+            keys = len(records[0].partition_key or "") * len(records)
+            self._add(first, len(records), data_bytes + keys)
+        else:
+            sampled = records[:: max(1, len(records) // SAMPLES)]
+            each = len(records) / len(sampled)
+            scale = data_bytes / max(1, sum(len(record.data) for record in sampled))
+            for record in sampled:
+                size = len(record.data) * scale + len(record.partition_key or "") * each
+                self._add(_second(record), each, size)
+        if len(self._seconds) > SECONDS_MAX:
+            self._peaks = self._worst()
+            self._seconds.clear()
+
+    def _add(self, second: int, records: float, size: float) -> None:
+        found = self._seconds.get(second)
+        if found is None:
+            self._seconds[second] = [round(records), round(size)]
+        else:
+            found[0] += round(records)
+            found[1] += round(size)
+
+    def _worst(self) -> tuple[Peak, ...]:
+        seconds = (Peak(_EPOCH + timedelta(seconds=at), *found) for at, found in self._seconds.items())
+        return worst_seconds((*self._peaks, *seconds))
+
+
+def _second(record: StreamRecord) -> int:
+    return int(record.approximate_arrival_timestamp.timestamp())
