@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.decisions.seek import (
@@ -16,10 +17,11 @@ from sublet.decisions.seek import (
     positions_like,
 )
 from sublet.errors import SeekRefused
-from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 
+NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 LOW, HIGH = HashKeyRange(0, 9), HashKeyRange(10, 19)
 PARENT = Shard("p", FULL_RANGE, starting_sequence_number="1", is_open=False)
 LEFT = Shard("l", LOW, "p", starting_sequence_number="20")
@@ -53,6 +55,26 @@ def test_within_a_shard_it_goes_back_or_on_and_nothing_else_moves() -> None:
         ("l", "repeats", "25"),
         ("r", "skips", "35"),
     ]
+
+
+def test_which_way_a_lease_goes_that_has_not_begun() -> None:
+    """LATEST is before every number in KCL's order, but its reader reads nothing that is there already."""
+    hour = timedelta(hours=1)
+    pinned, asked = Position(LATEST, NOW), Position(AT_TIMESTAMP, NOW)
+
+    def effect(before: Position, then: Position, moment: datetime | None = None) -> str:
+        held = replace(lease(PARENT, before), start_at=before.start_at)
+        return plan_seek(LeaseScan((held,)), (PARENT,), {"p": then}, (), moment).moves[0].effect.value
+
+    assert effect(Position(LATEST), at(5)) == "repeats"
+    assert effect(Position(LATEST), BEGINNING) == "repeats"
+    assert effect(Position(LATEST), END) == "skips"
+    assert effect(at(5), Position(LATEST)) == "skips"
+    for before in (pinned, asked):
+        assert effect(before, at(5), NOW - hour) == "repeats"
+        assert effect(before, at(5), NOW + hour) == "skips"
+        assert effect(before, at(5)) == "skips", "in doubt the operator is asked"
+        assert effect(before, BEGINNING) == "repeats"
 
 
 def test_before_a_reshard_the_parent_opens_again_first_and_its_children_go_back_to_their_beginning() -> None:

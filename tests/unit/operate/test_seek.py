@@ -7,16 +7,31 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.seek import plan_seek, positions_at, positions_like
+from msgspec.structs import replace as replaced
+from sublet.decisions.seek import Effect, plan_seek, positions_at, positions_like
 from sublet.errors import SeekRefused, StreamNotAdopted
 from sublet.memory import MemoryStream
 from sublet.operate.find import places_of
+from sublet.operate.place import place
+from sublet.operate.planned_seek import (
+    PlannedSeek,
+    SeekTarget,
+    at_application,
+    at_place,
+    at_positions,
+    before_the_last,
+    carry_out,
+    planned,
+    seek_of,
+    snapshot_by_hand,
+)
 from sublet.operate.seek import Seek, check_stream, undone_by
-from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import WriteKind, acquire
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.write_clauses import SEEK_LEAP
+from sublet.settings import StartPosition
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
@@ -87,6 +102,58 @@ def test_an_undo_is_exact(consumed_between: bool) -> None:
     assert {key: after[key] for key in before} == before
     assert all(after[key].is_shard_end for key in after.keys() - before.keys())
     assert consume(world) == []
+
+
+def at_latest_and_never_opened() -> EngineWorld:
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition.parse("LATEST")))
+    put(world, 3, 0)
+    world.put_lease(Lease(SHARD, LATEST))
+    world.clock.advance(timedelta(minutes=1))
+    return world
+
+
+def sought(world: EngineWorld, target: SeekTarget) -> PlannedSeek:
+    found = planned("orders", None, world.table.real.scan(), world.shards.list_shards(), target, world.ports)
+    carry_out(found, seek_of(found, world.ports), world.sightings)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["undo", "restore", "like", "an earlier version's"])
+def test_back_at_latest_nothing_is_skipped_that_came_since(kind: str) -> None:
+    """Opened again, LATEST would be the time of that."""
+    world = at_latest_and_never_opened()
+    shards = world.shards.list_shards()
+    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "")
+    if kind == "an earlier version's":
+        kept = replaced(kept, read_at=None)
+    theirs = world.table.real.scan()
+    back = {
+        "undo": lambda: before_the_last("orders", world.sightings, shards, world.ports),
+        "like": lambda: at_application("other", theirs, None, shards, (), world.ports),
+    }.get(kind, lambda: at_positions(kept, "to snapshot kept", shards, (), world.ports))
+    sought(world, at_place(place("earliest"), shards, (), world.ports))
+    if kind == "like":
+        target = back()
+        put(world, 5, 3)
+    else:
+        put(world, 5, 3)
+        target = back()
+    found = sought(world, target)
+    assert found.plan.moves[0].effect is Effect.SKIPS
+    world.clock.advance(timedelta(minutes=5))
+    assert consume(world) == list(range(3, 8))
+
+
+def test_a_shard_whose_parents_have_leases_goes_back_to_its_beginning_and_not_to_latest() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    left, _ = world.shards.split(SHARD)
+    put(world, 5, 3)
+    shards = world.shards.list_shards()
+    known = {SHARD: Position(SHARD_END), left: Position(LATEST)}
+    kept = Snapshot("kept", world.clock.now(), "by hand", known)
+    target = at_positions(kept, "to snapshot kept", shards, (), world.ports)
+    assert target.positions[left] == Position(TRIM_HORIZON)
 
 
 def test_an_owner_in_the_middle_of_it_loses_its_lease_and_overwrites_nothing() -> None:

@@ -119,5 +119,5 @@ def test_a_snapshot_past_retention_is_said() -> None:
 
 def to_snapshot(world: EngineWorld, kept: Snapshot) -> PlannedSeek:
     shards = world.shards.list_shards()
-    target = at_positions(kept, "to snapshot kept", shards)
+    target = at_positions(kept, "to snapshot kept", shards, (), world.ports)
     return planned("orders", None, world.table.real.scan(), shards, target, world.ports)

@@ -86,7 +86,7 @@ def test_undo_brings_them_back() -> None:
     before = world.table.lease().position
     carry_out(world, plan(world))
     shards = world.shards.list_shards()
-    back = before_the_last("orders", world.sightings, shards)
+    back = before_the_last("orders", world.sightings, shards, world.ports)
     assert back.what.startswith(f"undo seek past 1 record of {SHARD}")
     Seek(plan_seek(world.table.real.scan(), shards, back.positions, back.only), world.ports, "undo").run()
     assert world.table.lease().position == before

@@ -122,7 +122,7 @@ def undo(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application", "stream"))
     ports, snapshots = _ports(settings)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
-    wanted = before_the_last(settings.application, snapshots, shards)
+    wanted = before_the_last(settings.application, snapshots, shards, ports)
     return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
 
 
@@ -138,10 +138,12 @@ def _wanted(
     from sublet.operate.planned_seek import at_application, at_place, at_positions, at_snapshot, shards_asked
 
     if options.to_snapshot is not None:
-        return at_snapshot(options.to_snapshot, settings.application, snapshots, shards, options.shards)
+        return at_snapshot(
+            options.to_snapshot, settings.application, snapshots, shards, options.shards, ports
+        )
     if options.from_file is not None:
         return at_positions(
-            _snapshot_of(options.from_file), f"to {options.from_file}", shards, options.shards
+            _snapshot_of(options.from_file), f"to {options.from_file}", shards, options.shards, ports
         )
     if options.like is not None:
         theirs, known = lease_table(options.like).scan(), stream_of(options.like)

@@ -111,9 +111,16 @@ def _target(
     if request.place is not None:
         return at_place(request.place, shards, request.shards, application.ports)
     if request.snapshot is not None:
-        return at_snapshot(request.snapshot, application.name, application.snapshots, shards, request.shards)
+        return at_snapshot(
+            request.snapshot,
+            application.name,
+            application.snapshots,
+            shards,
+            request.shards,
+            application.ports,
+        )
     if request.like is None:
-        return before_the_last(application.name, application.snapshots, shards)
+        return before_the_last(application.name, application.snapshots, shards, application.ports)
     other = applications.open(request.like)
     if other is None:
         raise SeekRefused(f"there is no application {request.like} in this console")

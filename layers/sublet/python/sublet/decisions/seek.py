@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from sublet.errors import SeekRefused
-from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of
 from sublet.protocol.shard import Shard, creation_order
 
 BEGINNING = Position(TRIM_HORIZON)
+UNOPENED = Position(LATEST)
+"""Where a reader first opens the shard, whenever that is: a lease that was opened has its pin, or a sequence number."""
 END = Position(SHARD_END)
 
 
@@ -132,17 +135,30 @@ def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> di
     return found
 
 
+def never_opened(shards: Sequence[Shard], known: Mapping[str, Position]) -> list[Shard]:
+    """The shards whose position is wherever a reader first opens them, which has not happened. A shard whose parents have
+    positions too is not among them: it is read from its beginning. `known`: by shard id.
+    """
+    return [
+        shard
+        for shard in shards
+        if known.get(shard.shard_id) == UNOPENED and known.keys().isdisjoint(shard.parent_shard_ids)
+    ]
+
+
 def plan_seek(
     scan: LeaseScan,
     shards: Sequence[Shard],
     wanted: Mapping[str, Position],
     only: Collection[str] = (),
+    moment: datetime | None = None,
 ) -> SeekPlan:
     """Plan a seek. Raises SeekRefused.
 
     wanted  by shard id, of every shard to be moved. A shard whose parents are still to be read goes to its beginning whatever is
             wanted: at a sequence number it would be read at the same time as they are
     only    shard ids; empty: all. Descendants of a shard that opens again come along
+    moment  the time that is wanted, if it is one: leases that have not begun have a time too, and no sequence number
     """
     listed = sorted(shards, key=creation_order)
     leases = {lease.shard_id: lease for lease in scan.leases}
@@ -162,6 +178,7 @@ def plan_seek(
             BEGINNING if waits else targets[shard_id],
             waits=waits,
             is_skipped=not ends.isdisjoint(parents),
+            moment=moment,
         )
         if move is None:
             continue
@@ -221,7 +238,15 @@ def _check(scan: LeaseScan, targets: Mapping[str, Position]) -> None:
             )
 
 
-def _move(shard: Shard, lease: Lease | None, then: Position, *, waits: bool, is_skipped: bool) -> Move | None:
+def _move(
+    shard: Shard,
+    lease: Lease | None,
+    then: Position,
+    *,
+    waits: bool,
+    is_skipped: bool,
+    moment: datetime | None,
+) -> Move | None:
     """None: nothing to do.
 
     waits       a parent has a lease that has not ended
@@ -240,5 +265,15 @@ def _move(shard: Shard, lease: Lease | None, then: Position, *, waits: bool, is_
     elif lease.is_ended:
         effect = Effect.REOPENS
     else:
-        effect = Effect.SKIPS if then.checkpoint > lease.checkpoint else Effect.REPEATS
+        effect = Effect.SKIPS if _is_forward(lease.position, then, moment) else Effect.REPEATS
     return Move(shard, lease, lease.position, then, effect)
+
+
+def _is_forward(before: Position, then: Position, moment: datetime | None) -> bool:
+    """In doubt it is: then records may be skipped, and the operator is asked."""
+    if then in (BEGINNING, END) or before == UNOPENED:
+        return then == END
+    wanted = then.start_at or moment
+    if before.start_at is not None and wanted is not None:
+        return wanted > before.start_at
+    return then == UNOPENED or then.checkpoint > before.checkpoint

@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.decisions.handled_position import HandledPosition
-from sublet.decisions.seek import BEGINNING, SeekPlan, check_parents, plan_seek, positions_at, positions_like
+from sublet.decisions.seek import (
+    BEGINNING,
+    UNOPENED,
+    SeekPlan,
+    check_parents,
+    never_opened,
+    plan_seek,
+    positions_at,
+    positions_like,
+)
 from sublet.decisions.seek_estimate import SeekEstimate
 from sublet.engine.manager.probing import positions
 from sublet.errors import SeekRefused
@@ -28,6 +37,9 @@ AUTOMATIC = "seek-"
 AUTOMATIC_KEPT = 5
 """Snapshots that seeks take, the newest ones."""
 
+SCANNED_WITHIN = timedelta(seconds=10)
+"""A scan says when it ended. A lease that was opened meanwhile must not be taken back to a later time."""
+
 NAMED_SKIPS = 1
 """Shards that may be skipped without the application's name."""
 
@@ -45,7 +57,16 @@ def check_snapshot_name(name: str) -> None:
 def snapshot_by_hand(name: str, scan: LeaseScan, now: datetime, by: str) -> Snapshot:
     """Of all positions. Raises SeekRefused for a name that is none."""
     check_snapshot_name(name)
-    return Snapshot(name, now, "by hand", {lease.lease_key: lease.position for lease in scan.leases}, by=by)
+    return _snapshot(name, scan, now, "by hand", by)
+
+
+def _snapshot(name: str, scan: LeaseScan, now: datetime, why: str, by: str) -> Snapshot:
+    held = {lease.lease_key: lease.position for lease in scan.leases}
+    return Snapshot(name, now, why, held, by=by, read_at=_read_at(scan, now))
+
+
+def _read_at(scan: LeaseScan, now: datetime) -> datetime:
+    return (scan.at or now) - SCANNED_WITHIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +105,45 @@ def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
 
 
 def at_snapshot(
-    name: str, application: str, snapshots: SnapshotStore, shards: Sequence[Shard], only: Sequence[str] = ()
+    name: str,
+    application: str,
+    snapshots: SnapshotStore,
+    shards: Sequence[Shard],
+    only: Sequence[str],
+    ports: Ports,
 ) -> SeekTarget:
-    """Raises SeekRefused if there is no such snapshot."""
+    """Raises SeekRefused if there is no such snapshot, and what Stream raises."""
     kept = {each.name: each for each in snapshots.snapshots()}
     if name not in kept:
         raise SeekRefused(
             f"there is no snapshot {name} of {application}; there are: {', '.join(kept) or 'none'}"
         )
-    return at_positions(kept[name], f"to snapshot {name}", shards, only)
+    return at_positions(kept[name], f"to snapshot {name}", shards, only, ports)
 
 
-def at_positions(known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str] = ()) -> SeekTarget:
-    return SeekTarget(positions_like(shards, _by_shard(known.positions)), what, tuple(only))
+def at_positions(
+    known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports
+) -> SeekTarget:
+    """Raises what Stream raises: it is read where no reader had opened a shard."""
+    read_at = known.read_at or known.taken_at - SCANNED_WITHIN
+    return SeekTarget(_opened(_by_shard(known.positions), read_at, shards, only, ports), what, tuple(only))
+
+
+def _opened(
+    known: Mapping[str, Position],
+    read_at: datetime,
+    shards: Sequence[Shard],
+    only: Sequence[str],
+    ports: Ports,
+) -> dict[str, Position]:
+    """By shard id. A shard that no reader had opened goes to the last record before that time: opened now, at LATEST, it would
+    skip what has come since, and Java reads a pin from nowhere.
+    """
+    named = set(only) or {shard.shard_id for shard in shards}
+    asked = [shard for shard in never_opened(shards, known) if shard.shard_id in named]
+    found = positions_at(asked, places_of(asked, read_at, ports))
+    begun = {shard_id: BEGINNING if at == UNOPENED else at for shard_id, at in known.items()}
+    return positions_like(shards, {**begun, **found})
 
 
 def at_application(
@@ -114,17 +161,20 @@ def at_application(
     if not held:
         raise SeekRefused(f"application {name} has no leases of one stream")
     check_stream(name, known, theirs.leases, shards, ports)
-    return SeekTarget(positions_like(shards, held), f"like {name}", tuple(only))
+    read_at = _read_at(theirs, ports.clock.now())
+    return SeekTarget(_opened(held, read_at, shards, only, ports), f"like {name}", tuple(only))
 
 
-def before_the_last(application: str, snapshots: SnapshotStore, shards: Sequence[Shard]) -> SeekTarget:
-    """What undoes the last seek. Raises SeekRefused if there is none."""
+def before_the_last(
+    application: str, snapshots: SnapshotStore, shards: Sequence[Shard], ports: Ports
+) -> SeekTarget:
+    """What undoes the last seek. Raises SeekRefused if there is none, and what Stream raises."""
     seeks = [each for each in snapshots.snapshots() if each.moved]
     if not seeks:
         raise SeekRefused(f"no seek of {application} is known that could be undone")
     last = seeks[-1]
     what = f"undo {last.why} of {time_text(last.taken_at)}"
-    return at_positions(last, what, shards, [shard_id_of(lease_key) for lease_key in last.moved])
+    return at_positions(last, what, shards, [shard_id_of(lease_key) for lease_key in last.moved], ports)
 
 
 def _by_shard(held: Mapping[str, Position]) -> dict[str, Position]:
@@ -170,7 +220,7 @@ def planned(
     if not scan.leases:
         raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
     stream = check_stream(application, known, scan.leases, shards, ports)
-    plan = plan_seek(scan, shards, wanted.positions, wanted.only)
+    plan = plan_seek(scan, shards, wanted.positions, wanted.only, wanted.moment)
     in_time = positions([move.lease for move in plan.moves if move.lease is not None], ports)
     estimate = estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
     return PlannedSeek(application, plan, wanted.what, scan, in_time, estimate)
@@ -187,8 +237,7 @@ def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str 
     """
     now = seek.ports.clock.now()
     why = found.what if found.what.startswith("undo") else f"seek {found.what}"
-    held = {lease.lease_key: lease.position for lease in found.scan.leases}
-    snapshot = Snapshot(f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", now, why, held, by=by)
+    snapshot = _snapshot(f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", found.scan, now, why, by)
     snapshots.keep_snapshot(snapshot)
     try:
         seek.run()

@@ -28,6 +28,8 @@ class Snapshot(Struct, frozen=True):
     moved      the lease keys of those that a seek then moved; an undo returns these, and no others
     then       by lease key, where it moved them; nothing in a snapshot of an earlier version
     by         who took it, as people write it; empty if that is not known
+    read_at    by AWS' clock, a time shortly before the positions were read; None in a snapshot of an earlier version. A shard
+               that no reader had opened yet was to be read from some time after it
     """
 
     name: str
@@ -37,6 +39,7 @@ class Snapshot(Struct, frozen=True):
     moved: tuple[str, ...] = ()
     then: Mapping[str, Position] = {}
     by: str = ""
+    read_at: datetime | None = None
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -65,6 +68,7 @@ def snapshot_text(snapshot: Snapshot) -> str:
             "why": snapshot.why,
             "moved": sorted(snapshot.moved),
             "by": snapshot.by,
+            "read_at": None if snapshot.read_at is None else _millis(snapshot.read_at),
             "positions": _written(snapshot.positions),
             "then": _written(snapshot.then),
         }
@@ -95,6 +99,7 @@ def read_snapshot(text: str) -> Snapshot:
             tuple(map(str, read["moved"])),
             _positions(read.get("then", {})),
             str(read.get("by", "")),
+            None if read.get("read_at") is None else _moment(read["read_at"]),
         )
     except SnapshotUnreadable:
         raise
