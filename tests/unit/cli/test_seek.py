@@ -19,6 +19,7 @@ from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position
 from sublet.protocol.shard import FULL_RANGE, Shard
 from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.stream_identity import StreamIdentity
 
 NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 NUMBER = "49671359605419430805975963772123366797051541114446675970"
@@ -48,6 +49,9 @@ def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
         place(text)
 
 
+STREAM = StreamIdentity("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", NOW)
+
+
 def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() -> None:
     leases = (
         Lease(SHARDS[0].shard_id, SHARD_END),
@@ -59,9 +63,12 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
     child = MoveEstimate(Effect.REPEATS, NOW - timedelta(hours=5), NOW - timedelta(hours=3), 7_214)
     unknown = MoveEstimate(Effect.REOPENS)
     estimate = SeekEstimate({SHARDS[0].shard_id: unknown, SHARDS[1].shard_id: child}, CountedBy.CLOUDWATCH)
-    found = PlannedSeek("orders", plan_seek(scan, SHARDS, wanted), "to 5h", scan, in_time, estimate)
+    found = PlannedSeek(
+        "orders", plan_seek(scan, SHARDS, wanted), "seek to 5h", scan, in_time, STREAM, estimate
+    )
     lines = [line.split("  ") for line in plan_lines(found, NOW)]
     assert [[part.strip() for part in line if part] for line in lines] == [
+        ["seek to 5h"],
         ["shard", "effect", "of", "now", "then", "owner"],
         ["shardId-000000000000", "reopens", "?, ? records", "SHARD_END", "5", "-"],
         [
@@ -99,12 +106,16 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
 def to_the_beginning(lease: Lease) -> PlannedSeek:
     scan = LeaseScan((lease,))
     plan = plan_seek(scan, SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
-    return PlannedSeek("orders", plan, "to earliest", scan, {})
+    return PlannedSeek("orders", plan, "seek to earliest", scan, {}, STREAM)
 
 
 def test_a_plan_without_moves_says_so() -> None:
     lease = Lease(SHARDS[1].shard_id, TRIM_HORIZON)
-    assert list(plan_lines(to_the_beginning(lease), NOW)) == ["1 stay where they are", "nothing to move"]
+    assert list(plan_lines(to_the_beginning(lease), NOW)) == [
+        "seek to earliest",
+        "1 stay where they are",
+        "nothing to move",
+    ]
 
 
 def test_snapshots_have_a_line_each() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace as replaced
@@ -26,16 +26,19 @@ from sublet.operate.planned_seek import (
     snapshot_by_hand,
 )
 from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.ports import SnapshotStore
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import WriteKind, acquire
 from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.settings import StartPosition
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
 HOUR = timedelta(hours=1)
+OTHER = "shardId-000000000001"
 
 
 def put(world: EngineWorld, count: int, first: int) -> None:
@@ -123,7 +126,7 @@ def test_back_at_latest_nothing_is_skipped_that_came_since(kind: str) -> None:
     """Opened again, LATEST would be the time of that."""
     world = at_latest_and_never_opened()
     shards = world.shards.list_shards()
-    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "")
+    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "", None)
     if kind == "an earlier version's":
         kept = replaced(kept, read_at=None)
     theirs = world.table.real.scan()
@@ -142,6 +145,102 @@ def test_back_at_latest_nothing_is_skipped_that_came_since(kind: str) -> None:
     assert found.plan.moves[0].effect is Effect.SKIPS
     world.clock.advance(timedelta(minutes=5))
     assert consume(world) == list(range(3, 8))
+
+
+class Killed(BaseException):
+    """A process that gets no chance to say how far it came."""
+
+
+@dataclass
+class KilledAfter:
+    """A SnapshotStore port whose process is killed when a seek has moved its leases, and before it says so."""
+
+    real: SnapshotStore
+    kept: int = 0
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        self.kept += 1
+        if self.kept > 1:
+            raise Killed
+        self.real.keep_snapshot(snapshot)
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self.real.snapshots()
+
+    def delete_snapshot(self, name: str) -> None:
+        self.real.delete_snapshot(name)
+
+
+def test_an_undo_takes_back_a_seek_whose_process_was_killed() -> None:
+    world, moment = read_through_a_split()
+    before, shards = positions(world), world.shards.list_shards()
+    target = at_place(place(moment.isoformat()), shards, (), world.ports)
+    found = planned("orders", None, world.table.real.scan(), shards, target, world.ports)
+    with pytest.raises(Killed):
+        carry_out(found, seek_of(found, world.ports), KilledAfter(world.sightings))
+    assert positions(world) != before
+    undo = before_the_last("orders", world.sightings, shards, world.ports)
+    assert undo.what.endswith(", which did not finish")
+    sought(world, undo)
+    after = positions(world)
+    assert {key: after[key] for key in before} == before
+    assert consume(world) == []
+
+
+def test_a_snapshot_of_a_clock_that_was_ahead_is_not_the_last_seek() -> None:
+    world = EngineWorld(NO_WAITING, shards=2)
+    put(world, 5, 0)
+    consume(world)
+    shards = world.shards.list_shards()
+    world.sightings.keep_snapshot(
+        Snapshot("ahead", world.clock.now() + HOUR, "a seek", {SHARD: Position(TRIM_HORIZON)}, (SHARD,))
+    )
+    found = sought(world, at_place(place("earliest"), shards, (OTHER,), world.ports))
+    assert {move.shard.shard_id for move in found.plan.moves} == {OTHER}
+    assert before_the_last("orders", world.sightings, shards, world.ports).only == (OTHER,)
+
+
+OTHER_STREAM = StreamIdentity(
+    "arn:aws:kinesis:eu-west-1:123456789012:stream/other", datetime(2026, 1, 1, tzinfo=UTC)
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "stream", "said"),
+    [
+        ("1", None, "1 is no position of shard"),
+        ("9" * 56, None, "9999 is no position of shard"),
+        (None, OTHER_STREAM, "another stream, arn:aws:kinesis:eu-west-1:123456789012:stream/other"),
+    ],
+)
+def test_positions_of_another_stream_are_refused(
+    number: str | None, stream: StreamIdentity | None, said: str
+) -> None:
+    """Nobody could read on from there, and every later look would refuse the leases."""
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    consume(world)
+    before, shards = positions(world), world.shards.list_shards()
+    known = {SHARD: Position(before[SHARD])} if number is None else {SHARD: Position(Checkpoint(number))}
+    kept = Snapshot("kept", world.clock.now(), "by hand", known, stream=stream)
+    with pytest.raises(SeekRefused, match=said):
+        sought(world, at_positions(kept, "seek to kept.json", shards, (), world.ports))
+    assert positions(world) == before
+
+
+def test_a_lease_at_another_stream_s_position_can_be_moved_to_its_own() -> None:
+    """As an earlier version, or a hand, may have left it."""
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    world.put_lease(Lease(SHARD, Checkpoint("1")))
+    shards, scan = world.shards.list_shards(), world.table.real.scan()
+    target = at_place(place("earliest"), shards, (), world.ports)
+    with pytest.raises(StreamNotAdopted):
+        planned("orders", None, scan, shards, target, world.ports)
+    known = world.ports.stream.describe().identity
+    found = planned("orders", known, scan, shards, target, world.ports)
+    carry_out(found, seek_of(found, world.ports), world.sightings)
+    assert sorted(consume(world)) == [0, 1, 2]
 
 
 def test_a_shard_whose_parents_have_leases_goes_back_to_its_beginning_and_not_to_latest() -> None:

@@ -98,7 +98,7 @@ def test_without_cloudwatch_the_leases_own_reports_count(inspection: MemoryInspe
 def test_no_shard_is_walked_for_it() -> None:
     """One page at each lease's position, and one at each position of a snapshot."""
     world = stream_of_two_hours()
-    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator")
+    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator", None)
     Seek(plan(world, "1h").plan, world.ports, "a test").run()
     world.stream.polls.clear()
     found = to_snapshot(world, kept)
@@ -109,7 +109,7 @@ def test_no_shard_is_walked_for_it() -> None:
 
 def test_a_snapshot_past_retention_is_said() -> None:
     world = stream_of_two_hours()
-    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator")
+    kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator", None)
     assert to_snapshot(world, kept).estimate.trimmed == []
     world.put("later")
     world.shards.trim(world.clock.now())

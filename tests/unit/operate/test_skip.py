@@ -68,7 +68,7 @@ def test_as_many_as_are_asked_for_or_as_there_are() -> None:
     assert [record.data for record in plan(world, 2).plan.records] == [b"1", b"2"]
     found = plan(world, 10)
     assert [record.data for record in found.plan.records] == [b"1", b"2", b"3"]
-    assert found.plan.what == f"past 3 records of {SHARD}"
+    assert found.plan.what == f"skip past 3 records of {SHARD}"
 
 
 def test_one_user_record_of_an_aggregate() -> None:
@@ -87,7 +87,7 @@ def test_undo_brings_them_back() -> None:
     carry_out(world, plan(world))
     shards = world.shards.list_shards()
     back = before_the_last("orders", world.sightings, shards, world.ports)
-    assert back.what.startswith(f"undo seek past 1 record of {SHARD}")
+    assert back.what.startswith(f"undo skip past 1 record of {SHARD}")
     Seek(plan_seek(world.table.real.scan(), shards, back.positions, back.only), world.ports, "undo").run()
     assert world.table.lease().position == before
 

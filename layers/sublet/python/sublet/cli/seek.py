@@ -15,7 +15,7 @@ from sublet.cli.pausing import operator
 from sublet.cli.place import place
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shards_option import add_shards
-from sublet.cli.shown import time_text
+from sublet.cli.shown import counted, time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
 from sublet.errors import SeekRefused, SnapshotUnreadable
 from sublet.settings import DEFINITIONS, Settings
@@ -143,7 +143,7 @@ def _wanted(
         )
     if options.from_file is not None:
         return at_positions(
-            _snapshot_of(options.from_file), f"to {options.from_file}", shards, options.shards, ports
+            _snapshot_of(options.from_file), f"seek to {options.from_file}", shards, options.shards, ports
         )
     if options.like is not None:
         theirs, known = lease_table(options.like).scan(), stream_of(options.like)
@@ -162,6 +162,8 @@ def _snapshot_of(file: Path) -> Snapshot:
         return read_snapshot(file.read_text())
     except OSError as problem:
         raise SeekRefused(f"{file} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise SeekRefused(f"{file} is not a snapshot: it is no text") from None
     except SnapshotUnreadable as problem:
         raise SeekRefused(f"{file}: {problem}") from None
 
@@ -194,8 +196,13 @@ def _carry_out(
         return 0
     _confirm(found, options.confirm)
     seek = seek_of(found, ports)
-    carry_out(found, seek, snapshots, operator())
-    print(f"\n{len(seek.before)} leases moved. `sublet undo` takes it back.", file=sys.stderr)
+    try:
+        carry_out(found, seek, snapshots, operator())
+    except KeyboardInterrupt:
+        moved = f"{len(seek.before):,} of {counted(len(found.plan.moves), 'lease')}"
+        print(f"\n{moved} moved. `sublet undo` takes that back.", file=sys.stderr)
+        raise
+    print(f"\n{counted(len(seek.before), 'lease')} moved. `sublet undo` takes it back.", file=sys.stderr)
     return 0
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
     """A line for each shard that moves, how many stay, and what all of it means."""
     plan, in_time = found.plan, found.in_time
+    yield printable(found.what)
     if plan.moves:
         yield f"{'shard':<22} {'effect':<8} {'of':<27} {'now':<30} {'then':<30} owner"
     for move in plan.moves:

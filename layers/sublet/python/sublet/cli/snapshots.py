@@ -77,7 +77,9 @@ def take_snapshot(options: Namespace) -> int:
         print(
             f"sublet: left out, since its row cannot be read: {row.lease_key}: {row.problem}", file=sys.stderr
         )
-    taken = snapshot_by_hand(options.name, scan, SystemClock().now(), operator())
+    taken = snapshot_by_hand(
+        options.name, scan, SystemClock().now(), operator(), stream_of(settings.application)
+    )
     if options.file == "-":
         print(snapshot_text(taken))
     elif options.file is not None:

@@ -63,7 +63,8 @@ def _moves(lease_key: str, snapshots: Iterable[Snapshot]) -> Iterator[ShardEvent
         if lease_key in snapshot.moved:
             then = snapshot.then.get(lease_key)
             after = "" if then is None else position_text(then)
-            yield ShardEvent(snapshot.taken_at, snapshot.why, snapshot.by, before, after)
+            cut_short = ", begun and not known to be finished" if snapshot.is_begun else ""
+            yield ShardEvent(snapshot.taken_at, snapshot.why + cut_short, snapshot.by, before, after)
         elif not snapshot.moved:
             yield ShardEvent(snapshot.taken_at, f"kept as {snapshot.name}", snapshot.by, before)
 

@@ -32,7 +32,7 @@ class SkipPlan:
     def what(self) -> str:
         """In words, as logs and snapshots show it."""
         count = len(self.records)
-        return f"past {count} {'record' if count == 1 else 'records'} of {self.shard.shard_id}"
+        return f"skip past {count} {'record' if count == 1 else 'records'} of {self.shard.shard_id}"
 
     @property
     def move(self) -> SeekPlan:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.decisions.handled_position import HandledPosition
+from sublet.decisions.read_position import read_position
 from sublet.decisions.seek import (
     BEGINNING,
     UNOPENED,
@@ -19,16 +20,17 @@ from sublet.decisions.seek import (
     positions_like,
 )
 from sublet.decisions.seek_estimate import SeekEstimate
+from sublet.decisions.stream_adoption import suspects
 from sublet.engine.manager.probing import positions
-from sublet.errors import SeekRefused
+from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
 from sublet.inspection import Inspection
 from sublet.operate.find import places_of
 from sublet.operate.place import EARLIEST, SeekTime
-from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.operate.seek import Seek, begun, check_stream, undone_by
 from sublet.operate.seek_estimate import estimated
 from sublet.operate.shown import time_text
 from sublet.ports import Ports, SnapshotStore
-from sublet.protocol.lease import LeaseScan, Position, shard_id_of
+from sublet.protocol.lease import Lease, LeaseScan, Position, shard_id_of
 from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
@@ -54,15 +56,19 @@ def check_snapshot_name(name: str) -> None:
         raise SeekRefused(f"{name!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
 
 
-def snapshot_by_hand(name: str, scan: LeaseScan, now: datetime, by: str) -> Snapshot:
-    """Of all positions. Raises SeekRefused for a name that is none."""
+def snapshot_by_hand(
+    name: str, scan: LeaseScan, now: datetime, by: str, stream: StreamIdentity | None
+) -> Snapshot:
+    """Of all positions, which are those of `stream` if that is known. Raises SeekRefused for a name that is none."""
     check_snapshot_name(name)
-    return _snapshot(name, scan, now, "by hand", by)
+    return _snapshot(name, scan, now, "by hand", by, stream)
 
 
-def _snapshot(name: str, scan: LeaseScan, now: datetime, why: str, by: str) -> Snapshot:
+def _snapshot(
+    name: str, scan: LeaseScan, now: datetime, why: str, by: str, stream: StreamIdentity | None
+) -> Snapshot:
     held = {lease.lease_key: lease.position for lease in scan.leases}
-    return Snapshot(name, now, why, held, by=by, read_at=_read_at(scan, now))
+    return Snapshot(name, now, why, held, by=by, read_at=_read_at(scan, now), stream=stream)
 
 
 def _read_at(scan: LeaseScan, now: datetime) -> datetime:
@@ -77,24 +83,28 @@ class SeekTarget:
     what       in words, as logs and snapshots show it
     only       shard ids; empty: all
     moment     the time, if it is one
+    is_ours    the positions were found in this stream just now
+    stream     if they were not, the stream that they were found in; None if that is not known
     """
 
     positions: Mapping[str, Position]
     what: str
     only: tuple[str, ...] = ()
     moment: datetime | None = None
+    is_ours: bool = True
+    stream: StreamIdentity | None = None
 
 
 def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
     """Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and what Stream raises."""
     moment = place.moment(ports.stream.service_time())
     if moment is None:
-        return SeekTarget({shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}", tuple(only))
+        return SeekTarget({shard.shard_id: BEGINNING for shard in shards}, f"seek to {EARLIEST}", tuple(only))
     named = set(only) or {shard.shard_id for shard in shards}
     asked = shards_asked(shards, only)
     found = places_of(asked, moment, ports)
     check_parents(asked, found, named)
-    return SeekTarget(positions_at(asked, found), f"to {place.text}", tuple(only), moment)
+    return SeekTarget(positions_at(asked, found), f"seek to {place.text}", tuple(only), moment)
 
 
 def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
@@ -118,7 +128,7 @@ def at_snapshot(
         raise SeekRefused(
             f"there is no snapshot {name} of {application}; there are: {', '.join(kept) or 'none'}"
         )
-    return at_positions(kept[name], f"to snapshot {name}", shards, only, ports)
+    return at_positions(kept[name], f"seek to snapshot {name}", shards, only, ports)
 
 
 def at_positions(
@@ -126,7 +136,8 @@ def at_positions(
 ) -> SeekTarget:
     """Raises what Stream raises: it is read where no reader had opened a shard."""
     read_at = known.read_at or known.taken_at - SCANNED_WITHIN
-    return SeekTarget(_opened(_by_shard(known.positions), read_at, shards, only, ports), what, tuple(only))
+    positions_then = _opened(_by_shard(known.positions), read_at, shards, only, ports)
+    return SeekTarget(positions_then, what, tuple(only), stream=known.stream, is_ours=False)
 
 
 def _opened(
@@ -162,7 +173,8 @@ def at_application(
         raise SeekRefused(f"application {name} has no leases of one stream")
     check_stream(name, known, theirs.leases, shards, ports)
     read_at = _read_at(theirs, ports.clock.now())
-    return SeekTarget(_opened(held, read_at, shards, only, ports), f"like {name}", tuple(only))
+    positions_now = _opened(held, read_at, shards, only, ports)
+    return SeekTarget(positions_now, f"seek like {name}", tuple(only), stream=known, is_ours=False)
 
 
 def before_the_last(
@@ -173,7 +185,8 @@ def before_the_last(
     if not seeks:
         raise SeekRefused(f"no seek of {application} is known that could be undone")
     last = seeks[-1]
-    what = f"undo {last.why} of {time_text(last.taken_at)}"
+    cut_short = ", which did not finish" if last.is_begun else ""
+    what = f"undo {last.why} of {time_text(last.taken_at)}{cut_short}"
     return at_positions(last, what, shards, [shard_id_of(lease_key) for lease_key in last.moved], ports)
 
 
@@ -197,6 +210,7 @@ class PlannedSeek:
     what: str
     scan: LeaseScan
     in_time: Mapping[str, HandledPosition]
+    stream: StreamIdentity
     estimate: SeekEstimate = NOTHING_KNOWN
 
     @property
@@ -219,11 +233,48 @@ def planned(
     """
     if not scan.leases:
         raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
-    stream = check_stream(application, known, scan.leases, shards, ports)
     plan = plan_seek(scan, shards, wanted.positions, wanted.only, wanted.moment)
+    moved = {move.lease_key for move in plan.moves} if known or wanted.stream else ()
+    staying = [lease for lease in scan.leases if lease.lease_key not in moved]  # a seek may repair the others
+    stream = check_stream(application, known, staying, shards, ports)
+    _check_target(wanted, plan, stream.identity, shards, ports)
     in_time = positions([move.lease for move in plan.moves if move.lease is not None], ports)
     estimate = estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
-    return PlannedSeek(application, plan, wanted.what, scan, in_time, estimate)
+    return PlannedSeek(application, plan, wanted.what, scan, in_time, stream.identity, estimate)
+
+
+def _check_target(
+    wanted: SeekTarget, plan: SeekPlan, stream: StreamIdentity, shards: Sequence[Shard], ports: Ports
+) -> None:
+    """Raises SeekRefused for positions of another stream, which would stop each shard. One call for each position that is not
+    known to be this stream's.
+    """
+    if wanted.is_ours:
+        return
+    if wanted.stream is not None and not wanted.stream.is_same_as(stream):
+        raise SeekRefused(
+            f"{wanted.what}: nothing was moved, since its positions are of another stream, {wanted.stream}; this one is {stream}"
+        )
+    targets = [Lease(move.lease_key, move.then.checkpoint) for move in plan.moves]
+    strange = [suspect.lease for suspect in suspects(targets, shards)]
+    if wanted.stream is None and not strange:
+        strange = [lease for lease in targets if not _opens(lease, ports)]
+    if strange:
+        first = strange[0]
+        raise SeekRefused(
+            f"{wanted.what}: nothing was moved, since {first.checkpoint} is no position of shard {first.shard_id} of this stream"
+        )
+
+
+def _opens(lease: Lease, ports: Ports) -> bool:
+    position = read_position(lease) if lease.checkpoint.is_sequence_number else None
+    if position is None:
+        return True
+    try:
+        ports.stream.reader(lease.shard_id, position).open()
+    except (CheckpointNotInStream, ShardNotFound):
+        return False
+    return True
 
 
 def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
@@ -232,18 +283,24 @@ def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
 
 
 def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str = "") -> None:
-    """Keeps a snapshot, then moves the leases. If it raises, the snapshot undoes what has been moved until then. `by`: who
-    ordered it, for the history.
+    """Keeps a snapshot, then moves the leases. If it raises, the snapshot undoes what has been moved until then; if its process
+    is killed, it undoes the whole plan. `by`: who ordered it, for the history.
     """
-    now = seek.ports.clock.now()
-    why = found.what if found.what.startswith("undo") else f"seek {found.what}"
-    snapshot = _snapshot(f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z", found.scan, now, why, by)
-    snapshots.keep_snapshot(snapshot)
+    now = _taken_at(seek.ports.clock.now(), snapshots)
+    name = f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z"
+    snapshot = _snapshot(name, found.scan, now, found.what, by, found.stream)
+    snapshots.keep_snapshot(begun(snapshot, found.plan))
     try:
         seek.run()
     finally:
         snapshots.keep_snapshot(undone_by(snapshot, seek))
         _forget_old(snapshots)
+
+
+def _taken_at(now: datetime, snapshots: SnapshotStore) -> datetime:
+    """After every other one, so that an undo finds the last seek: another operator's clock may be ahead."""
+    latest = max((each.taken_at for each in snapshots.snapshots()), default=None)
+    return now if latest is None else max(now, latest + timedelta(milliseconds=1))
 
 
 def _forget_old(snapshots: SnapshotStore) -> None:

@@ -111,6 +111,17 @@ class Seek:
         raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again")
 
 
+def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
+    """The snapshot as it undoes a seek whose process is killed: all leases of its plan return to where they were."""
+    return replaced(
+        snapshot,
+        positions={**snapshot.positions, **{move.lease_key: move.before for move in plan.moves}},
+        moved=tuple(move.lease_key for move in plan.moves),
+        then={move.lease_key: move.then for move in plan.moves},
+        is_begun=True,
+    )
+
+
 def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:
     """The snapshot with the positions that a seek has replaced, which may have moved on since it was taken."""
     return replaced(

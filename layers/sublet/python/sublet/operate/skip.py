@@ -26,6 +26,7 @@ class PlannedSkip:
 
     plan: SkipPlan
     scan: LeaseScan
+    stream: StreamIdentity
 
 
 def planned_skip(
@@ -39,10 +40,10 @@ def planned_skip(
 ) -> PlannedSkip:
     """Moves nothing. `known`: see `check_stream`. Raises SeekRefused, StreamNotAdopted and what Stream raises."""
     shard, lease = lease_to_skip_in(scan, shards, shard_id)
-    check_stream(settings.application, known, scan.leases, shards, ports)
+    stream = check_stream(settings.application, known, scan.leases, shards, ports).identity
     start = read_position(lease)
     coming = () if start is None else upcoming(shard_id, start, lease.checkpoint, ports)
-    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan)
+    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan, stream)
 
 
 def skip(
@@ -61,7 +62,7 @@ def skip(
     plan = found.plan
     _check_stands(plan, ports)
     destination.put(_batch(plan, by, ports, settings))
-    whole = PlannedSeek(settings.application, plan.move, plan.what, found.scan, {})
+    whole = PlannedSeek(settings.application, plan.move, plan.what, found.scan, {}, found.stream)
     carry_out(whole, Seek(plan.move, ports, plan.what, only_from_there=True), snapshots, by)
 
 

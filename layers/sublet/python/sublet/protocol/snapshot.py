@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 from sublet.errors import SnapshotUnreadable
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Position
+from sublet.protocol.stream_identity import StreamIdentity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -30,6 +31,8 @@ class Snapshot(Struct, frozen=True):
     by         who took it, as people write it; empty if that is not known
     read_at    by AWS' clock, a time shortly before the positions were read; None in a snapshot of an earlier version. A shard
                that no reader had opened yet was to be read from some time after it
+    stream     whose positions these are; None if that is not known
+    is_begun   a seek began, and has not said how far it came: `moved` and `then` are the whole plan
     """
 
     name: str
@@ -40,6 +43,8 @@ class Snapshot(Struct, frozen=True):
     then: Mapping[str, Position] = {}
     by: str = ""
     read_at: datetime | None = None
+    stream: StreamIdentity | None = None
+    is_begun: bool = False
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -69,6 +74,8 @@ def snapshot_text(snapshot: Snapshot) -> str:
             "moved": sorted(snapshot.moved),
             "by": snapshot.by,
             "read_at": None if snapshot.read_at is None else _millis(snapshot.read_at),
+            "stream": None if snapshot.stream is None else _identity(snapshot.stream),
+            "is_begun": snapshot.is_begun,
             "positions": _written(snapshot.positions),
             "then": _written(snapshot.then),
         }
@@ -100,6 +107,8 @@ def read_snapshot(text: str) -> Snapshot:
             _positions(read.get("then", {})),
             str(read.get("by", "")),
             None if read.get("read_at") is None else _moment(read["read_at"]),
+            None if read.get("stream") is None else _stream(read["stream"]),
+            bool(read.get("is_begun", False)),
         )
     except SnapshotUnreadable:
         raise
@@ -114,6 +123,15 @@ def _positions(read: Mapping[str, Any]) -> Mapping[str, Position]:
         )
         for key, (number, sub, start) in read.items()
     }
+
+
+def _identity(stream: StreamIdentity) -> list[str | int]:
+    return [stream.arn, _millis(stream.created_at)]
+
+
+def _stream(read: Sequence[Any]) -> StreamIdentity:
+    arn, created_at = read
+    return StreamIdentity(str(arn), _moment(created_at))
 
 
 def _check_version(version: object) -> None:

@@ -51,7 +51,7 @@ def keep_a_snapshot(console: Console, request: Request, form: Form) -> Response:
     application = opened(console, request.path_params["application"])
     name = form.get("name", "")
     scan = application.ports.table.scan()
-    taken = snapshot_by_hand(name, scan, console.clock.now(), console.operator)
+    taken = snapshot_by_hand(name, scan, console.clock.now(), console.operator, application.known)
     application.snapshots.keep_snapshot(taken)
     console.log.info(
         "console change",

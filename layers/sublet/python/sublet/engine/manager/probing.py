@@ -22,7 +22,7 @@ from sublet.decisions.unread_shards import (
 )
 from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.engine.session.metrics import STANDS_STILL_AFTER
-from sublet.errors import LeaseTableError, ShardNotFound, TransientError
+from sublet.errors import CheckpointNotInStream, LeaseTableError, ShardNotFound, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports
 from sublet.protocol.lease import Lease
@@ -110,7 +110,8 @@ AT_ONCE = 10
 
 
 def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
-    """Positions by lease key, for leases that have not ended and whose shard answers: one whose read limit is used up does not.
+    """Positions by lease key, for leases that have not ended and whose shard answers: one whose read limit is used up does not,
+    nor one of another stream.
 
     Two calls a shard, one of them of its five polls a second. Raises what Stream raises, but for what passes by itself.
     """
@@ -130,6 +131,6 @@ def _ask(lease: Lease, ports: Ports) -> HandledPosition | None:
         return None
     try:
         page = ports.stream.reader(lease.shard_id, at).read(1)
-    except (TransientError, ShardNotFound):
+    except (TransientError, ShardNotFound, CheckpointNotInStream):
         return None
     return None if isinstance(page, PollRefusal) else position_of(lease, page, ports.clock.now())
