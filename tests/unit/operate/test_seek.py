@@ -130,10 +130,14 @@ def test_back_at_latest_nothing_is_skipped_that_came_since(kind: str) -> None:
     if kind == "an earlier version's":
         kept = replaced(kept, read_at=None)
     theirs = world.table.real.scan()
-    back = {
-        "undo": lambda: before_the_last("orders", world.sightings, shards, world.ports),
-        "like": lambda: at_application("other", theirs, None, shards, (), world.ports),
-    }.get(kind, lambda: at_positions(kept, "to snapshot kept", shards, (), world.ports))
+
+    def back() -> SeekTarget:
+        if kind == "undo":
+            return before_the_last("orders", world.sightings, shards, world.ports)
+        if kind == "like":
+            return at_application("other", theirs, None, shards, (), world.ports)
+        return at_positions(kept, "seek to snapshot kept", shards, (), world.ports)
+
     sought(world, at_place(place("earliest"), shards, (), world.ports))
     if kind == "like":
         target = back()
