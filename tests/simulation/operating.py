@@ -222,7 +222,8 @@ class OperatorAtWork:
             return None
         plan = SeekPlan(tuple(moves))
         seek = Seek(plan, self.ports, what)
-        carry_out(PlannedSeek("orders", plan, what, self.table.scan(), {}), seek, self._store)
+        stream = self.ports.stream.describe().identity
+        carry_out(PlannedSeek("orders", plan, what, self.table.scan(), {}, stream), seek, self._store)
         return seek
 
     def _skip(self) -> None:
