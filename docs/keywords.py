@@ -35,6 +35,7 @@ from sublet.settings.kinds import (
     LogExceptions,
     MetricsByShard,
     Mode,
+    Reading,
     StartPosition,
 )
 '''

@@ -31,7 +31,9 @@ KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 APPLICATION_MAX = 64
 """Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
 
-STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure")
+STATED_OTHERWISE = (
+    "application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure", "reading", "fan_out_consumer",
+)  # fmt: skip
 """Settings that the construct takes as separate properties, or fills in itself."""
 
 

@@ -25,6 +25,7 @@ from sublet.settings import (
     MetricsByShard,
     Mode,
     Only,
+    Reading,
     Settings,
     StartKind,
     StartPosition,
@@ -289,6 +290,8 @@ def test_every_setting_survives_the_environment() -> None:
         stream_arn=ARN,
         handler="shop.orders:handle",
         mode=Mode.CONTINUOUS,
+        reading=Reading.FAN_OUT,
+        fan_out_consumer=f"{ARN}/consumer/orders:1795457556",
         start_position=StartPosition(
             StartKind.AT_TIMESTAMP, datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
         ),
@@ -484,6 +487,34 @@ def test_a_record_processor_checkpoints_by_itself_whatever_is_said() -> None:
         replace(processor, checkpointing=Checkpointing.AUTOMATIC)
     assert not replace(PLAIN, checkpointing=Checkpointing.AUTOMATIC).is_checkpointed_by_hand
     assert not PLAIN.is_checkpointed_by_hand
+
+
+CONSUMER = f"{ARN}/consumer/orders:1795457556"
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"mode": Mode.CATCH_UP}, "setting reading = 'fan_out': only with mode=continuous"),
+        ({"window": 20 * SECOND, "window_margin": SECOND}, "setting window = '20s': at least 1m with"),
+        ({"fan_out_consumer": None}, "setting fan_out_consumer = None: required with reading=fan_out"),
+        ({"reading": Reading.POLLING}, "only with reading=fan_out"),
+        ({"fan_out_consumer": CONSUMER.replace("events", "others")}, "a consumer of the stream events"),
+        ({"fan_out_consumer": "orders"}, "the ARN of a consumer that is registered"),
+    ],
+)
+def test_fan_out_needs_a_registered_consumer_and_windows_of_minutes(
+    given: dict[str, Any], refusal: str
+) -> None:
+    fitting = {
+        "mode": Mode.CONTINUOUS,
+        "reading": Reading.FAN_OUT,
+        "fan_out_consumer": CONSUMER,
+        "window": MINUTE,
+    }
+    replace(PLAIN, **fitting)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=refusal):
+        replace(PLAIN, **{**fitting, **given})
 
 
 def test_a_destination_that_nothing_comes_to_is_refused() -> None:

@@ -28,7 +28,7 @@ _PUBLIC = {
     "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
         "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions MetricsByShard "
-        "Mode Settings StartKind StartPosition"
+        "Mode Reading Settings StartKind StartPosition"
     ),
 }
 """Every public name, by the module that it is loaded from."""
@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import MetricsByShard as MetricsByShard
     from sublet.settings import Mode as Mode
+    from sublet.settings import Reading as Reading
     from sublet.settings import Settings as Settings
     from sublet.settings import StartKind as StartKind
     from sublet.settings import StartPosition as StartPosition

@@ -20,6 +20,7 @@ from sublet.settings.kinds import (
     LogExceptions,
     MetricsByShard,
     Mode,
+    Reading,
     StartKind,
     StartPosition,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "MetricsByShard",
     "Mode",
     "Only",
+    "Reading",
     "Settings",
     "StartKind",
     "StartPosition",

@@ -17,6 +17,7 @@ from sublet.settings.kinds import (
     LogExceptions,
     MetricsByShard,
     Mode,
+    Reading,
     StartPosition,
 )
 
@@ -89,6 +90,8 @@ class ProcessKeywords(SharedKeywords, total=False):
 
     stream_arn: str | None
     worker_id: str | None
+    reading: Reading | Literal["polling", "fan_out"]
+    fan_out_consumer: str | None
     drain_timeout: timedelta | str
     health: str | None
     on_failure: str | None

@@ -84,6 +84,13 @@ class MetricsByShard(StrEnum):
     NONE = "none"
 
 
+class Reading(StrEnum):
+    """How a shard is read: by GetRecords, or by SubscribeToShard, which sends records as they arrive."""
+
+    POLLING = "polling"
+    FAN_OUT = "fan_out"
+
+
 class StartKind(StrEnum):
     TRIM_HORIZON = "TRIM_HORIZON"
     LATEST = "LATEST"

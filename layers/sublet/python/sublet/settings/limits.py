@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sublet.errors import SettingsError
 from sublet.settings.filter_criteria import patterns_of
-from sublet.settings.kinds import Checkpointing, HandlerContract
+from sublet.settings.kinds import Checkpointing, HandlerContract, Mode, Reading
 from sublet.settings.text import duration_text
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ READ_BYTES_PER_SECOND = 2 * 2**20
 
 POLLS_PER_SECOND_MAX = 5
 """Kinesis' limit of GetRecords calls a second on one shard, shared by all its consumers."""
+
+
+FAN_OUT_WINDOW_MIN = timedelta(minutes=1)
+"""For reading by subscriptions: between two windows a shard is not read for some seconds."""
 
 
 def check_together(settings: Settings) -> None:
@@ -43,6 +47,7 @@ def check_together(settings: Settings) -> None:
             duration_text(settings.window_margin),
             f"at most half of window ({duration_text(settings.window)})",
         )
+    _check_reading(settings)
     if settings.idle_poll_interval < settings.poll_interval:
         raise SettingsError(
             "idle_poll_interval",
@@ -56,6 +61,31 @@ def _by_hand(settings: Settings) -> tuple[str, str]:
     if settings.handler_contract is HandlerContract.RECORD_PROCESSOR:
         return "handler_contract", settings.handler_contract.value
     return "checkpointing", Checkpointing.MANUAL.value
+
+
+def _check_reading(settings: Settings) -> None:
+    consumer, fans_out = settings.fan_out_consumer, settings.reading is Reading.FAN_OUT
+    if fans_out and settings.mode is Mode.CATCH_UP:
+        raise SettingsError(
+            "reading",
+            settings.reading.value,
+            "only with mode=continuous: a catch_up window leaves a shard within seconds of its tip, and the next subscription "
+            "has to wait for five seconds",
+        )
+    if fans_out and settings.window < FAN_OUT_WINDOW_MIN:
+        raise SettingsError(
+            "window",
+            duration_text(settings.window),
+            f"at least {duration_text(FAN_OUT_WINDOW_MIN)} with reading=fan_out, whose subscriptions last for five minutes",
+        )
+    if fans_out and consumer is None:
+        raise SettingsError(
+            "fan_out_consumer", None, "required with reading=fan_out: the ARN of a registered consumer"
+        )
+    if consumer is not None and not fans_out:
+        raise SettingsError("fan_out_consumer", consumer, "only with reading=fan_out")
+    if consumer is not None and f":stream/{settings.stream}/" not in consumer:
+        raise SettingsError("fan_out_consumer", consumer, f"a consumer of the stream {settings.stream}")
 
 
 def _check_giving_up(settings: Settings) -> None:

@@ -34,6 +34,7 @@ from sublet.settings.kinds import (
     LogExceptions,
     MetricsByShard,
     Mode,
+    Reading,
     StartPosition,
 )
 from sublet.settings.limits import POLL_LIMIT_MAX, check_together
@@ -189,6 +190,24 @@ class Settings:
 
     linger: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=2)
     """catch_up: leave after this long at the tip, even if each poll still returns a few records."""
+
+    reading: Annotated[
+        Reading, Elsewhere(kcl="retrievalSpecificConfig", difference="KCL's default is fan-out")
+    ] = Reading.POLLING
+    """polling: GetRecords; all consumers of a shard share 5 calls and 2 MB a second. fan_out: SubscribeToShard sends records as
+    they arrive, up to 2 MB a second and shard for this consumer alone. It costs by the shard and GB, and needs continuous mode.
+    """
+
+    fan_out_consumer: Annotated[
+        str | None,
+        matching(
+            r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}/consumer/[A-Za-z0-9_.-]{1,128}:\d+",
+            "the ARN of a consumer that is registered with the stream",
+        ),
+        Elsewhere(kcl="consumerArn", esm="EventSourceArn"),
+    ] = None
+    """Who reads by fan_out: a registered consumer (RegisterStreamConsumer), one for each application. The constructs register it.
+    """
 
     poll_interval: Annotated[
         timedelta, lasting("200ms", "1m"), Elsewhere(kcl="idleTimeBetweenReadsInMillis")
