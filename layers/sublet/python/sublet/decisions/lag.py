@@ -26,6 +26,9 @@ NOTHING, LEAST = timedelta(0), timedelta(milliseconds=1)
 says that nothing waits.
 """
 
+RATES_OVER = timedelta(seconds=30)
+"""Rates are measured over this time at least, and half of each measure is the one before."""
+
 SECOND = timedelta(seconds=1)
 
 
@@ -95,6 +98,14 @@ def lag_of(
     if last is None or last.behind is None:
         return now, None
     return (now, last.behind + (now - last.polled_at)) if last.behind else (last.polled_at, NOTHING)
+
+
+def seen_beside(before: tuple[LagSeen, ...], said: LagReport, checkpoint: Checkpoint) -> tuple[LagSeen, ...]:
+    """The last reports, for a row with this checkpoint. They are ordered by arrival: a report of a record whose arrival is not
+    known would look like the shard's beginning, as if the position had been moved back.
+    """
+    is_known = said.arrived_at is not None or not checkpoint.is_sequence_number
+    return seen_after(before, said) if is_known else before
 
 
 def seen_after(before: tuple[LagSeen, ...], said: LagReport) -> tuple[LagSeen, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.lag import LastPage, Rates, Stretch, lag_of, seen_after
+from sublet.decisions.lag import RATES_OVER, LastPage, Rates, Stretch, lag_of, seen_beside
 from sublet.decisions.read_position import shows_what_follows
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
@@ -16,9 +16,6 @@ from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.records import Page, StreamRecord, UserRecord
-
-RATES_OVER = timedelta(seconds=30)
-"""Rates are measured over this time at least, and half of each measure is the one before."""
 
 STRETCHES_MAX = 1000
 """Handled and not checkpointed: a handler that checkpoints by itself may never do it. The oldest are forgotten."""
@@ -91,6 +88,5 @@ class SessionLag:
             at, lag = lag_of(checkpoint, self._handled, self._in_hand_since, self._last, now)
             rates = self._rates = self._rates.after(self._bytes, self._records, now, RATES_OVER)
             said = rates.reported(whole_milliseconds(at), lag, self._arrived_at)
-            if self._arrived_at is not None or not checkpoint.is_sequence_number:
-                self._seen = seen_after(self._seen, said)
+            self._seen = seen_beside(self._seen, said, checkpoint)
             return said, self._seen

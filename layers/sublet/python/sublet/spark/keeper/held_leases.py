@@ -17,7 +17,9 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
 from sublet.settings import Settings
+from sublet.spark.keeper.lease_lag import LeaseLag
 from sublet.spark.plan.committed import listed_children, next_write, quiet_of
+from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
 
@@ -29,6 +31,7 @@ class HeldLeases:
     settings: Settings
     pool: Executor
     _held: dict[str, HeldLease] = field(default_factory=dict)
+    _lags: dict[str, LeaseLag] = field(default_factory=dict)
     _left: dict[str, Lease] = field(default_factory=dict)
     """Leases no longer held, as last known."""
 
@@ -51,8 +54,15 @@ class HeldLeases:
     def add(self, lease: Lease, since: Instant) -> HeldLease:
         failover_time, stop = self.settings.failover_time, self.ports.tasks.signal()
         held = self._held[lease.lease_key] = HeldLease(lease, since, self.ports, failover_time, stop)
+        lag = self._lags[lease.lease_key] = LeaseLag(lease, self.ports.clock)
+        held.know_lag(lag.report)
         self._left.pop(lease.lease_key, None)
         return held
+
+    def note_looks(self, found: Mapping[str, ShardLook]) -> None:
+        """By shard id. From now on heartbeats, checkpoints and releases say how far their shards are behind by these."""
+        for key in found.keys() & self._held.keys():
+            self._lags[key].has_looked(found[key])
 
     def write(self, key: str, make: MakeWrite) -> bool:
         """True if the row now says at least what was to be written. False if the lease is lost, or the table is
@@ -105,6 +115,7 @@ class HeldLeases:
         if held.tenure not in MAY_WRITE:
             self._left[key] = held.lease
             self._held.pop(key, None)
+            self._lags.pop(key, None)
         return is_done
 
     def _next(self, key: str, committed: Mapping[str, ShardOffset], in_doubt: bool) -> MakeWrite | None:

@@ -30,6 +30,7 @@ from sublet.spark.keeper.checkpoint_folder import Commits
 from sublet.spark.keeper.held_leases import HeldLeases
 from sublet.spark.keeper.taking import Taker
 from sublet.spark.plan.committed import read_on
+from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
 from sublet.spark.read.pace import Sleep
 
@@ -50,6 +51,8 @@ class Keeping(Protocol):
     def held(self, committed: Offset) -> Mapping[str, Lease]: ...
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]: ...
+
+    def looked(self, found: Mapping[str, ShardLook]) -> None: ...
 
     def planned(self, end: Offset) -> None: ...
 
@@ -116,6 +119,10 @@ class Keeper:
             for key, lease in self._held.readable.items()
             if key not in offsets or not isinstance(offsets[key].position, Ended)
         }
+
+    def looked(self, found: Mapping[str, ShardLook]) -> None:
+        """What the last plan has found, by shard id: the leases' rows say it with their next writes."""
+        self._held.note_looks(found)
 
     def planned(self, end: Offset) -> None:
         """A batch that ends there is about to run."""

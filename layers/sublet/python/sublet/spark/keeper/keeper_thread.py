@@ -45,6 +45,7 @@ from sublet.settings import Settings
 from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options
+from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Offset
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
@@ -84,6 +85,10 @@ class KeeperThread:
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
         return self._ask(partial(self._keeper.rows, shard_ids))
+
+    def looked(self, found: Mapping[str, ShardLook]) -> None:
+        """Does not wait: what it changes shows in the next writes."""
+        self._inbox.put(partial(self._keeper.looked, found))
 
     def planned(self, end: Offset) -> None:
         self._ask(partial(self._keeper.planned, end))

@@ -43,6 +43,7 @@ class Peek:
     caught_up   nothing is unread, or nothing beyond the end: the look reached the tip
     lag   how far the end is behind the shard's tip, if known
     records   the fewest stream records up to the end; None: not known, read in large pages
+    rows, bytes   how many user records and bytes there are up to the end; None unless a limit had them counted
     quiet_until   nothing beyond the position arrived before this time; if there is nothing to read now
     walked    how many calls it took to prove that
     """
@@ -53,6 +54,8 @@ class Peek:
     records: int | None = None
     quiet_until: datetime | None = None
     walked: int = 0
+    rows: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,23 +127,23 @@ class ShardCount:
         while self._has_next(size, share):
             at, one = self._ahead[0].at, self._ahead[0].delivered(placement)
             if last is not None and (size + one).is_over(share):
-                return self._up_to(last, size.records, now)
+                return self._up_to(last, size, now)
             self._ahead.popleft()
             size, last = size + one, at
             if size.uses_up(share):
-                return self._up_to(last, size.records, now)
+                return self._up_to(last, size, now)
         if self._is_ended:
-            return Peek(Ended(), records=size.records)
+            return Peek(Ended(), records=size.records, rows=size.rows, bytes=size.bytes)
         if last is not None:
-            return self._up_to(last, size.records)
+            return self._up_to(last, size)
         self.tip_at = now
-        return Peek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked)
+        return Peek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked, rows=0, bytes=0)
 
-    def _up_to(self, last: ReadTo, records: int, now: datetime | None = None) -> Peek:
+    def _up_to(self, last: ReadTo, size: _Size, now: datetime | None = None) -> Peek:
         """`now`: given if more records follow."""
         self.position, self.quiet_until = last, None
         lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
-        return Peek(last, lag=lag, records=records)
+        return Peek(last, lag=lag, records=size.records, rows=size.rows, bytes=size.bytes)
 
     def _has_next(self, size: _Size, share: Share) -> bool:
         """False at the shard's tip and end."""

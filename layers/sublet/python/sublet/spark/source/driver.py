@@ -18,6 +18,7 @@ from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.gaps import may_be_trimmed, never_read, shards_to_ask_about
+from sublet.spark.plan.lag import ShardLook, looks_of
 from sublet.spark.plan.offsets import (
     Ended,
     Offset,
@@ -59,6 +60,9 @@ class Portion(Protocol):
 
     def committed(self, start: Offset) -> None:
         """Spark has committed everything up to `start`. Called before each plan."""
+
+    def looked(self, found: Mapping[str, ShardLook]) -> None:
+        """What a plan has found in each shard that it looked into, whether there is something to read or not."""
 
     def planned(self, end: Offset) -> None:
         """A batch up to there is about to run."""
@@ -176,6 +180,7 @@ class QueryDriver:
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
         self.leaves_more = any(isinstance(p.end, Ended) or p.lag > LOOKBACK for p in peeks.values())
         looked_at = now if self._targets is None else self._targets_at
+        self._portion.looked(looks_of({**start.shards, **beginning}, peeks, looked_at))
         end = next_offset(start, beginning, peeks, gone, looked_at, self._placement)
         if end is not start:
             self._portion.planned(end)

@@ -12,6 +12,7 @@ from sublet.protocol.stream_info import Placement
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
+from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Offset, ShardOffset, offset_to_json
 from sublet.spark.plan.planning import ShardRange, other_listed_parents
 from sublet.spark.read.connection import StreamAccess
@@ -47,6 +48,9 @@ class LeasedShards:
     def committed(self, start: Offset) -> None:
         """Spark plans the batch after `start`, so `start` is committed."""
         self.held = self._keeper.held(start)
+
+    def looked(self, found: Mapping[str, ShardLook]) -> None:
+        self._keeper.looked(found)
 
     def planned(self, end: Offset) -> None:
         """Called before Spark learns of the batch, so that the keeper knows of every batch that runs."""

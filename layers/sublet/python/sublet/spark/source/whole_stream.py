@@ -13,6 +13,7 @@ from sublet.settings import StartKind
 from sublet.spark.options import Options
 from sublet.spark.plan.follow import followed_positions
 from sublet.spark.plan.gaps import forgotten_parents
+from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Offset, ShardOffset
 from sublet.spark.plan.planning import ShardRange, beginning_shards, first_positions
 from sublet.spark.read.connection import StreamAccess
@@ -44,6 +45,9 @@ class WholeStream:
 
     def committed(self, start: Offset) -> None:
         """Nothing to do: Spark has its own checkpoint."""
+
+    def looked(self, found: Mapping[str, ShardLook]) -> None:
+        """Nothing to do: it writes to no lease."""
 
     def planned(self, end: Offset) -> None:
         """Nothing to do."""

@@ -1,0 +1,65 @@
+"""What a keeper says of a shard in the writes that it makes anyway: lag, arrival time, and rates where batches are counted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sublet.decisions.lag import RATES_OVER, Rates, seen_beside
+from sublet.ports import Clock
+from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
+from sublet.protocol.lag_history import LagSeen
+from sublet.protocol.lag_report import LagReport
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import whole_milliseconds
+from sublet.spark.plan.committed import checkpoint_of
+from sublet.spark.plan.lag import ShardLook, is_end_of, lag_then, nothing_waited_at
+
+
+class LeaseLag:
+    """Of one held lease. The keeper's thread notes looks, and waits while other threads write."""
+
+    def __init__(self, lease: Lease, clock: Clock) -> None:
+        self._clock = clock
+        self._look: ShardLook | None = None
+        self._nothing_at: datetime | None = None
+        """When nothing waited where it begins, by the look before."""
+        self._is_added = False
+        """Whether the batch of the last look is in the rates."""
+        self._reported: Checkpoint = AT_TIMESTAMP
+        self._seen = lease.lag_history
+        before, now = lease.lag_report, clock.now()
+        self._rates = Rates(now) if before is None else Rates(min(before.at, now), *before[3:])
+        self._bytes = self._records = 0
+
+    def has_looked(self, look: ShardLook) -> None:
+        """The driver has planned what comes after it."""
+        begins_at = checkpoint_of(look.begin.position)
+        if begins_at is not None:
+            self._add_if_handled(begins_at)
+        before = self._look
+        self._nothing_at = None if before is None else nothing_waited_at(before, look.begin.position)
+        self._look, self._is_added = look, False
+
+    def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
+        """For a row with this checkpoint, with the last ones. None if nothing is known of it, or it was moved back."""
+        look, now = self._look, self._clock.now()
+        if look is None or checkpoint < self._reported:
+            return None
+        then = lag_then(checkpoint, look, now, self._nothing_at)
+        if then is None:
+            return None
+        self._reported = checkpoint
+        self._add_if_handled(checkpoint)
+        is_counted = look.found.bytes is not None
+        self._rates = (
+            self._rates.after(self._bytes, self._records, now, RATES_OVER) if is_counted else Rates(now)
+        )
+        said = self._rates.reported(whole_milliseconds(then.at), then.lag, then.arrived_at)
+        self._seen = seen_beside(self._seen, said, checkpoint)
+        return said, self._seen
+
+    def _add_if_handled(self, checkpoint: Checkpoint) -> None:
+        if self._look is not None and not self._is_added and is_end_of(self._look, checkpoint):
+            self._is_added = True
+            self._bytes += self._look.found.bytes or 0
+            self._records += self._look.found.rows or 0
