@@ -296,7 +296,7 @@ SPARK_TESTED := pyproject.toml --extra spark --extra delta --extra progress --gr
 .PHONY: lock
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
 	@$(say) "Locking: Python"
-	@$(LOCK) pyproject.toml --extra demo --extra cdk --extra console --group test --group parallel-tests --group browser --group infra --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra demo --extra cdk --extra console --extra fan-out --group test --group parallel-tests --group browser --group infra --output-file requirements/dev.txt
 	@$(LOCK) $(SPARK_TESTED) --output-file requirements/spark.txt
 	@for release in 4.0 4.1 4.2; do $(LOCK) $(SPARK_TESTED) --group spark-$$release --output-file requirements/spark-$$release.txt; done
 	@$(LOCK) --group bench --output-file requirements/bench.txt

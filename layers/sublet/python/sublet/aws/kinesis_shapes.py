@@ -39,11 +39,27 @@ class RecordsReply(Struct, frozen=True, rename="pascal"):
 
     @property
     def data_bytes(self) -> int:
-        return sum(map(len, map(_data_of, self.records)))
+        return data_bytes_of(self.records)
 
 
 decode_records_reply = Decoder(RecordsReply, strict=False).decode
 """Decodes JSON. Not strict, because times are numbers, in seconds."""
+
+
+class PushedReply(Struct, frozen=True, rename="pascal"):
+    """A SubscribeToShardEvent. The API requires a continuation, and yet the last event of a shard has none."""
+
+    records: tuple[StreamRecord, ...] = ()
+    continuation_sequence_number: str | None = None
+    millis_behind_latest: int | None = None
+    child_shards: tuple[dict[str, Any], ...] | None = None
+
+
+decode_pushed_reply = Decoder(PushedReply, strict=False).decode
+
+
+def data_bytes_of(records: Sequence[StreamRecord]) -> int:
+    return sum(map(len, map(_data_of, records)))
 
 
 def records_reply(response: Mapping[str, Any]) -> RecordsReply:

@@ -133,7 +133,7 @@ def sent(request: Any, credentials: Any) -> Sent | None:
     access_key, _, region, service, _ = scope
     signed = tuple(fields.get("SignedHeaders", "").split(";"))
     found = Sent(
-        request, headers, signed, access_key, region, service, fields.get("Signature", ""), _host(url)
+        request, headers, signed, access_key, region, service, fields.get("Signature", ""), host_of(url)
     )
     try:
         is_proved = found.signed_with(headers, request.body, credentials.secret_key) == found.signature
@@ -142,7 +142,7 @@ def sent(request: Any, credentials: Any) -> Sent | None:
     return found if is_proved else None
 
 
-def _host(url: Any) -> str:
+def host_of(url: Any) -> str:
     default = {"http": 80, "https": 443}.get(url.scheme)
     host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
     return host if url.port in (None, default) else f"{host}:{url.port}"

@@ -1,0 +1,183 @@
+"""The connection of one shard's subscription: a socket of its own, which is read only while somebody waits for records.
+
+botocore's event stream cannot be used for this. It speaks HTTP/1.1 alone, its `close` does not wake a thread that reads,
+and without chunks it returns nothing before 64 KiB have come. Here a shutdown wakes the reader at once, and whatever has
+come is returned.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from sublet.aws.push_http import Head, Http1Reply, Http2Reply, Reply, Request
+
+CONNECT_SECONDS = 3.0
+ANSWER_SECONDS = 10.0
+"""How long the head of a reply may take."""
+
+RECEIVED_AT_ONCE = 2**18
+BUFFERED = 2**19
+"""Bytes that the kernel keeps for a reader that does not read; beyond that, the sender has to wait."""
+
+_PROXY_REPLY_MAX = 2**14
+
+
+class ConnectionLost(OSError):
+    """The service, or something in between, ended the connection before the reply was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How to reach the service: what botocore was configured with.
+
+    tls         makes the TLS context; called once for each connection, which may share it
+    proxy_for   the URL of the proxy for a URL, or None
+    """
+
+    tls: Callable[[], ssl.SSLContext]
+    proxy_for: Callable[[str], str | None] = lambda _: None
+
+
+def tls_context(
+    bundle: str | None, certificate: tuple[str, str | None] | None, *, is_verified: bool, is_http2: bool
+) -> ssl.SSLContext:
+    """`bundle`: the file of authorities; `certificate`: the client's own, and its key; `is_verified`: whether the service's
+    is verified; `is_http2`: whether HTTP/2 may be spoken.
+    """
+    context = ssl.create_default_context(cafile=bundle)
+    if not is_verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"] if is_http2 else ["http/1.1"])
+    return context
+
+
+class PushConnection:
+    """One request and its reply. For one thread at a time, which another may interrupt. Raises OSError and ReplyDamaged."""
+
+    def __init__(self, request: Request, network: Network) -> None:
+        """Sends the request."""
+        self._socket = _connected(request.url, network)
+        try:
+            self._reply: Reply = self._spoken()(request)
+            self._send()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def head(self) -> Head:
+        """The reply's beginning. What may have come of its body waits for `receive`."""
+        self._came = b""
+        while self._reply.head is None:
+            body = self.receive(ANSWER_SECONDS)
+            if body is None or self._reply.is_over:
+                break
+            self._came += body
+        if self._reply.head is None:
+            raise ConnectionLost("no reply within ten seconds")
+        return self._reply.head
+
+    def receive(self, seconds: float) -> bytes | None:
+        """What comes next of the body, if anything does within this time. Empty at its end, and for what is not body."""
+        came, self._came = self._came, b""
+        if came or self._reply.is_over:
+            return came
+        self._socket.settimeout(max(seconds, 0.0))
+        try:
+            data = self._socket.recv(RECEIVED_AT_ONCE)
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
+            return None
+        if not data:
+            if self._is_ended_by_close():
+                self._reply.is_over = True
+                return b""
+            raise ConnectionLost("the connection ended before the reply did")
+        body = self._reply.feed(data)
+        self._send()
+        return body
+
+    _came = b""
+
+    @property
+    def is_over(self) -> bool:
+        """The reply is complete."""
+        return self._reply.is_over and not self._came
+
+    def interrupt(self) -> None:
+        """Any thread may call this. `SSLSocket.shutdown` would take the TLS object from the thread that uses it."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _send(self) -> None:
+        data = self._reply.to_send()
+        if data:
+            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.sendall(data)
+
+    def _spoken(self) -> Callable[[Request], Reply]:
+        protocol = self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
+        return Http2Reply if protocol == "h2" else Http1Reply
+
+    def _is_ended_by_close(self) -> bool:
+        """A reply over HTTP/1.1 that has neither a length nor chunks ends with its connection."""
+        head = self._reply.head
+        if head is None or isinstance(self._reply, Http2Reply):
+            return False
+        return not {"transfer-encoding", "content-length"} & head.headers.keys()
+
+
+def _connected(url: SplitResult, network: Network) -> socket.socket:
+    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    proxy = network.proxy_for(url.geturl())
+    plain = _opened(*_address(urlsplit(proxy))) if proxy else _opened(host, port)
+    try:
+        if proxy:
+            _tunnel(plain, f"{host}:{port}", urlsplit(proxy))
+        if url.scheme != "https":
+            return plain
+        return network.tls().wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _opened(host: str, port: int) -> socket.socket:
+    opened = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFERED)
+    opened.settimeout(ANSWER_SECONDS)
+    return opened
+
+
+def _address(url: SplitResult) -> tuple[str, int]:
+    return url.hostname or "", url.port or 80
+
+
+def _tunnel(plain: socket.socket, to: str, proxy: SplitResult) -> None:
+    """Asks the proxy for a connection."""
+    lines = [f"CONNECT {to} HTTP/1.1", f"host: {to}"]
+    if proxy.username is not None:
+        user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        lines.append(f"proxy-authorization: Basic {b64encode(user.encode()).decode()}")
+    plain.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    reply = b""
+    while not reply.endswith(b"\r\n\r\n"):
+        byte = plain.recv(1)
+        if not byte or len(reply) > _PROXY_REPLY_MAX:
+            raise ConnectionLost("the proxy did not answer")
+        reply += byte
+    status = reply.split(b" ", 2)[1][:3] if reply.count(b" ") else b""
+    if status != b"200":
+        raise ConnectionLost(f"the proxy refused the connection with status {status.decode('latin-1')}")

@@ -1,0 +1,280 @@
+"""The Pushes port: SubscribeToShard over a connection of each subscription's own (see push_connection).
+
+botocore makes and signs the request, so that endpoints, credentials and validation are its own. It is not sent by botocore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, timedelta
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from botocore.exceptions import ClientError
+
+from sublet.aws.cut_replies import AnyClient
+from sublet.aws.faults import code_of
+from sublet.aws.kinesis import LAG_NOT_TOLD, KinesisStream
+from sublet.aws.kinesis_errors import BAD_ARGUMENT, NOT_FOUND, named_stream_errors, stream_error
+from sublet.aws.kinesis_shapes import child_shards, data_bytes_of, decode_pushed_reply, with_arrivals
+from sublet.aws.push_connection import Network, PushConnection, tls_context
+from sublet.aws.push_http import ReplyDamaged, Request
+from sublet.aws.repeated_call import HttpReply, error_of
+from sublet.decisions.push import PushEnd
+from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.errors import CheckpointNotInStream, ShardNotFound, TransientError
+from sublet.ports import Pushed, ShardSubscription
+from sublet.protocol.event_stream import EventMessage, MessageReader, StreamDamaged
+from sublet.protocol.records import Page
+
+OPERATION = "SubscribeToShard"
+WHOLE_WITHIN = 30.0
+"""Seconds that the rest of an event may take, of which some bytes have come."""
+
+_IN_USE = "ResourceInUseException"
+_LOST = (OSError, ReplyDamaged, StreamDamaged, msgspec.DecodeError)
+"""The connection failed, or what it brought cannot be read."""
+
+
+class _Signed(Exception):
+    def __init__(self, request: Any) -> None:
+        super().__init__("signed, and not sent")
+        self.request = request
+
+
+class KinesisPushes:
+    """The Pushes port, as the consumer of this ARN. Thread-safe. `client` must not be shared: its SubscribeToShard is never
+    sent.
+    """
+
+    def __init__(self, client: AnyClient, stream: KinesisStream, name: str, consumer_arn: str) -> None:
+        self._client: Any = client
+        self._stream = stream
+        self._name = name
+        self._consumer_arn = consumer_arn
+        self._client.meta.events.register(
+            f"before-send.kinesis.{OPERATION}", _keep, unique_id="sublet-push-signed"
+        )
+
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+        """A time that the service's clock has not reached (ours may be ahead) is opened as LATEST."""
+        if position.type is IteratorType.AT_TIMESTAMP and position.sequence_number is not None:
+            self._stream.open(
+                shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number)
+            )
+        try:
+            return self._subscribed(shard_id, position)
+        except ClientError as error:
+            if code_of(error) not in BAD_ARGUMENT:
+                return self.judged(shard_id, error, PushEnd.IN_USE)
+            if position.type is not IteratorType.AT_TIMESTAMP:
+                raise self._not_in_stream(shard_id, position, error) from error
+        try:
+            return self._subscribed(shard_id, ReadPosition(IteratorType.LATEST))
+        except ClientError as error:
+            return self.judged(shard_id, error, PushEnd.IN_USE)
+
+    def judged(self, shard_id: str, error: ClientError, in_use: PushEnd) -> PushEnd:
+        """What an error of the call or in the stream of events means. Raises what no retry removes."""
+        code = code_of(error)
+        if code == _IN_USE:
+            return in_use
+        if code == NOT_FOUND:
+            return self._not_found(shard_id)
+        named = stream_error(error, self._name)
+        if named is not None and not isinstance(named, TransientError):
+            raise named from error
+        return PushEnd.REFUSED
+
+    def _subscribed(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+        with named_stream_errors(self._name):
+            request = self._signed(shard_id, position)
+        try:
+            connection = PushConnection(request, self._network)
+        except _LOST:
+            return PushEnd.REFUSED
+        try:
+            head = connection.head()
+            if head.status == HTTPStatus.OK:
+                return KinesisSubscription(self, shard_id, connection)
+            body = _whole(connection)
+        except _LOST:
+            connection.close()
+            return PushEnd.REFUSED
+        connection.close()
+        raise error_of(HttpReply(head.status, head.headers, body), OPERATION)
+
+    def _signed(self, shard_id: str, position: ReadPosition) -> Request:
+        try:
+            self._client.subscribe_to_shard(
+                ConsumerARN=self._consumer_arn, ShardId=shard_id, StartingPosition=_starting(position)
+            )
+        except _Signed as signed:
+            request = signed.request
+            headers = {name: _text(value) for name, value in request.headers.items()}
+            return Request(urlsplit(request.url), headers, request.body)
+        raise AssertionError("the request was sent")
+
+    def _not_in_stream(self, shard_id: str, position: ReadPosition, error: ClientError) -> Exception:
+        if position.sequence_number is None:
+            return error
+        return CheckpointNotInStream(
+            f"shard {shard_id} of stream {self._name} does not accept the sequence number "
+            f"{position.sequence_number}: {error}; if the stream was created again, start a new application"
+        )
+
+    def _not_found(self, shard_id: str) -> PushEnd:
+        """The same code is used for a stream, a shard and a consumer that is gone. Raises StreamNotFound, ShardNotFound."""
+        if not self._stream.has_shard(shard_id):
+            raise ShardNotFound(
+                f"stream {self._name} has no shard {shard_id}: its records are past retention and lost"
+            )
+        return PushEnd.NO_CONSUMER
+
+    def page(self, payload: memoryview) -> Pushed:
+        reply = decode_pushed_reply(payload)
+        records = with_arrivals(reply.records, self._stream.service_time)
+        told = reply.millis_behind_latest
+        children = child_shards(reply.child_shards)
+        page = Page(
+            records, data_bytes_of(records), LAG_NOT_TOLD if told is None else told, child_shards=children
+        )
+        return Pushed(page, reply.continuation_sequence_number or None)
+
+    @cached_property
+    def _network(self) -> Network:
+        """As botocore's own HTTP session is configured."""
+        session = vars(vars(self._client)["_endpoint"].http_session)
+        verify, certificate = session["_verify"], session["_cert_file"]
+        context = tls_context(
+            _bundle(verify) if verify else None, certificate and (certificate, session["_key_file"]),
+            is_verified=bool(verify), is_http2=has_http2(),
+        )  # fmt: skip
+        return Network(lambda: context, session["_proxy_config"].proxy_url_for)
+
+
+class KinesisSubscription:
+    """The ShardSubscription port."""
+
+    def __init__(self, pushes: KinesisPushes, shard_id: str, connection: PushConnection) -> None:
+        self._pushes = pushes
+        self._shard_id = shard_id
+        self._connection = connection
+        self._messages = MessageReader()
+        self._ready: EventMessage | None = None
+        self._end: PushEnd | None = None
+
+    def wait(self, longest: timedelta) -> bool:
+        if self._look():
+            return True
+        self._receive(longest.total_seconds())
+        return self._look()
+
+    def next(self) -> Pushed | PushEnd:
+        while not self._look(is_whole=True):
+            if not self._receive(WHOLE_WITHIN):
+                self._end = PushEnd.CUT
+        message, self._ready = self._ready, None
+        if message is None:
+            assert self._end is not None, "there is a message or an end"
+            return self._end
+        try:
+            return self._meaning(message)
+        except _LOST:
+            return PushEnd.CUT
+
+    @property
+    def has_more(self) -> bool:
+        return self.wait(timedelta(0))
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _look(self, *, is_whole: bool = False) -> bool:
+        """Whether there is a message that is not the first response, or an end. `is_whole`: a message's beginning does not
+        count.
+        """
+        if self._ready is None and self._end is None:
+            try:
+                self._ready = self._next_message()
+            except StreamDamaged:
+                self._end = PushEnd.CUT
+        if self._ready is None and self._end is None and self._connection.is_over:
+            self._end = PushEnd.CUT if self._messages.is_begun else PushEnd.LAPSED
+        is_there = self._ready is not None or self._end is not None
+        return is_there or (self._messages.is_begun and not is_whole)
+
+    def _next_message(self) -> EventMessage | None:
+        message = self._messages.next()
+        while message is not None and message.headers.get(":event-type") == "initial-response":
+            message = self._messages.next()
+        return message
+
+    def _receive(self, seconds: float) -> bool:
+        """False if nothing came within this time."""
+        try:
+            body = self._connection.receive(seconds)
+        except _LOST:
+            self._end = PushEnd.CUT
+            return True
+        if body is None:
+            return False
+        self._messages.feed(body)
+        return True
+
+    def _meaning(self, message: EventMessage) -> Pushed | PushEnd:
+        headers = message.headers
+        if headers.get(":message-type") == "event":
+            return self._pushes.page(message.payload)
+        code = headers.get(":exception-type") or headers.get(":error-code") or ""
+        said: Any = {"Error": {"Code": code, "Message": headers.get(":error-message", "")}}
+        return self._pushes.judged(self._shard_id, ClientError(said, OPERATION), PushEnd.TAKEN_OVER)
+
+
+def has_http2() -> bool:
+    """Whether the package that speaks it is installed: sublet's extra fan-out."""
+    try:
+        import h2.connection  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
+def _keep(request: Any, **_: Any) -> None:
+    raise _Signed(request)
+
+
+def _starting(position: ReadPosition) -> Mapping[str, Any]:
+    starting: dict[str, Any] = {"Type": position.type.value}
+    if position.sequence_number is not None and position.type is not IteratorType.AT_TIMESTAMP:
+        starting["SequenceNumber"] = position.sequence_number
+    if position.at is not None:
+        starting["Timestamp"] = position.at.astimezone(UTC)  # botocore ignores the time zone
+    return starting
+
+
+def _whole(connection: PushConnection) -> bytes:
+    """An error's body."""
+    parts = []
+    while not connection.is_over:
+        part = connection.receive(WHOLE_WITHIN)
+        if part is None:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _bundle(verify: bool | str) -> str:
+    from botocore.httpsession import get_cert_path  # noqa: PLC0415
+
+    return verify if isinstance(verify, str) else str(get_cert_path(True))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
