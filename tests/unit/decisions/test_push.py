@@ -79,14 +79,14 @@ def test_a_reader_without_an_event_subscribes_where_it_was_opened() -> None:
 
 @pytest.mark.parametrize(("chance", "after_this"), [(LEAST, LASTS), (MOST, LASTS - RENEWED_EARLIER)])
 def test_subscriptions_that_began_together_are_renewed_apart(chance: Chance, after_this: timedelta) -> None:
-    known = begun(chance).listening(NOW + after_this)
+    known = begun(chance).resumed(after_this)
     assert next_step(known, NOW + after_this - 2 * SECOND).act is Act.LISTEN
     assert next_step(known, NOW + after_this + SECOND) == Step(Act.SUBSCRIBE, why=PushEnd.LAPSED)
 
 
 def test_a_refused_renewal_keeps_the_subscription_that_lives() -> None:
     late = NOW + LASTS
-    known = begun().listening(late).put_off(late, LEAST)
+    known = begun().resumed(LASTS).put_off(late, LEAST)
     assert next_step(known, late + SECOND).act is Act.LISTEN
     assert next_step(known, late + TAKEN_OVER_AFTER).act is Act.SUBSCRIBE
 
@@ -146,7 +146,7 @@ def test_silence_is_counted_from_when_the_reader_listens() -> None:
     known = begun()
     busy_until = NOW + 2 * SILENCE_MAX
     assert is_silent(known, busy_until)
-    heard = known.listening(busy_until)
+    heard = known.resumed(2 * SILENCE_MAX)
     assert not is_silent(heard, busy_until + SILENCE_MAX - SECOND)
     assert is_silent(heard, busy_until + SILENCE_MAX)
 
@@ -154,7 +154,7 @@ def test_silence_is_counted_from_when_the_reader_listens() -> None:
 def test_listening_ends_when_the_subscription_has_to_be_renewed_or_is_silent() -> None:
     assert next_step(begun(), NOW) == Step(Act.LISTEN, NOW + SILENCE_MAX)
     late = NOW + LASTS - SECOND
-    assert next_step(begun().listening(late), late) == Step(Act.LISTEN, NOW + LASTS)
+    assert next_step(begun().resumed(LASTS - SECOND), late) == Step(Act.LISTEN, NOW + LASTS)
 
 
 def test_without_a_consumer_it_polls() -> None:

@@ -40,7 +40,7 @@ class FanOutReader:
         self._rest: Page | None = None
         """What is left of an event with more records than the last read wanted."""
         self._polls: ShardReader | None = None
-        self._as_of = clock.now()
+        self._as_of, self._listened_until = clock.now(), clock.steady()
 
     @property
     def is_polling(self) -> bool:
@@ -54,8 +54,14 @@ class FanOutReader:
         """Nothing: the first wait subscribes, since a call may have to wait for another subscription."""
 
     def wait(self, longest: timedelta) -> bool:
-        self._known = self._known.listening(self._clock.steady())
-        over = self._clock.steady() + longest
+        began = self._clock.steady()
+        self._known = self._known.resumed(began - self._listened_until)
+        try:
+            return self._wait(began + longest)
+        finally:
+            self._listened_until = self._clock.steady()
+
+    def _wait(self, over: datetime) -> bool:
         while not self._interrupted.is_set():
             if self._rest is not None or self._polls is not None:
                 return True

@@ -65,6 +65,8 @@ class PushConnection:
 
     def __init__(self, request: Request, network: Network) -> None:
         """Sends the request."""
+        self._came = b""
+        """What of the body came with the head."""
         self._socket = _connected(request.url, network)
         try:
             self._reply: Reply = self._spoken()(request)
@@ -75,14 +77,13 @@ class PushConnection:
 
     def head(self) -> Head:
         """The reply's beginning. What may have come of its body waits for `receive`."""
-        self._came = b""
-        while self._reply.head is None:
+        while self._reply.head is None and not self._reply.is_over:
             body = self.receive(ANSWER_SECONDS)
-            if body is None or self._reply.is_over:
+            if body is None:
                 break
-            self._came += body
+            self._came = body  # empty before the head
         if self._reply.head is None:
-            raise ConnectionLost("no reply within ten seconds")
+            raise ConnectionLost(f"no reply within {ANSWER_SECONDS:.0f} seconds")
         return self._reply.head
 
     def receive(self, seconds: float) -> bytes | None:
@@ -103,8 +104,6 @@ class PushConnection:
         body = self._reply.feed(data)
         self._send()
         return body
-
-    _came = b""
 
     @property
     def is_over(self) -> bool:

@@ -85,7 +85,7 @@ class Subscribed:
     position   where the next subscription begins: where the reader was opened, later the last event's continuation
     since      when the current subscription began; None: there is none
     renew_at   when to replace it
-    heard_at   when it was last known to be alive, or when the reader began to listen again after its handler was busy
+    heard_at   when it was last known to be alive, later by as long as the reader has not listened since
     wait_until no call before this
     failures   in a row
     ended      why the last one ended
@@ -107,9 +107,9 @@ class Subscribed:
             self, since=now, renew_at=renew_at, heard_at=now, wait_until=None, has_event=False, ended=None
         )
 
-    def listening(self, now: datetime) -> Subscribed:
-        """The reader has done something else meanwhile, so silence counts from now."""
-        return self if self.since is None else replace(self, heard_at=now)
+    def resumed(self, away: timedelta) -> Subscribed:
+        """The reader listens again, after it was away for this long: only while it listens is there a silence to hear."""
+        return self if self.heard_at is None else replace(self, heard_at=self.heard_at + away)
 
     def moved(self, continuation: str, now: datetime) -> Subscribed:
         """After an event, empty ones included: their continuation is progress too, through a stretch without records."""
