@@ -174,7 +174,8 @@ class Http2Reply:
         self._http.send_data(self._stream, request.body, end_stream=True)
 
     def to_send(self) -> bytes:
-        return self._http.data_to_send()
+        unsent: bytes = self._http.data_to_send()
+        return unsent
 
     def feed(self, data: bytes) -> bytes:
         from h2.events import (  # noqa: PLC0415
