@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 
 import pytest
-from sublet.aws.clients import kinesis_client
+from sublet.aws.clients import kinesis_put_client
 from sublet.aws.put_records import KinesisWriter
 from sublet.errors import RecordRefused
 from sublet.protocol.records import NewRecord, PutRefused
+from sublet.protocol.stream_info import PutRecord
 from sublet.settings import Settings
 
 from infra.local import EmbeddedAws
-from tests.contract.scripted_service import ScriptedService, error
+from tests.contract.scripted_service import HANG_UP, Reply, ScriptedService, cut, error
 from tests.contract.test_put_one_record import summary
 
 SHARD = "shardId-000000000000"
@@ -32,7 +33,8 @@ def test_a_record_over_the_streams_own_limit_is_refused_with_that_name(
     writer: KinesisWriter,
 ) -> None:
     taken, refused = writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**19), "k")])
-    assert taken == SHARD
+    assert isinstance(taken, PutRecord)
+    assert taken.shard_id == SHARD
     assert isinstance(refused, PutRefused)
     assert not refused.passes
     assert "MaxRecordSizeInKiB is 1,024" in refused.reason
@@ -57,35 +59,63 @@ def test_what_may_pass_is_a_value_also_with_a_code_that_we_do_not_know(
         "PutRecords",
         {"FailedRecordCount": 1, "Records": [{"ShardId": SHARD, "SequenceNumber": "1"}, refused]},
     )
-    writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
+    writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
     assert writer.put([NewRecord(b"x", "k"), NewRecord(b"y", "k")]) == [
-        SHARD,
+        PutRecord(SHARD, "1"),
         PutRefused(code, "said so", passes=True),
     ]
 
 
 def test_a_whole_call_that_is_throttled_refuses_each_record_for_now(service: ScriptedService) -> None:
     service.will("PutRecords", error("LimitExceededException"))
-    writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
+    writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
     assert (
         writer.put([NewRecord(b"x", "k")] * 2)
         == [PutRefused("LimitExceededException", "said so", passes=True)] * 2
     )
 
 
-def test_a_call_that_is_refused_because_of_one_record_over_the_streams_limit_names_the_limit(
+def test_a_call_that_is_refused_because_of_one_record_refuses_the_others_for_now(
     service: ScriptedService,
 ) -> None:
     service.will("PutRecords", error("ValidationException"))
     service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=2048))
-    writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
-    with pytest.raises(RecordRefused, match=r"3,145,729 bytes: its MaxRecordSizeInKiB is 2,048"):
-        writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**20), "k")])
+    writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
+    other, large = writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**20), "k")])
+    assert other == PutRefused("ValidationException", "refused with another record", passes=True)
+    assert isinstance(large, PutRefused)
+    assert not large.passes
+    assert "3,145,729 bytes: its MaxRecordSizeInKiB is 2,048" in large.reason
+
+
+def test_where_the_stream_may_not_be_described_a_record_over_the_default_is_suspected(
+    service: ScriptedService,
+) -> None:
+    service.will("PutRecords", error("ValidationException"))
+    service.will("DescribeStreamSummary", error("AccessDeniedException"))
+    writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
+    answers = writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**20), "k")])
+    assert [isinstance(answer, PutRefused) and answer.passes for answer in answers] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "reply", [HANG_UP, cut({"FailedRecordCount": 0, "Records": []}), error("InternalFailure", status=500)]
+)
+def test_a_call_without_an_answer_refuses_each_record_for_now_and_is_not_repeated(
+    service: ScriptedService, reply: Reply
+) -> None:
+    service.will("PutRecords", {"Records": [{"ShardId": SHARD, "SequenceNumber": "1"}]}, reply)
+    writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
+    assert writer.put([NewRecord(b"x", "k")]) == [PutRecord(SHARD, "1")]
+    (answer,) = writer.put([NewRecord(b"y", "k")])
+    assert isinstance(answer, PutRefused)
+    assert answer.passes
+    assert len(service.asked("PutRecords")) == 2
 
 
 def test_where_the_stream_may_not_be_described_the_services_reason_stands(service: ScriptedService) -> None:
     service.will("PutRecords", error("ValidationException"))
     service.will("DescribeStreamSummary", error("AccessDeniedException"))
-    writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
+    writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
     with pytest.raises(RecordRefused, match=r"1 records \(ValidationException: said so\)"):
         writer.put([NewRecord(bytes(3 * 2**20), "k")])

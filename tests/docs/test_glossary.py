@@ -28,6 +28,7 @@ MIRRORS = ("aio.",)
 SHARED_NAMES: Mapping[str, str] = {
     "Delivery": "sublet.testing's is public; pull's is internal",
     "Fault": "the simulation's faults, and a record whose content raises",
+    "Producer": "sublet.Producer, which programs use, and the simulation's",
     "Record": "sublet.Record is public; the KPL names its message so",
     "Records": "as Record",
     "Stream": "the port, and sublet.Stream, which programs use",

@@ -114,10 +114,7 @@ class ProducingWorld:
     def _plan(self, now: datetime) -> bool:
         """Whether nothing is left."""
         plan = self.producing.plan(now)
-        for settled in plan.settled:
-            for record in settled.user_records:
-                assert record.data not in self.outcomes, "settled twice"
-                self.outcomes[record.data] = settled.outcome
+        self._tell()
         for call in plan.calls:
             self._calls.append((now + timedelta(milliseconds=self.chance.randrange(1, 30)), call))
         if plan.wants_placing and self._place_at is None:
@@ -129,8 +126,17 @@ class ProducingWorld:
             )
             self._listed = self.stream.list_shards()
             self.producing.place(Placing(ShardMap.of(shown)), now)
+            self._tell()
         assert plan.look_again_at is None or plan.look_again_at > now or plan.calls
         return self.producing.is_settled(self.producing.epoch)
+
+    def _tell(self) -> None:
+        told = self.producing.take_settled()
+        for settled in told:
+            for record in settled.user_records:
+                assert record.data not in self.outcomes, "settled twice"
+                self.outcomes[record.data] = settled.outcome
+        self.producing.told(told)
 
     def _settle_due(self, now: datetime) -> None:
         due = [each for each in self._calls if each[0] <= now]

@@ -16,13 +16,15 @@ _PUBLIC = {
     "sublet.decisions.work_distribution": "WorkDistribution",
     "sublet.errors": (
         "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableAccessDenied "
-        "LeaseTableError LeaseTableNotFound MalformedCheckpoint SettingsError SettingsInConflict StreamAccessDenied "
-        "StreamError StreamNotAdopted StreamNotFound SubletError TransientError"
+        "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed RecordRefused RecordTimedOut "
+        "RecordsNotPut SettingsError SettingsInConflict StreamAccessDenied StreamError StreamNotAdopted StreamNotFound "
+        "SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
+    "sublet.producer": "Producer",
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
-    "sublet.protocol.stream_info": "StreamMode",
+    "sublet.protocol.stream_info": "PutRecord StreamMode",
     "sublet.pull.consumer": "Consumer",
     "sublet.pull.record": "Record",
     "sublet.pull.streams": "Context Stream connect",
@@ -51,6 +53,10 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.errors import LeaseTableError as LeaseTableError
     from sublet.errors import LeaseTableNotFound as LeaseTableNotFound
     from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
+    from sublet.errors import ProducerClosed as ProducerClosed
+    from sublet.errors import RecordRefused as RecordRefused
+    from sublet.errors import RecordsNotPut as RecordsNotPut
+    from sublet.errors import RecordTimedOut as RecordTimedOut
     from sublet.errors import SettingsError as SettingsError
     from sublet.errors import SettingsInConflict as SettingsInConflict
     from sublet.errors import StreamAccessDenied as StreamAccessDenied
@@ -61,10 +67,12 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.errors import TransientError as TransientError
     from sublet.handler import Batch as Batch
     from sublet.handler import Handler as Handler
+    from sublet.producer import Producer as Producer
     from sublet.protocol.checkpoint import Checkpoint as Checkpoint
     from sublet.protocol.checkpoint import PendingCheckpoint as PendingCheckpoint
     from sublet.protocol.records import StreamRecord as StreamRecord
     from sublet.protocol.records import UserRecord as UserRecord
+    from sublet.protocol.stream_info import PutRecord as PutRecord
     from sublet.protocol.stream_info import StreamMode as StreamMode
     from sublet.pull.consumer import Consumer as Consumer
     from sublet.pull.record import Record as Record

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from sublet.ports import Clock, Log, Ports, Remembered, Signal, Stream, Tasks
+from sublet.ports import Clock, Log, Ports, RecordWriter, Remembered, Signal, Stream, Tasks
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class Account(Protocol):
 
     def reading(self, stream: str) -> Stream:
         """The Stream port, without a consumer."""
+
+    def writing(self, stream: str) -> RecordWriter:
+        """The RecordWriter port. Makes no call."""
 
     def limits(self) -> AccountInfo: ...
 

@@ -2,7 +2,7 @@
 
 Each docstring is the contract; tests/contract checks every implementation against it. No boto3 type crosses these
 interfaces. Expected outcomes are values (a refused write, a throttled poll); possible errors are named and come from
-`sublet.errors`. Implementations have already retried whatever is transient.
+`sublet.errors`. Implementations have already retried whatever is transient, except where the contract says so.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.protocol.failure_document import SetAsideBatch
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
     from sublet.protocol.lease_writes import LeaseWrite
-    from sublet.protocol.records import Page
+    from sublet.protocol.records import NewRecord, Page, PutRefused
     from sublet.protocol.shard import Shard
     from sublet.protocol.snapshot import Snapshot
     from sublet.protocol.stream_identity import StreamIdentity
-    from sublet.protocol.stream_info import StreamDescription
+    from sublet.protocol.stream_info import PutRecord, StreamDescription
     from sublet.protocol.worker_report import WorkerReport
     from sublet.settings import StartPosition
 
@@ -188,6 +188,18 @@ class Pushes(Protocol):
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
         """Begin a subscription. At most one call a second for a shard."""
+
+
+class RecordWriter(Protocol):
+    """Puts records into one stream. Safe for threads."""
+
+    def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
+        """One PutRecords, not retried: for each record where it is, or why it is not known to be in the stream. The reply may
+        have been lost; then each record is refused, though some may be there. A record may be refused and a later one taken.
+
+        Raises StreamNotFound, StreamKeyUnavailable, StreamAccessDenied, and RecordRefused for a call that the service will never
+        accept, if it is not known because of which records.
+        """
 
 
 class Remembered(Struct, frozen=True):

@@ -10,8 +10,9 @@ record.
 
 from sublet.aio.consume import Consuming
 from sublet.aio.consumer import Consumer
+from sublet.aio.producer import Producer
 from sublet.aio.record import Record
 from sublet.aio.streams import Context, Stream, connect
 from sublet.aio.subscription import Records
 
-__all__ = ["Consumer", "Consuming", "Context", "Record", "Records", "Stream", "connect"]
+__all__ = ["Consumer", "Consuming", "Context", "Producer", "Record", "Records", "Stream", "connect"]

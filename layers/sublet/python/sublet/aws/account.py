@@ -23,7 +23,7 @@ from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports, kinesis_stream, log_of, with_stream_arn
-from sublet.aws.put_records import entry_of
+from sublet.aws.put_records import KinesisWriter, entry_of
 from sublet.aws.raw_json import keep_raw_json
 from sublet.aws.table_errors import named_table_errors
 from sublet.decisions.describing import Doubt, doubt_of
@@ -46,7 +46,7 @@ from sublet.errors import (
     StreamError,
     StreamExists,
 )
-from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
+from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
 from sublet.protocol.lease_row import LEASE_KEY
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
@@ -172,6 +172,11 @@ class AwsAccount:
     def reading(self, stream: str) -> Stream:
         named: dict[str, Any] = dict(stream_settings(stream))
         return kinesis_stream(Settings(application="sublet", **named), self._connection)
+
+    def writing(self, stream: str) -> RecordWriter:
+        named: dict[str, Any] = dict(stream_settings(stream))
+        client = clients.kinesis_put_client(*self._connection)
+        return KinesisWriter(client, Settings(application="sublet", **named))
 
     def limits(self) -> AccountInfo:
         with named_stream_errors(THE_ACCOUNT):

@@ -97,6 +97,23 @@ def kinesis_poll_client(
     return refuse_cut_replies(client)
 
 
+def kinesis_put_client(
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
+) -> KinesisClient:
+    """For PutRecords. One attempt: the producer puts again what was refused, in the order that its records need.
+
+    Kinesis validates the parameters: see `kinesis_client`.
+    """
+    config = _config(attempts=1, connect_timeout=3, read_timeout=10, connections=connections).merge(
+        Config(parameter_validation=False)
+    )
+    client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
+    return refuse_cut_replies(client)
+
+
 def s3_client(region: str | None = None, session: Session | None = None) -> S3Client:
     """For records set aside, and for a few small reads after a Spark query has ended."""
     client: S3Client = _client(

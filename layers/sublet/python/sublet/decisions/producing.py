@@ -20,7 +20,7 @@ from sublet.decisions.outbox import Entry, Outbox, ProducerRules, QueuedRecord, 
 from sublet.decisions.placing import Placing
 from sublet.decisions.putting_errors import KEYLESS_REFUSED, NOT_LISTED, refused_for_good, timed_out
 from sublet.decisions.time_and_chance import Chance
-from sublet.errors import RecordRefused, RecordTimedOut, SubletError, TransientError
+from sublet.errors import RecordRefused, RecordTimedOut, TransientError
 from sublet.protocol.records import PutRefused
 from sublet.protocol.stream_info import PutRecord
 
@@ -47,7 +47,6 @@ class SendPlan(NamedTuple):
     """What to do now. `look_again_at`: when to ask for the next plan, unless something happens before; None: only then."""
 
     calls: list[PutCall]
-    settled: list[Settled]
     look_again_at: datetime | None
     wants_placing: bool
 
@@ -118,7 +117,7 @@ class Producing:
         return self.epoch - 1
 
     def is_settled(self, epoch: int) -> bool:
-        """Whether plans have said of all records of the epoch, and of those before, what came of them."""
+        """Whether the program knows of all records of the epoch, and of those before, what came of them."""
         return not any(count for of, count in self._unsettled.items() if of <= epoch)
 
     def place(self, placing: Placing, now: datetime) -> None:
@@ -141,7 +140,7 @@ class Producing:
         # The records of one key come from one of the lists, where they are in order, and sorting is stable.
         self._sort_in(sorted(chain(lost, waiting, unplaced), key=_arrived_at), now)
 
-    def placing_failed(self, why: SubletError, now: datetime) -> None:
+    def placing_failed(self, why: Exception, now: datetime) -> None:
         """The shards could not be listed. What waits for that is given up after `patience`, or now if it is no use to
         try again."""
         if not isinstance(why, TransientError):
@@ -157,18 +156,28 @@ class Producing:
     def plan(self, now: datetime) -> SendPlan:
         self._give_up_stuck(now)
         calls = list(self._calls(now))
+        return SendPlan(calls, self._look_again_at(now), self.wants_placing)
+
+    @property
+    def wants_placing(self) -> bool:
+        """Whether the shards have to be listed for what is not settled."""
+        return self._wants_placing and bool(self._unsettled.total())
+
+    def take_settled(self) -> list[Settled]:
+        """What has been settled since this was called last: after each of the other calls."""
         settled, self._settled = self._settled, []
+        return settled
+
+    def told(self, settled: Iterable[Settled]) -> None:
+        """The program has been told what came of these records."""
         for some in settled:
             for record in some.user_records:
                 self._unsettled[record.epoch] -= 1
-        wants_placing = self._wants_placing and bool(self._unsettled.total())
-        return SendPlan(calls, settled, self._look_again_at(now), wants_placing)
 
     def settle(
         self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception, now: datetime
     ) -> None:
-        """`answers`: for each entry, or an error because of which trying again is no use. What came of the records is in the
-        next plan."""
+        """`answers`: for each entry, or an error because of which trying again is no use."""
         self._calls_in_flight -= 1
         given = [answers] * len(call.entries) if isinstance(answers, Exception) else answers
         taken: dict[int, Outbox] = {}

@@ -13,6 +13,7 @@ from sublet.memory.log import LogLine, MemoryLog
 from sublet.memory.metrics import Measurement, MemoryMetrics
 from sublet.memory.ports import memory_ports
 from sublet.memory.pushes import MemoryFanOut
+from sublet.memory.record_writer import MemoryRecordWriter
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
 from sublet.memory.worker_reports import MemoryWorkerReports
@@ -29,6 +30,7 @@ __all__ = [
     "MemoryLeaseTable",
     "MemoryLog",
     "MemoryMetrics",
+    "MemoryRecordWriter",
     "MemorySightingStore",
     "MemoryStream",
     "MemoryWorkerReports",

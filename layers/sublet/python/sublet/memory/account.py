@@ -25,9 +25,10 @@ from sublet.errors import LeaseTableNotFound, StreamError, StreamExists, StreamN
 from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import MemoryLog
 from sublet.memory.ports import memory_ports
+from sublet.memory.record_writer import MemoryRecordWriter
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
-from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
+from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
 from sublet.protocol.control import NO_CONTROL
 from sublet.protocol.records import NewRecord
 from sublet.protocol.shard import Shard
@@ -120,6 +121,12 @@ class MemoryAccount:
 
     def reading(self, stream: str) -> Stream:
         return self.at(stream)
+
+    def writing(self, stream: str) -> RecordWriter:
+        name = _name_of(stream)
+        return MemoryRecordWriter(
+            self.at(stream), self.clock, max_record_kib=lambda: self._infos[name].max_record_kib
+        )
 
     def limits(self) -> AccountInfo:
         infos = [self.info(name) for name in self.streams()]

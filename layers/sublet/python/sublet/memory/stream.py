@@ -188,6 +188,11 @@ class MemoryStream:
             number = log.append(partition_key, data, now, self._stamp(now), self._next_position())
             return PutRecord(log.shard_id, number)
 
+    def shard_taking(self, partition_key: str | None, explicit_hash_key: int | None = None) -> str:
+        """The shard that the next record with these keys goes to."""
+        with self._lock:
+            return self._placed(partition_key, explicit_hash_key).shard_id
+
     def _placed(self, partition_key: str | None, explicit_hash_key: int | None) -> ShardLog:
         still_open = [log for log in self._logs.values() if log.is_open]
         if self.distribution is RecordDistribution.AUTO:

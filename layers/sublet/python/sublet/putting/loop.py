@@ -1,0 +1,268 @@
+"""A producer's loop. Threads and clocks come through the ports, so that tests decide who runs next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from sublet.decisions.outbox import RECORDS_PER_CALL, ProducerRules, QueuedRecord, aggregated_size
+from sublet.decisions.placing import Placing
+from sublet.decisions.producing import Produced, Producing, PutCall, SendPlan, Settled
+from sublet.decisions.time_and_chance import Chance
+from sublet.errors import ProducerClosed, RecordsNotPut
+from sublet.ports import Clock, Log, RecordWriter, Signal, Tasks
+from sublet.protocol.hash_keys import hash_key
+from sublet.protocol.records import PutRefused
+from sublet.protocol.stream_info import PutRecord
+from sublet.putting.placing_source import PlacingSource
+
+Tell = Callable[[Sequence[Settled]], None]
+"""Given what came of records. Called from any of the loop's threads, and without its lock."""
+
+LOOKED_AFTER = timedelta(seconds=60)
+"""The loop's longest sleep."""
+
+LISTED_AFTER = timedelta(milliseconds=100)
+LISTED_LATEST = timedelta(seconds=2)
+"""The pauses between two listings of the shards, doubled as long as they do not help."""
+
+LOGGED_EVERY = timedelta(minutes=1)
+
+
+class Putters(NamedTuple):
+    """What a producer needs of the world."""
+
+    writer: RecordWriter
+    source: PlacingSource
+    clock: Clock
+    tasks: Tasks
+    chance: Chance
+    log: Log
+
+
+class _Flush(NamedTuple):
+    epoch: int
+    done: Signal
+
+
+class PuttingLoop:
+    """Safe for threads. Its tasks begin with the first record, and end after `close`."""
+
+    def __init__(self, rules: ProducerRules, putters: Putters, tell: Tell) -> None:
+        self._rules, self._putters, self._tell = rules, putters, tell
+        self._producing = Producing(rules, putters.chance)
+        self._lock = putters.tasks.lock()
+        self._woken = putters.tasks.signal()
+        self._room = putters.tasks.signal()
+        self._ended = putters.tasks.signal()
+        self._is_running = self._is_closed = False
+        self._looks_at: datetime | None = None
+        self._arrived: list[QueuedRecord] = []
+        self._arrived_at = putters.clock.steady()
+        self._arrived_bytes = self._buffered = 0
+        self._enough = min(rules.aggregation_max_size, rules.max_buffered_bytes // 4)
+        self._flushes: list[_Flush] = []
+        self._found: Placing | None = None
+        self._is_placing = False
+        self._place_at, self._place_pause = self._arrived_at, LISTED_AFTER
+        self._failures, self._first_failure = 0, ""
+        self._logged_at: datetime | None = None
+
+    @property
+    def produced(self) -> Produced:
+        with self._lock:
+            return self._producing.produced
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of records that are not known to be in the stream."""
+        return self._buffered
+
+    def offer(
+        self, data: bytes, partition_key: str | None, explicit_hash_key: str | None, ticket: object
+    ) -> Signal | None:
+        """Takes a record that `why_not_put` has nothing against. If the buffer is full, returns a signal that is set when
+        there may be room. Raises ProducerClosed."""
+        if partition_key is None:
+            hashed, key_size = None, 0
+        else:
+            hashed, key_size = hash_key(partition_key, explicit_hash_key), len(partition_key.encode()) + 4
+        size = aggregated_size(data, explicit_hash_key)
+        with self._lock:
+            if self._is_closed:
+                raise ProducerClosed("the producer is closed, and takes no more records; make another one")
+            if self._buffered and self._buffered + size + key_size > self._rules.max_buffered_bytes:
+                return self._room
+            wakes = self._note_arrival(size + key_size)
+            self._arrived.append(
+                QueuedRecord(
+                    data, partition_key, explicit_hash_key, hashed, size, key_size,
+                    self._arrived_at, self._producing.epoch, ticket,
+                )
+            )  # fmt: skip
+        if wakes:
+            self._woken.set()
+        return None
+
+    def _note_arrival(self, size: int) -> bool:
+        """Whether the loop has to be woken."""
+        self._buffered += size
+        self._arrived_bytes += size
+        if self._arrived:
+            return not len(self._arrived) % RECORDS_PER_CALL or (
+                self._arrived_bytes - size < self._enough <= self._arrived_bytes
+            )
+        self._arrived_at = self._putters.clock.steady()
+        if not self._is_running:
+            self._is_running = True
+            self._putters.tasks.spawn(self._run)
+        due = self._arrived_at + self._rules.record_max_buffered_time
+        return self._looks_at is None or self._looks_at > due or self._arrived_bytes >= self._enough
+
+    def flush(self) -> Signal:
+        """Lets nothing that was put wait for more. The signal is set once the program knows what came of all of it."""
+        with self._lock:
+            done = self._putters.tasks.signal()
+            now = self._putters.clock.steady()
+            self._drain(now)
+            self._flushes.append(_Flush(self._producing.flush(now), done))
+            self._end_flushes()
+        self._woken.set()
+        return done
+
+    def close(self) -> Signal:
+        """From now on it takes no records. The signal is set once the program knows what came of all."""
+        with self._lock:
+            self._is_closed = True
+        return self.flush()
+
+    def failure(self) -> RecordsNotPut | None:
+        """What was given up since this was asked last."""
+        with self._lock:
+            count, self._failures = self._failures, 0
+        if not count:
+            return None
+        return RecordsNotPut(f"{count:,} records were given up, the first one because: {self._first_failure}")
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                now = self._putters.clock.steady()
+                woken = self._woken = self._putters.tasks.signal()
+                self._drain(now)
+                plan = self._producing.plan(now)
+                settled = self._take_settled(now)
+                places = self._wants_placing(plan)
+                self._looks_at = at = self._next_look(plan, now, places=places)
+                if places and self._place_at <= now:
+                    self._is_placing = True
+                    self._putters.tasks.spawn(self._place)
+                if self._is_closed and not self._buffered and not self._flushes:
+                    self._is_running = False
+                    return
+            if settled:
+                self._putters.tasks.spawn(partial(self._tell_of, settled))
+            for call in plan.calls:
+                self._putters.tasks.spawn(partial(self._send, call))
+            woken.wait(at - now)
+
+    def _wants_placing(self, plan: SendPlan) -> bool:
+        if self._is_placing or not self._buffered:
+            return False
+        return plan.wants_placing or (self._found is not None and self._putters.source.is_due(self._found))
+
+    def _next_look(self, plan: SendPlan, now: datetime, *, places: bool) -> datetime:
+        moments = [now + LOOKED_AFTER]
+        if plan.look_again_at is not None:
+            moments.append(plan.look_again_at)
+        if places:
+            moments.append(self._place_at)
+        return max(min(moments), now)
+
+    def _drain(self, now: datetime) -> None:
+        arrived, self._arrived = self._arrived, []
+        self._arrived_bytes = 0
+        self._producing.add(arrived, now)
+
+    def _send(self, call: PutCall) -> None:
+        answers = self._answers(call)
+        with self._lock:
+            now = self._putters.clock.steady()
+            self._producing.settle(call, answers, now)
+            settled = self._take_settled(now)
+        self._woken.set()
+        self._tell_of(settled)
+
+    def _answers(self, call: PutCall) -> Sequence[PutRecord | PutRefused] | Exception:
+        try:
+            return self._putters.writer.put([entry.stream_record() for entry in call.entries])
+        except Exception as failure:  # noqa: BLE001 -- each record's future raises it
+            return failure
+
+    def _take_settled(self, now: datetime) -> list[Settled]:
+        """With the lock. There is room again before the program is told: it may put from there."""
+        settled = self._producing.take_settled()
+        if not settled:
+            return settled
+        self._buffered -= sum(record.whole_size for some in settled for record in some.user_records)
+        room, self._room = self._room, self._putters.tasks.signal()
+        room.set()
+        for some in settled:
+            if isinstance(some.outcome, Exception):
+                self._note_failure(some, some.outcome, now)
+        return settled
+
+    def _note_failure(self, some: Settled, why: Exception, now: datetime) -> None:
+        if not self._failures:
+            self._first_failure = f"{why} ({type(why).__name__})"
+        self._failures += len(some.user_records)
+        if self._logged_at is None or now - self._logged_at >= LOGGED_EVERY:
+            self._logged_at = now
+            self._putters.log.error(
+                "records were given up", records=self._failures, problem=type(why).__name__
+            )
+
+    def _tell_of(self, settled: Sequence[Settled]) -> None:
+        if not settled:
+            return
+        try:
+            self._tell(settled)
+        finally:
+            with self._lock:
+                self._producing.told(settled)
+                self._end_flushes()
+                is_last = self._is_closed and not self._buffered
+            if is_last:
+                self._woken.set()
+
+    def _end_flushes(self) -> None:
+        """With the lock."""
+        over = [flush for flush in self._flushes if self._producing.is_settled(flush.epoch)]
+        self._flushes = [flush for flush in self._flushes if flush not in over]
+        for flush in over:
+            flush.done.set()
+
+    def _place(self) -> None:
+        found = self._found_placing()
+        with self._lock:
+            now = self._putters.clock.steady()
+            if isinstance(found, Placing):
+                self._producing.place(found, now)
+                self._found = found
+            else:
+                self._producing.placing_failed(found, now)
+            self._is_placing = False
+            still = self._producing.wants_placing
+            self._place_pause = min(self._place_pause * 2, LISTED_LATEST) if still else LISTED_AFTER
+            self._place_at = now + self._place_pause
+            settled = self._take_settled(now)
+        self._woken.set()
+        self._tell_of(settled)
+
+    def _found_placing(self) -> Placing | Exception:
+        try:
+            return self._putters.source.look(is_doubted=self._found is not None)
+        except Exception as failure:  # noqa: BLE001 -- the futures of what waits for it raise it
+            return failure

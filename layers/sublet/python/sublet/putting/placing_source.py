@@ -1,0 +1,71 @@
+"""What a producer knows about where its records go: the stream's shards, and whether Kinesis places them itself."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sublet.decisions.out_of_range import ASK_LATEST
+from sublet.decisions.placing import Placing
+from sublet.errors import StreamAccessDenied, StreamError
+from sublet.ports import Clock, Log, Stream
+from sublet.protocol.shard_map import ShardMap
+from sublet.protocol.stream_info import RecordDistribution
+
+AUTO_PUTS_ALONE = (
+    "records are not aggregated: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL drops "
+    "aggregates"
+)
+NOT_LISTED = "records are not aggregated: the shards may not be listed; grant kinesis:ListShards to this role"
+
+ASK_EARLIEST = timedelta(seconds=30)
+"""DescribeStreamSummary is limited for the whole account."""
+
+
+class PlacingSource:
+    """For one stream. Its distribution is asked for at most every five minutes, or every half minute while records land in
+    other shards than predicted. Not safe for threads."""
+
+    def __init__(self, stream: Stream, clock: Clock, log: Log) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._log = log
+        self._distribution: RecordDistribution | None = None
+        self._asked_at: datetime | None = None
+        self._said: set[str] = set()
+
+    def look(self, *, is_doubted: bool = False) -> Placing:
+        """A new listing. `is_doubted`: records have landed elsewhere. Raises what Stream raises, except that it may do
+        without permissions."""
+        self._describe(ASK_EARLIEST if is_doubted else ASK_LATEST)
+        if self._distribution is RecordDistribution.AUTO:
+            self._say_once(AUTO_PUTS_ALONE)
+            return Placing(None, is_auto=True)
+        may_be_keyless = self._distribution is None
+        try:
+            shards = ShardMap.of(self._stream.list_shards())
+        except StreamAccessDenied:
+            self._say_once(NOT_LISTED)
+            return Placing(None, may_be_keyless=may_be_keyless)
+        return Placing(shards, may_be_keyless=may_be_keyless)
+
+    def is_due(self, placing: Placing) -> bool:
+        """Whether to look again although nothing shows that this has changed. On a stream with AUTO nothing would."""
+        return placing.is_auto and self._is_older_than(ASK_LATEST)
+
+    def _describe(self, at_most_every: timedelta) -> None:
+        if not self._is_older_than(at_most_every):
+            return
+        self._asked_at = self._clock.steady()
+        try:
+            self._distribution = self._stream.describe().distribution
+        except StreamError as problem:
+            self._distribution = None
+            self._log.warning("it is not known who places the stream's records", problem=str(problem))
+
+    def _is_older_than(self, age: timedelta) -> bool:
+        return self._asked_at is None or self._clock.steady() - self._asked_at >= age
+
+    def _say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._log.warning(message)

@@ -1,0 +1,346 @@
+"""`sublet.Producer` on a clock of its own: what it waits for, what it gives up, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sublet.aio
+from sublet import (
+    Producer,
+    ProducerClosed,
+    PutRecord,
+    RecordRefused,
+    RecordsNotPut,
+    RecordTimedOut,
+    SettingsError,
+    StreamAccessDenied,
+)
+from sublet.errors import StreamUnavailable
+from sublet.memory import FakeClock, MemoryAccount, MemoryLog, MemoryRecordWriter
+from sublet.protocol.records import NewRecord, PutRefused
+from sublet.protocol.stream_info import RecordDistribution
+from sublet.putting.placing_source import AUTO_PUTS_ALONE, NOT_LISTED
+from sublet.testing.turn_taking import TurnTaking
+
+from tests.doubles.producing_world import delivered
+
+THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
+Answers = list[PutRecord | PutRefused]
+
+
+class Orders:
+    """A stream of two shards; `refuse` answers a call instead of the stream, if it returns something."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.tasks = TurnTaking(self.clock)
+        self.account = MemoryAccount(clock=self.clock, tasks=self.tasks)
+        self.account.create("orders", 2)
+        self.stream = self.account.at("orders")
+        self.log = self.account.log
+        assert isinstance(self.log, MemoryLog)
+        self.calls: list[Sequence[NewRecord]] = []
+        self.refuse: Callable[[Sequence[NewRecord]], Answers | None] = lambda _: None
+        self.writer = MemoryRecordWriter(self.stream, self.clock, throttled=True)
+        self.account.writing = lambda _: self  # type: ignore[method-assign,assignment,return-value]
+
+    def put(self, records: Sequence[NewRecord]) -> Answers:
+        self.calls.append(records)
+        self.tasks.sleep(timedelta(milliseconds=10))
+        return self.refuse(records) or self.writer.put(records)
+
+    def producer(self, **options: Any) -> Producer:
+        return Producer("orders", account=self.account, **options)
+
+    @property
+    def said(self) -> list[str]:
+        assert isinstance(self.log, MemoryLog)
+        return [line.message for line in self.log.lines]
+
+
+@pytest.fixture
+def orders() -> Orders:
+    return Orders()
+
+
+def refused(records: Sequence[NewRecord]) -> Answers:
+    return [THROTTLED] * len(records)
+
+
+def test_records_wait_for_others_for_a_tenth_of_a_second_and_share_an_aggregate(orders: Orders) -> None:
+    producer = orders.producer()
+    futures = [producer.put("key", b"%d" % n) for n in range(50)]
+    orders.tasks.sleep(timedelta(milliseconds=99))
+    assert not orders.calls
+    orders.tasks.sleep(timedelta(milliseconds=15))
+    assert [len(call) for call in orders.calls] == [1]
+    assert len({future.result(0) for future in futures}) == 1
+    assert delivered(orders.stream) == [b"%d" % n for n in range(50)]
+    producer.close()
+
+
+def test_a_full_aggregate_does_not_wait(orders: Orders) -> None:
+    producer = orders.producer(record_max_buffered_time=60)
+    for _ in range(60):
+        producer.put("key", bytes(1_000))
+    orders.tasks.sleep(timedelta(milliseconds=1))
+    assert [len(call[0].data) > 50_000 for call in orders.calls] == [True]
+    producer.close()
+    assert producer.produced.user_records == 60
+
+
+def test_a_put_waits_while_the_buffer_is_full(orders: Orders) -> None:
+    producer = orders.producer(max_buffered_bytes=10 * 2**20, rate_limit=None)
+    began = orders.clock.steady()
+    for _ in range(20):
+        producer.put("key", bytes(2**20 - 100))
+        assert producer._running.buffered_bytes <= 10 * 2**20
+    assert orders.clock.steady() > began
+    producer.close()
+    assert producer.produced.user_records == 20
+
+
+def test_a_future_s_callback_may_put_even_into_a_full_buffer(orders: Orders) -> None:
+    with orders.producer(max_buffered_bytes=10 * 2**20, rate_limit=None, max_connections=1) as producer:
+        echoed: list[Future[PutRecord]] = []
+
+        def echo(_: object) -> None:
+            if len(echoed) < 30:
+                echoed.append(producer.put("key", bytes(2**20 - 100)))
+
+        for _ in range(12):
+            producer.put("key", bytes(2**20 - 100)).add_done_callback(echo)
+        while len(echoed) < 12:
+            orders.tasks.sleep(timedelta(seconds=1))
+    assert producer.produced.user_records == 24
+
+
+def test_what_a_shard_refuses_for_as_long_as_patience_is_given_up_by_name(orders: Orders) -> None:
+    orders.refuse = refused
+    producer = orders.producer(patience=5)
+    began = orders.clock.steady()
+    future = producer.put("key", b"x")
+    with pytest.raises(RecordsNotPut, match=r"1 records were given up.*needs more shards.*RecordTimedOut"):
+        producer.close()
+    assert timedelta(seconds=5) <= orders.clock.steady() - began <= timedelta(seconds=8)
+    assert isinstance(future.exception(0), RecordTimedOut)
+    assert 5 < len(orders.calls) < 30
+    assert orders.said.count("records were given up") == 1
+    assert producer.produced.given_up == 1
+
+
+def test_waiting_behind_others_does_not_count_against_patience(orders: Orders) -> None:
+    """40 MiB for a shard that takes one a second."""
+    with orders.producer(patience=3) as producer:
+        futures = [producer.put("key", bytes(2**20 - 100)) for _ in range(40)]
+    assert all(future.done() and future.exception() is None for future in futures)
+
+
+def test_a_stream_that_throttles_gets_everything_once(orders: Orders) -> None:
+    with orders.producer(rate_limit=None, aggregation_enabled=False, ordered=False) as producer:
+        for n in range(5_000):
+            producer.put(f"key-{n}", b"%d" % n)
+    assert producer.produced.retried > 100
+    assert sorted(map(int, delivered(orders.stream))) == list(range(5_000))
+
+
+def test_one_shard_s_refusals_do_not_hold_up_the_other(orders: Orders) -> None:
+    first, second = (
+        str(shard.hash_key_range.starting)
+        for shard in sorted(orders.stream.list_shards(), key=lambda one: one.hash_key_range)
+    )
+    orders.refuse = lambda records: (
+        [
+            THROTTLED if record.explicit_hash_key == first else PutRecord("shardId-000000000001", "1")
+            for record in records
+        ]
+    )
+    producer = orders.producer(patience=5)
+    stuck, free = (producer.put("key", b"x", explicit_hash_key=key) for key in (first, second))
+    orders.tasks.sleep(timedelta(milliseconds=200))
+    assert free.done()
+    assert not stuck.done()
+    with pytest.raises(RecordsNotPut):
+        producer.close()
+
+
+def test_a_program_that_cancels_a_future_puts_the_record_all_the_same(orders: Orders) -> None:
+    with orders.producer() as producer:
+        assert producer.put("key", b"x").cancel()
+        other = producer.put("key", b"y")
+    assert other.result(0)
+    assert delivered(orders.stream) == [b"x", b"y"]
+
+
+def test_a_record_that_no_stream_takes_is_refused_at_once(orders: Orders) -> None:
+    with orders.producer() as producer:
+        for key, data in (("", b"x"), ("k" * 257, b"x"), ("k", "text"), ("k", bytes(10 * 2**20 + 1))):
+            with pytest.raises(RecordRefused):
+                producer.put(key, data)  # type: ignore[arg-type]
+        with pytest.raises(RecordRefused, match="explicitHashKey"):
+            producer.put("k", b"x", explicit_hash_key="-1")
+    assert orders.calls == []
+
+
+def test_without_a_partition_key_only_where_kinesis_places_records(orders: Orders) -> None:
+    with orders.producer() as producer:
+        keyless = producer.put(None, b"x")
+        with pytest.raises(RecordsNotPut, match="no partition key"):
+            producer.flush()
+        assert isinstance(keyless.exception(0), RecordRefused)
+        assert orders.calls == []
+
+
+def test_where_kinesis_places_records_nothing_is_aggregated_and_the_log_says_so_once(orders: Orders) -> None:
+    orders.stream.distribution = RecordDistribution.AUTO
+    with orders.producer() as producer:
+        for n in range(100):
+            producer.put(None if n % 2 else "key", b"%d" % n)
+        producer.flush()
+        producer.put(None, b"100")
+    assert producer.produced.stream_records == 101
+    assert producer.produced.aggregated == 0
+    assert orders.said == [AUTO_PUTS_ALONE]
+    assert sorted(map(int, delivered(orders.stream))) == list(range(101))
+
+
+def test_a_stream_that_begins_to_place_records_gets_its_aggregates_again_as_plain_records(
+    orders: Orders,
+) -> None:
+    with orders.producer() as producer:
+        producer.put("key", b"before")
+        producer.flush()
+        orders.tasks.sleep(timedelta(minutes=1))
+        orders.stream.distribution = RecordDistribution.AUTO
+        for n in range(200):
+            producer.put(f"key-{n}", b"%d" % n)
+    assert producer.produced.sent_again > 0
+    assert {b"%d" % n for n in range(200)} <= set(delivered(orders.stream))
+
+
+def test_without_the_permission_to_list_shards_records_are_put_alone_in_order(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(at: object = None) -> None:
+        raise StreamAccessDenied("not allowed to list")
+
+    monkeypatch.setattr(orders.stream, "list_shards", denied)
+    with orders.producer() as producer:
+        for n in range(20):
+            producer.put("key", b"%d" % n)
+    monkeypatch.undo()
+    assert orders.said == [NOT_LISTED]
+    assert delivered(orders.stream) == [b"%d" % n for n in range(20)]
+
+
+def test_a_listing_that_fails_for_a_while_only_delays(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = orders.clock.steady() + timedelta(seconds=4)
+    listed = orders.stream.list_shards
+
+    def fails(at: Any = None) -> Any:
+        if orders.clock.steady() < until:
+            raise StreamUnavailable("no answer")
+        return listed(at)
+
+    monkeypatch.setattr(orders.stream, "list_shards", fails)
+    with orders.producer() as producer:
+        future = producer.put("key", b"x")
+    assert future.result(0)
+    until = orders.clock.steady() + timedelta(seconds=100)
+    with pytest.raises(RecordsNotPut, match="no answer"), orders.producer(patience=3) as impatient:
+        impatient.put("key", b"y")
+
+
+def test_a_closed_producer_takes_nothing_more(orders: Orders) -> None:
+    producer = orders.producer()
+    producer.close()
+    producer.close()
+    with pytest.raises(ProducerClosed):
+        producer.put("key", b"x")
+
+
+def test_a_block_that_ends_with_an_exception_still_sends_and_raises_that(orders: Orders) -> None:
+    orders.refuse = refused
+    producer = orders.producer(patience=1)
+
+    def broken_block() -> None:
+        with producer:
+            producer.put("key", b"x")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        broken_block()
+    assert producer.produced.given_up == 1
+
+
+def test_a_child_process_needs_a_producer_of_its_own(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = orders.producer()
+    producer.put("key", b"x")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(ProducerClosed, match="another process"):
+        producer.put("key", b"y")
+    monkeypatch.undo()
+    producer.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"aggregation_max_size": 10},
+        {"aggregation_max_size": 2 * 2**20},
+        {"rate_limit": 0},
+        {"max_connections": True},
+        {"max_buffered_bytes": 1},
+        {"patience": -1},
+        {"patience": timedelta(days=2)},
+        {"record_max_buffered_time": "soon"},
+        {"ordered": None},
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(options))):
+        Producer("orders", account=MemoryAccount(), **options)
+
+
+def test_on_a_loop_a_full_buffer_makes_only_the_task_wait_and_cancelling_it_loses_nothing() -> None:
+    account = MemoryAccount()
+    account.create("orders", 2)
+
+    async def produce() -> int:
+        async with sublet.aio.Producer(
+            "orders",
+            account=account,
+            max_buffered_bytes=10 * 2**20,
+            rate_limit=None,
+            record_max_buffered_time=0.01,
+        ) as producer:
+            tasks = [asyncio.ensure_future(producer.put("key", bytes(2**20 - 100))) for _ in range(15)]
+            await asyncio.sleep(0)
+            cancelled = [task for task in tasks[10:] if task.cancel()]
+            placed = [await (await task) for task in tasks if task not in cancelled]
+            assert all(isinstance(one, PutRecord) for one in placed)
+            return len(placed)
+
+    assert asyncio.run(produce()) == len(delivered(account.at("orders"))) >= 9
+
+
+def test_on_a_loop_a_record_that_is_given_up_is_raised_by_its_future_and_by_the_block() -> None:
+    account = MemoryAccount()
+    account.create("orders", 1)
+
+    async def produce() -> None:
+        async with sublet.aio.Producer("orders", account=account) as producer:
+            future = await producer.put("key", bytes(3 * 2**19))
+            with pytest.raises(RecordRefused, match="MaxRecordSizeInKiB"):
+                await future
+
+    with pytest.raises(RecordsNotPut):
+        asyncio.run(produce())
