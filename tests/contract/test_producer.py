@@ -74,8 +74,8 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     if request.param == "memory":
         account = MemoryAccount()
         account.create(name, 3)
-        made = account.at(name)
-        yield ProducerBench(account, name, made.split, made.merge)
+        stream = account.at(name)
+        yield ProducerBench(account, name, stream.split, stream.merge)
         return
     aws = request.getfixturevalue("embedded_aws")
     for variable, value in aws.environment.items():
@@ -90,7 +90,7 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
             monkeypatch.setenv(variable, between.url)
 
         def split(shard_id: str) -> None:
-            shard = next(one for one in bench.open_shards() if one.shard_id == shard_id)
+            shard = next(one for one in made.open_shards() if one.shard_id == shard_id)
             middle = sum(shard.hash_key_range) // 2 + 1
             client.split_shard(StreamName=name, ShardToSplit=shard_id, NewStartingHashKey=str(middle))
             active.wait(StreamName=name, WaiterConfig={"Delay": 1})
@@ -99,8 +99,8 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
             client.merge_shards(StreamName=name, ShardToMerge=shard_id, AdjacentShardToMerge=adjacent)
             active.wait(StreamName=name, WaiterConfig={"Delay": 1})
 
-        bench = ProducerBench(connect().account, name, split, merge, between)
-        yield bench
+        made = ProducerBench(connect().account, name, split, merge, between)
+        yield made
 
 
 def orders(count: int = ORDERS) -> list[tuple[str, bytes]]:

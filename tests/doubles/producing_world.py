@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.outbox import ProducerRules, QueuedRecord, aggregated_size
+from sublet.decisions.outbox import ProducerRules, QueuedRecord
 from sublet.decisions.placing import Placing
 from sublet.decisions.producing import Producing, PutCall
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.memory import FakeClock, MemoryStream
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
-from sublet.protocol.hash_keys import KeysInside, hash_key
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import PutRefused, StreamRecord
 from sublet.protocol.shard import creation_order
 from sublet.protocol.shard_map import ShardMap
@@ -26,14 +26,8 @@ THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded"
 LOST = PutRefused("NoAnswer", "the answer was lost", passes=True)
 
 
-def queued(
-    data: bytes, key: str | None, at: datetime, epoch: int = 0, explicit: str | None = None
-) -> QueuedRecord:
-    hashed = None if key is None else hash_key(key, explicit)
-    key_size = 0 if key is None else len(key.encode()) + 3
-    return QueuedRecord(
-        data, key, explicit, hashed, aggregated_size(data, explicit), key_size, at, epoch, data
-    )
+def queued(data: bytes, key: str | None, at: datetime, explicit: str | None = None) -> QueuedRecord:
+    return QueuedRecord.of(data, key, explicit, arrived_at=at, epoch=0, ticket=data)
 
 
 def delivered(stream: MemoryStream) -> list[bytes]:

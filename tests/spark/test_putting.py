@@ -16,14 +16,13 @@ from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, Polled, PutRefused
-from sublet.protocol.stream_info import RecordDistribution
+from sublet.protocol.stream_info import PutRecord, RecordDistribution
+from sublet.putting.placing_source import AUTO_PUTS_ALONE
 from sublet.spark.options import Use
 from sublet.spark.read.pace import CallPace
-from sublet.spark.write.putting import AggregatingPutter, Putter, full_calls
-from sublet.spark.write.record_distribution import AUTO_PUTS_ALONE
 from sublet.spark.write.sink import Written, check_columns, new_records, put_rows
 
-from tests.spark.memory_query import SleepingClock, memory_query, options
+from tests.spark.memory_query import memory_query, options
 
 THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 
@@ -37,7 +36,7 @@ class MemoryWriter:
         self.refuse: Callable[[NewRecord], PutRefused | bool] = lambda _: False
         self.before_call: Callable[[int], None] = lambda _: None
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | PutRefused]:
+    def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
         self.before_call(len(self.calls))
         self.calls.append(records)
         return [self._refusal(record) or self._put(record) for record in records]
@@ -46,15 +45,23 @@ class MemoryWriter:
         refused = self.refuse(record)
         return (THROTTLED if refused is True else refused) or None
 
-    def _put(self, record: NewRecord) -> str:
+    def _put(self, record: NewRecord) -> PutRecord:
         hash_key = None if record.explicit_hash_key is None else int(record.explicit_hash_key)
-        number = self.stream.put(record.partition_key, record.data, hash_key)
-        return f"shardId-{int(number) >> 4 & (2**76 - 1):012}"
+        return self.stream.put_record(record.partition_key, record.data, hash_key)
 
 
-def putter(writer: MemoryWriter) -> Putter:
-    clock = SleepingClock()
-    return Putter(writer, clock, clock.sleep, timedelta(seconds=30))
+def put_all(writer: MemoryWriter, rows: Sequence[NewRecord], *, aggregate: bool = False) -> Written:
+    """As a task of `df.write` does."""
+    query = memory_query(1)
+    query.stream.inner = writer.stream
+    connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
+    columns = {
+        "data": pa.array([row.data for row in rows], pa.binary()),
+        "partitionKey": pa.array([row.partition_key for row in rows], pa.string()),
+        "explicitHashKey": pa.array([row.explicit_hash_key for row in rows], pa.string()),
+    }
+    chosen = options(Use.WRITE, aggregate=str(aggregate).lower(), patience="30s")
+    return put_rows(chosen, lambda _: (writer, connection), iter([pa.RecordBatch.from_pydict(columns)]))
 
 
 def refuse_keyless() -> None:
@@ -82,17 +89,19 @@ def stored(stream: MemoryStream) -> list[bytes]:
 
 
 def test_calls_are_as_full_as_kinesis_takes() -> None:
-    assert [len(call) for call in full_calls(records(1100))] == [500, 500, 100]
-    big = [NewRecord(bytes(2**20 - 1), "k")] * 11
-    assert [len(call) for call in full_calls(big)] == [10, 1]
-    assert [len(call) for call in full_calls([NewRecord(bytes(9 * 2**20), "k")] * 2)] == [1, 1]
+    writer = MemoryWriter(MemoryStream(1))
+    put_all(writer, records(1100))
+    assert [len(call) for call in writer.calls] == [500, 500, 100]
+    large = MemoryWriter(MemoryStream(1))
+    put_all(large, [NewRecord(bytes(2**20 - 1_000), f"k{n}") for n in range(11)])
+    assert [len(call) for call in large.calls] == [10, 1]
 
 
 def test_only_the_refused_are_put_again() -> None:
     chance, writer = Random(5), MemoryWriter(MemoryStream(3))
     writer.refuse = lambda _: chance.random() < 0.3
     wanted = records(1200)
-    assert len(list(putter(writer).put_all(wanted))) == 1200
+    assert put_all(writer, wanted).stream_records == 1200
     assert sorted(stored(writer.stream)) == sorted(record.data for record in wanted)
     assert len(writer.calls) > 5
 
@@ -104,14 +113,14 @@ def test_a_stream_that_takes_nothing_fails_the_task() -> None:
         StreamUnavailable,
         match=r"ProvisionedThroughputExceededException \(Rate exceeded\).*needs more shards",
     ):
-        list(putter(writer).put_all(records(3)))
+        put_all(writer, records(3))
 
 
 def test_a_service_that_fails_is_not_blamed_on_the_shards() -> None:
     writer = MemoryWriter(MemoryStream(1))
     writer.refuse = lambda _: PutRefused("InternalFailure", "Internal service failure.", passes=True)
     with pytest.raises(StreamUnavailable, match=r"InternalFailure .*: Kinesis is failing"):
-        list(putter(writer).put_all(records(3)))
+        put_all(writer, records(3))
 
 
 def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_services_reason() -> None:
@@ -121,22 +130,21 @@ def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_servi
     with pytest.raises(
         RecordRefused, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"
     ):
-        list(putter(writer).put_all(records(3)))
+        put_all(writer, records(3))
     assert len(writer.calls) == 1
 
 
 def test_records_of_one_shard_share_aggregates() -> None:
     writer = MemoryWriter(MemoryStream(4))
     wanted = [*records(2000, 20), NewRecord(b"last", "k", str(2**128 - 1)), *records(2)]
-    put = AggregatingPutter(putter(writer), writer.stream.list_shards).put_all(wanted)
-    assert put < 20
+    assert put_all(writer, wanted, aggregate=True).stream_records < 20
     assert sorted(stored(writer.stream)) == sorted(record.data for record in wanted)
 
 
 def test_equal_rows_stay_as_many_as_they_were() -> None:
     writer = MemoryWriter(MemoryStream(1))
     same = [NewRecord(bytes(60_000), "k")] * 4
-    assert AggregatingPutter(putter(writer), writer.stream.list_shards).put_all(same) == 4
+    assert put_all(writer, same, aggregate=True).stream_records == 4
     assert stored(writer.stream) == [record.data for record in same]
 
 
@@ -145,19 +153,18 @@ def test_right_after_a_reshard_aggregates_are_sent_again_by_the_new_shards(seed:
     """Shards are listed, and then split and merged before the first call, and again before the second."""
     chance, stream = Random(seed), MemoryStream(2)
     writer = MemoryWriter(stream)
-    aggregating = AggregatingPutter(putter(writer), stream.list_shards)
 
     def reshard(call: int) -> None:
         still_open = sorted((s for s in stream.list_shards() if s.is_open), key=lambda s: s.hash_key_range)
         if call < 4 and chance.random() < 0.5:
             stream.split(chance.choice(still_open).shard_id)
-        elif call < 4:
+        elif call < 4 and len(still_open) > 1:
             first = chance.randrange(len(still_open) - 1)
             stream.merge(still_open[first].shard_id, still_open[first + 1].shard_id)
 
     writer.before_call = reshard
     wanted = records(3000, 30)
-    aggregating.put_all(wanted)
+    put_all(writer, wanted, aggregate=True)
     assert set(stored(stream)) == {record.data for record in wanted}, "KCL dropped what was not sent again"
 
 
@@ -170,9 +177,7 @@ def test_a_merge_needs_nothing_sent_again() -> None:
             stream.merge("shardId-000000000000", "shardId-000000000001")
 
     writer.before_call = merge
-    aggregating = AggregatingPutter(putter(writer), stream.list_shards)
-    aggregating.put_all(records(100))
-    assert aggregating.sent_again == 0
+    put_all(writer, records(100), aggregate=True)
     assert sorted(stored(stream)) == sorted(record.data for record in records(100))
 
 

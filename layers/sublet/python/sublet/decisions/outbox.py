@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from sublet.decisions.write_limit import WriteLimit
 from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.kpl_format import OVERHEAD
 from sublet.protocol.records import NewRecord, PutRefused
 
@@ -42,12 +43,12 @@ class Why(StrEnum):
 
     RETRY = "retry"
     """Some of it was refused before, and has waited."""
-    FULL = "full"
-    """More would not fit."""
     FLUSH = "flush"
     """The program waits for it."""
     DUE = "due"
     """It has waited for `record_max_buffered_time`."""
+    FULL = "full"
+    """More would not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,30 @@ class QueuedRecord(Struct):
     ticket: object
     tried_at: datetime | None = None
 
+    @classmethod
+    def of(
+        cls,
+        data: bytes,
+        partition_key: str | None,
+        explicit_hash_key: str | None,
+        *,
+        arrived_at: datetime,
+        epoch: int,
+        ticket: object,
+    ) -> QueuedRecord:
+        """For a record that `why_not_put` has nothing against."""
+        hashed, key_size = None, 0
+        if partition_key is not None:
+            hashed, key_size = hash_key(partition_key, explicit_hash_key), len(partition_key.encode()) + 4
+        size = _aggregated_size(data, explicit_hash_key)
+        return cls(data, partition_key, explicit_hash_key, hashed, size, key_size, arrived_at, epoch, ticket)
+
     @property
     def whole_size(self) -> int:
         return self.size + self.key_size
 
 
-def aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:
-    """The most bytes that a record adds to an aggregate: its data, tags, lengths and indexes."""
+def _aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:
     length = len(data)
     own = 9 if length < 100 else 11 if length < 16_000 else 14
     return length + own + (0 if explicit_hash_key is None else 4 + EXPLICIT_KEY_SIZE_MAX)
@@ -216,6 +234,87 @@ class Outbox:
         first = self.waiting[0].arrived_at
         if self.refused:
             return Why.RETRY
+        if flushed_at is not None and first <= flushed_at:
+            return Why.FLUSH
+        if first + self.rules.record_max_buffered_time <= now:
+            return Why.DUE
+        return Why.FULL if self.is_full else None
+
+    def take(self, size: int) -> None:
+        self.records -= 1
+        self.size -= size
+
+
+class Outbox:
+    """One shard's. Changed in place. `shard_id` is empty where Kinesis places the records.
+
+    refused        how often in a row Kinesis has refused something of it, and `refusal` the last of these answers
+    failing_since  since when it has taken nothing; None: it has not refused anything since it last took something
+    not_before     when to try again
+    """
+
+    __slots__ = (
+        "aggregates", "failing_since", "in_flight", "limit", "not_before", "ordered", "refusal", "refused", "rules", "shard_id",
+        "size", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, shard_id: str, rules: ProducerRules, now: datetime, *, is_auto: bool = False) -> None:
+        """`is_auto`: Kinesis places the records whatever their keys, so there is no order to keep."""
+        self.shard_id = shard_id
+        self.rules = rules
+        self.limit = WriteLimit(rules.rate_limit, now) if shard_id and rules.rate_limit is not None else None
+        self.aggregates = rules.aggregation_enabled and bool(shard_id)
+        self.ordered = rules.ordered and not is_auto
+        self.waiting: deque[QueuedRecord] = deque()
+        self.size = 0
+        self.in_flight = 0
+        self.refused = 0
+        self.refusal: PutRefused | None = None
+        self.failing_since: datetime | None = None
+        self.not_before: datetime | None = None
+
+    def add(self, record: QueuedRecord) -> None:
+        self.waiting.append(record)
+        self.size += record.size
+
+    def add_first(self, records: list[QueuedRecord]) -> None:
+        """Return them to the front, in their order."""
+        self.waiting.extendleft(reversed(records))
+        self.size += sum(record.size for record in records)
+
+    def clear(self) -> list[QueuedRecord]:
+        """Take out all that waits."""
+        taken = list(self.waiting)
+        self.waiting.clear()
+        self.size = 0
+        return taken
+
+    @property
+    def is_full(self) -> bool:
+        if self.aggregates:
+            return self.size >= self.rules.aggregation_max_size
+        return self.size >= PLAIN_FULL or len(self.waiting) >= RECORDS_PER_CALL
+
+    @property
+    def is_held(self) -> bool:
+        """Nothing to send, or its order forbids it."""
+        return not self.waiting or (self.ordered and self.in_flight > 0)
+
+    def may_send_at(self, now: datetime) -> datetime:
+        """The earliest time, by the shard's limit and after a refusal. Not for one that is held."""
+        at = now if self.limit is None else now + self.limit.wait(now)
+        return at if self.not_before is None else max(at, self.not_before)
+
+    def wants_to_send_at(self, now: datetime, flushed_at: datetime | None) -> datetime:
+        if self.why(now, flushed_at) is not None:
+            return now
+        return self.waiting[0].arrived_at + self.rules.record_max_buffered_time
+
+    def why(self, now: datetime, flushed_at: datetime | None) -> Why | None:
+        """Why to send now; None if it can wait for more records."""
+        first = self.waiting[0].arrived_at
+        if self.refused:
+            return Why.RETRY
         if self.is_full:
             return Why.FULL
         if flushed_at is not None and first <= flushed_at:
@@ -223,12 +322,12 @@ class Outbox:
         return Why.DUE if first + self.rules.record_max_buffered_time <= now else None
 
     def take(self, now: datetime, room: Room, *, only_full: bool) -> Iterator[Entry]:
-        """Takes out what may be sent now and what the call has room for. `only_full`: nothing that can wait for more."""
+        """Takes out what may be sent now and what the call has room for. `only_full`: no aggregate that can wait for more."""
         if self.ordered and not self.aggregates:
             yield from self._of_different_keys(now, room)
             return
         while self.waiting and room.is_for(self._most) and self._may_spend(now):
-            if only_full and not self.is_full:
+            if only_full and self.aggregates and not self.is_full:
                 return
             taken, size = (
                 self._packed() if self.aggregates else ([self.waiting[0]], self._take_first().whole_size)

@@ -40,6 +40,6 @@ def timed_out(why: PutRefused, patience: timedelta) -> RecordTimedOut:
     advice = (
         "the stream needs more shards, or keys that spread over them"
         if why.code == TOO_MUCH
-        else "a longer `patience` waits longer"
+        else "Kinesis is failing; a longer `patience` waits longer"
     )
     return RecordTimedOut(f"refused for {patience}, at last with {why.code} ({why.reason}): {advice}")

@@ -1,6 +1,6 @@
-"""The producer's loop: it takes records from any thread, and carries out what `decisions/producing` decides.
+"""Puts records: carries out what `decisions/producing` decides.
 
-loop           a task that plans and sends, and tasks that put, list the shards, and tell the program
-placing_source the listing of the shards, and who places records
-arriving       the records that the loop has not seen yet, with the bytes that are buffered in all
+loop            a producer's: takes records from any thread; tasks that plan, put, list the shards, and tell the program
+blocking        for records that are all there, in the caller's thread
+placing_source  the listing of the shards, and who places records
 """

@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from sublet.decisions.outbox import RECORDS_PER_CALL, ProducerRules, QueuedRecord, aggregated_size
+from sublet.decisions.outbox import RECORDS_PER_CALL, ProducerRules, QueuedRecord
 from sublet.decisions.placing import Placing
 from sublet.decisions.producing import Produced, Producing, PutCall, SendPlan, Settled
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import ProducerClosed, RecordsNotPut
 from sublet.ports import Clock, Log, RecordWriter, Signal, Tasks
-from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import PutRefused
 from sublet.protocol.stream_info import PutRecord
 from sublet.putting.placing_source import PlacingSource
@@ -85,23 +84,18 @@ class PuttingLoop:
     ) -> Signal | None:
         """Takes a record that `why_not_put` has nothing against. If the buffer is full, returns a signal that is set when
         there may be room. Raises ProducerClosed."""
-        if partition_key is None:
-            hashed, key_size = None, 0
-        else:
-            hashed, key_size = hash_key(partition_key, explicit_hash_key), len(partition_key.encode()) + 4
-        size = aggregated_size(data, explicit_hash_key)
+        record = QueuedRecord.of(
+            data, partition_key, explicit_hash_key, arrived_at=self._arrived_at, epoch=0, ticket=ticket
+        )
+        size = record.whole_size
         with self._lock:
             if self._is_closed:
                 raise ProducerClosed("the producer is closed, and takes no more records; make another one")
-            if self._buffered and self._buffered + size + key_size > self._rules.max_buffered_bytes:
+            if self._buffered and self._buffered + size > self._rules.max_buffered_bytes:
                 return self._room
-            wakes = self._note_arrival(size + key_size)
-            self._arrived.append(
-                QueuedRecord(
-                    data, partition_key, explicit_hash_key, hashed, size, key_size,
-                    self._arrived_at, self._producing.epoch, ticket,
-                )
-            )  # fmt: skip
+            wakes = self._note_arrival(size)
+            record.arrived_at, record.epoch = self._arrived_at, self._producing.epoch
+            self._arrived.append(record)
         if wakes:
             self._woken.set()
         return None

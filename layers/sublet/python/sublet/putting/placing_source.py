@@ -33,6 +33,11 @@ class PlacingSource:
         self._asked_at: datetime | None = None
         self._said: set[str] = set()
 
+    def distribution(self) -> RecordDistribution | None:
+        """None: that is not known."""
+        self._describe(ASK_LATEST)
+        return self._distribution
+
     def look(self, *, is_doubted: bool = False) -> Placing:
         """A new listing. `is_doubted`: records have landed elsewhere. Raises what Stream raises, except that it may do
         without permissions."""

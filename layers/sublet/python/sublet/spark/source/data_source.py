@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from sublet.aws.assumed_roles import connection_of
-from sublet.aws.clients import dynamodb_client, kinesis_client
+from sublet.aws.clients import dynamodb_client, kinesis_put_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.put_records import KinesisWriter
 from sublet.aws.sightings import DynamoDbSightingStore
@@ -24,8 +24,7 @@ from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
 from sublet.spark.source.stream_read import StreamReader
-from sublet.spark.write.record_distribution import distribution_of
-from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns
+from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns, check_keyless
 
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 
@@ -80,7 +79,7 @@ class SubletDataSource(DataSource):
         ours = {key: text for key, text in self.options.items() if key.lower() not in _SPARKS_OWN}
         options = parse_options(ours, Use.WRITE)
         if "partitionKey" not in schema.fieldNames():
-            distribution_of(connect_task(options)).check_keyless()
+            check_keyless(connect_task(options))
         return options
 
     def _options(self, schema: StructType, use: Use) -> Options:
@@ -130,5 +129,5 @@ def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
 
 def connect_writer(options: Options) -> tuple[KinesisWriter, StreamAccess]:
     """For puts, and for listing the shards."""
-    client = kinesis_client(*connection_of(options.access))
+    client = kinesis_put_client(*connection_of(options.access))
     return KinesisWriter(client, options.settings), connect_task(options)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
+from random import SystemRandom
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
+from sublet.decisions.outbox import ProducerRules
+from sublet.decisions.placing import Placing
 from sublet.errors import RecordRefused, SettingsError
+from sublet.ports import RecordWriter
 from sublet.protocol.records import NewRecord, why_not_put
+from sublet.protocol.stream_info import RecordDistribution
+from sublet.putting.blocking import put_all
+from sublet.putting.placing_source import PlacingSource
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.release import StreamArrowWriter, arrow_batches
-from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
-from sublet.spark.write.record_distribution import distribution_of
 
 COLUMNS = {
     "data": (BinaryType(), StringType()),
@@ -25,7 +31,10 @@ COLUMNS = {
     "explicitHashKey": (StringType(),),
 }
 
-ConnectWriter = Callable[[Options], tuple[Writer, StreamAccess]]
+ConnectWriter = Callable[[Options], tuple[RecordWriter, StreamAccess]]
+
+ANYWHERE_PUT = Placing(None)
+"""Without aggregates it does not matter where a row goes."""
 
 
 @dataclass
@@ -58,17 +67,41 @@ def check_columns(schema: StructType) -> None:
             )
 
 
+@cache
+def source_of(connection: StreamAccess) -> PlacingSource:
+    """One per connection, which a worker process keeps from task to task."""
+    return PlacingSource(connection.stream, connection.clock, connection.log)
+
+
+def check_keyless(connection: StreamAccess) -> None:
+    """Raises RecordRefused if the stream accepts no record without a partition key. If that is not known, Kinesis
+    decides."""
+    if source_of(connection).distribution() is RecordDistribution.USER_PARTITION_KEY:
+        raise RecordRefused(
+            "partitionKey is null or missing: the stream accepts a record without one only if it distributes "
+            "records itself (an on-demand stream's RecordDistributionStrategy AUTO)"
+        )
+
+
 def put_rows(options: Options, connect: ConnectWriter, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Put one task's rows; returns once Kinesis has taken them all."""
+    """Put one task's rows; returns once Kinesis has taken them all. Rows have no order. Other tasks use the same shards, so
+    that only Kinesis knows how much they take."""
     writer, connection = connect(options)
-    putter = Putter(writer, connection.clock, connection.sleep, options.patience)
-    distribution = distribution_of(connection)
-    rows = _Counted(new_records(batches, distribution.check_keyless))
-    if options.aggregate and distribution.may_aggregate():
-        stream_records = AggregatingPutter(putter, connection.stream.list_shards).put_all(rows)
-    else:
-        stream_records = sum(1 for _ in putter.put_all(rows))
-    return Written(rows.count, stream_records, putter.calls, putter.retried)
+    rows = _Counted(new_records(batches, partial(check_keyless, connection)))
+    source = source_of(connection)
+
+    def place(is_doubted: bool) -> Placing:
+        return source.look(is_doubted=is_doubted) if options.aggregate else ANYWHERE_PUT
+
+    rules = ProducerRules(
+        aggregation_enabled=options.aggregate,
+        ordered=False,
+        rate_limit=None,
+        patience=options.patience,
+        max_connections=1,
+    )
+    put = put_all(rows, rules, writer, place, connection.clock, connection.sleep, SystemRandom())
+    return Written(rows.count, put.stream_records, put.calls, put.retried)
 
 
 class _Counted:

@@ -1,0 +1,104 @@
+"""Puts an iterable of records in the caller's thread: for a task of Spark, which has nothing else to do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+
+from sublet.decisions.outbox import ProducerRules, QueuedRecord
+from sublet.decisions.placing import Placing
+from sublet.decisions.producing import Produced, Producing
+from sublet.decisions.time_and_chance import Chance
+from sublet.errors import TransientError
+from sublet.ports import Clock, RecordWriter
+from sublet.protocol.records import NewRecord
+
+AT_ONCE = 16 * 2**20
+"""Bytes of records that are put together: more than a call takes, so that calls are full."""
+
+LISTED_AFTER = timedelta(milliseconds=200)
+"""The pause after a listing of the shards that did not help."""
+
+Sleep = Callable[[timedelta], object]
+
+
+def put_all(
+    records: Iterable[NewRecord],
+    rules: ProducerRules,
+    writer: RecordWriter,
+    place: Callable[[bool], Placing],
+    clock: Clock,
+    sleep: Sleep,
+    chance: Chance,
+) -> Produced:
+    """Returns once Kinesis has taken them all. Raises what the first record that is given up is given up for.
+
+    place  says who places records; given whether some have landed elsewhere than it had said
+    """
+    putting = _Blocking(Producing(rules, chance), writer, place, clock, sleep)
+    for some in _portions(records, clock):
+        putting.put(some)
+    return putting.producing.produced
+
+
+def _portions(records: Iterable[NewRecord], clock: Clock) -> Iterator[list[QueuedRecord]]:
+    portion: list[QueuedRecord] = []
+    size, now = 0, clock.steady()
+    for record in records:
+        queued = QueuedRecord.of(*record, arrived_at=now, epoch=0, ticket=None)
+        if portion and size + queued.whole_size > AT_ONCE:
+            yield portion
+            portion, size, now = [], 0, clock.steady()
+        portion.append(queued)
+        size += queued.whole_size
+    if portion:
+        yield portion
+
+
+class _Blocking:
+    def __init__(
+        self,
+        producing: Producing,
+        writer: RecordWriter,
+        place: Callable[[bool], Placing],
+        clock: Clock,
+        sleep: Sleep,
+    ) -> None:
+        self.producing = producing
+        self._writer, self._place, self._clock, self._sleep = writer, place, clock, sleep
+        self._has_listed = False
+
+    def put(self, records: list[QueuedRecord]) -> None:
+        now = self._clock.steady()
+        for record in records:
+            record.epoch = self.producing.epoch
+        self.producing.add(records, now)
+        epoch = self.producing.flush(now)
+        while not self.producing.is_settled(epoch):
+            plan = self.producing.plan(self._clock.steady())
+            if plan.wants_placing:
+                self._list_shards()
+            for call in plan.calls:
+                answers = self._writer.put([entry.stream_record() for entry in call.entries])
+                self.producing.settle(call, answers, self._clock.steady())
+            self._raise_or_tell()
+            if not plan.calls and not plan.wants_placing and plan.look_again_at is not None:
+                self._sleep(max(plan.look_again_at - self._clock.steady(), timedelta(0)))
+
+    def _list_shards(self) -> None:
+        again, self._has_listed = self._has_listed, True
+        if again:
+            self._sleep(LISTED_AFTER)
+        try:
+            found = self._place(again)
+        except TransientError as why:
+            self.producing.placing_failed(why, self._clock.steady())
+        else:
+            self.producing.place(found, self._clock.steady())
+
+    def _raise_or_tell(self) -> None:
+        settled = self.producing.take_settled()
+        for some in settled:
+            if isinstance(some.outcome, Exception):
+                raise some.outcome
+        self.producing.told(settled)
