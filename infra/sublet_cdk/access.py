@@ -26,7 +26,8 @@ Duties = Mapping[str, iam.PolicyStatement | None]
 @dataclass(frozen=True, slots=True)
 class Access:
     """stream_key     None for AWS's own
-    may_join_kcl   the lease table may belong to a KCL fleet, with other tables beside it"""
+    may_join_kcl   the lease table may belong to a KCL fleet, with other tables beside it
+    fan_out_consumer   the ARN of the registered consumer that reads; None for polling"""
 
     scope: Construct
     settings: Settings
@@ -35,6 +36,7 @@ class Access:
     tables: Tables
     destination: Destination | None
     may_join_kcl: bool
+    fan_out_consumer: str | None = None
 
     def manager(self) -> Duties:
         return {
@@ -51,6 +53,7 @@ class Access:
             **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
             **self._sightings(roles.LEASE_WORKER_ON_SIGHTINGS),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
+            **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
         }
@@ -62,6 +65,7 @@ class Access:
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
             **self._sightings(roles.PROCESS_ON_SIGHTINGS),
             "stream": roles.allow(roles.PROCESS_ON_STREAM, self.stream.stream_arn),
+            **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
         }
@@ -84,6 +88,10 @@ class Access:
 
     def _sightings(self, actions: Sequence[str]) -> Duties:
         return {"sightings": roles.allow(actions, self.tables.sightings.table_arn)}
+
+    def _fan_out(self) -> Duties:
+        consumer = self.fan_out_consumer
+        return {"fan-out": roles.allow(roles.READER_ON_FAN_OUT, consumer)} if consumer else {}
 
     def _keys(self) -> Duties:
         stream, tables = self.stream_key, self._table_keys()

@@ -24,6 +24,7 @@ from sublet.settings import (
     unknown_setting,
 )
 from sublet_cdk.failure_destination import Destination
+from sublet_cdk.fan_out import reading_settings
 
 KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 """Replaces the name of a stream that the same stack creates, so that the rest can be validated."""
@@ -70,6 +71,7 @@ def settings_of(
     properties: Mapping[str, object],
     worker_timeout: Duration,
     destination: Destination | None = None,
+    fan_out: bool | str = False,
 ) -> Settings:
     """The validated settings of one consumer. Raises SettingsError before anything is deployed."""
     if len(application) > APPLICATION_MAX:
@@ -80,13 +82,15 @@ def settings_of(
         )
     given: dict[str, Any] = {name: as_setting(name, value) for name, value in properties.items()}
     unresolved = Token.is_unresolved(stream.stream_name)
+    name = KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name
     settings = Settings(
         application=application,
-        stream=KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name,
+        stream=name,
         stream_arn=None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
         handler=handler,
         on_failure=destination.checked_arn if destination else None,
         **given,
+        **reading_settings(fan_out, name),
     )
     check_sets_aside(settings)
     check_window_fits(settings, timedelta(seconds=float(worker_timeout.to_seconds())))
@@ -94,13 +98,17 @@ def settings_of(
 
 
 def environment_of(
-    settings: Settings, stream: kinesis.IStream, destination: Destination | None = None
+    settings: Settings,
+    stream: kinesis.IStream,
+    destination: Destination | None = None,
+    fan_out_consumer: str | None = None,
 ) -> dict[str, str]:
-    """The SUBLET_ variables of both functions. The stream and the destination may still be tokens that CloudFormation
-    fills in."""
+    """The SUBLET_ variables of both functions. The stream, the destination and the registered consumer may still be tokens that
+    CloudFormation fills in."""
+    fan_out = {f"{PREFIX}FAN_OUT_CONSUMER": fan_out_consumer} if fan_out_consumer else {}
     on_failure = {f"{PREFIX}ON_FAILURE": destination.arn} if destination else {}
     known_later = {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
-    return settings.to_environment() | on_failure | known_later
+    return settings.to_environment() | on_failure | fan_out | known_later
 
 
 def tell_invoke_identity(worker: lambda_.Function, settings: Settings) -> None:

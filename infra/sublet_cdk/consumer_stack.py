@@ -48,6 +48,7 @@ CONTEXT = {
     "runtime": "python3.11 to python3.14",
     "tracing": "true: X-Ray, of both functions; false (default)",
     "vpc_id": "a network for the worker (looked up at synth, with credentials)",
+    "fan_out": "true: read by a registered consumer, which the stack registers; or the ARN of one; false (default)",
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
     "on_failure_key_arn": "that destination's KMS key, if it is your own",
     "alarm_topic_arn": "an SNS topic for the alarms",
@@ -155,12 +156,17 @@ class ConsumerStack(Stack):
             "runtime": one_of(self.context, "runtime", RUNTIMES),
             "tracing": lambda_.Tracing.ACTIVE if traced else lambda_.Tracing.DISABLED,
             "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=vpc) if vpc else None,
+            "fan_out": self._fan_out(),
             "on_failure": self.context.get("on_failure"),
             **{name: self._key(name) for name in ("stream_key", "lease_table_key", "on_failure_key")},
             "worker_environment": texts_by_name(self.context, "handler_environment"),
             "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
             "deployment_check": is_true(self.context, "deployment_check", default=True),
         }
+
+    def _fan_out(self) -> bool | str:
+        stated = self.context.get("fan_out", "false")
+        return stated if stated.startswith("arn:") else is_true(self.context, "fan_out", default=False)
 
     def _key(self, name: str) -> kms.IKey | None:
         arn = self.context.get(f"{name}_arn")

@@ -44,6 +44,7 @@ from sublet_cdk.consumer_settings import (
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import add_state_machine
 from sublet_cdk.failure_destination import FailureDestination, destination_of
+from sublet_cdk.fan_out import consumer_of
 from sublet_cdk.functions import (
     RUNTIME,
     FunctionShape,
@@ -105,6 +106,9 @@ class KinesisConsumer(Construct):
                             records that are set aside. The worker may only write there
     on_failure_key          the destination's KMS key, if it is your own and the construct (an ARN, say) does not know
     it
+    fan_out                 True registers a consumer of the stream under the application's name, which CloudFormation deregisters
+                            with the stack, and reads by SubscribeToShard. Or the ARN of a registered consumer, such as the
+                            one of a KCL fleet of the same application. Synth says what it costs
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
@@ -146,6 +150,7 @@ class KinesisConsumer(Construct):
         manager_reserved_concurrency: int | None = None,
         worker_environment: Mapping[str, str] | None = None,
         worker_role: iam.IRole | None = None,
+        fan_out: bool | str = False,
         on_failure: FailureDestination | None = None,
         on_failure_key: kms.IKey | None = None,
         worker_layers: Sequence[lambda_.ILayerVersion] = (),
@@ -172,7 +177,8 @@ class KinesisConsumer(Construct):
         self.stream, self.stream_key = stream, stream_key or stream.encryption_key
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
-        self.settings = settings_of(application, stream, handler, settings, timeout, self.destination)
+        self.settings = settings_of(application, stream, handler, settings, timeout, self.destination, fan_out)  # fmt: skip
+        self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
         check_memory(self.settings, worker_memory)
         check_runtime(runtime)
         if without_bytecode := lacks(python_of(runtime)):
@@ -183,7 +189,7 @@ class KinesisConsumer(Construct):
             architecture,
             keep_logs(self, log_retention, log_key),
             add_layers(self, architecture, runtime, library, dependencies_layer),
-            environment_of(self.settings, stream, self.destination)
+            environment_of(self.settings, stream, self.destination, self.fan_out_consumer)
             | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
             runtime,
             tracing,
@@ -192,8 +198,8 @@ class KinesisConsumer(Construct):
         tables = tables_of(self, self.settings, stream, keeping, lease_table)
         self.lease_table, self.sightings_table = tables.leases, tables.sightings
         self._access = Access(
-            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None
-        )
+            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None, self.fan_out_consumer
+        )  # fmt: skip
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         code = self._worker_code(Path(handler_code), handler_dot_files)
         self.worker = add_function(

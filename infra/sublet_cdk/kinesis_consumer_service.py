@@ -35,6 +35,7 @@ from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.consumer_settings import environment_of
 from sublet_cdk.failure_destination import FailureDestination, destination_of
+from sublet_cdk.fan_out import consumer_of
 from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.nag import acknowledge
@@ -89,6 +90,7 @@ class KinesisConsumerService(Construct):
                             60%; and removed when neither is true
     spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, with two minutes'
                             notice. Your own cluster must have both capacity providers of Fargate
+    fan_out                 as for KinesisConsumer
     environment             more variables, for the handler
     task_role               an existing role, which gets what a task needs; by default one is created
     dependencies            a folder with sublet's dependencies; by default it is built once from the locked wheels
@@ -125,6 +127,7 @@ class KinesisConsumerService(Construct):
         lease_table_deletion_protection: bool = False,
         lease_table_key: kms.IKey | None = None,
         sightings_table: dynamodb.ITable | None = None,
+        fan_out: bool | str = False,
         on_failure: FailureDestination | None = None,
         on_failure_key: kms.IKey | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
@@ -140,7 +143,8 @@ class KinesisConsumerService(Construct):
         self.stream, self.stream_key = stream, stream_key or stream.encryption_key
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
-        self.settings = service_settings_of(application, stream, handler, settings, self.destination)
+        self.settings = service_settings_of(application, stream, handler, settings, self.destination, fan_out)
+        self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
         check_memory(self.settings, memory, "memory")
         _check_tasks(architecture, min_tasks, max_tasks)
         code = self._code(handler_code, image, command, architecture, dependencies)
@@ -148,8 +152,8 @@ class KinesisConsumerService(Construct):
         tables = tables_of(self, self.settings, stream, keeping, lease_table, sightings_table)
         self.lease_table, self.sightings_table = tables.leases, tables.sightings
         self._access = Access(
-            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None
-        )
+            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None, self.fan_out_consumer
+        )  # fmt: skip
         self.task_role = self._role(task_role, code)
         self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
         self.task = self._task(
@@ -256,7 +260,7 @@ class KinesisConsumerService(Construct):
             ),
         )
         logging = ecs.LogDrivers.aws_logs(stream_prefix="sublet", log_group=self.log_group)
-        stated = environment_of(self.settings, self.stream, self.destination)
+        stated = environment_of(self.settings, self.stream, self.destination, self.fan_out_consumer)
         powertools = {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE}
         consumer = task.add_container(
             "consumer",

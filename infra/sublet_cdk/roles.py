@@ -38,6 +38,9 @@ LEASE_WORKER_ON_STREAM = [
 """DescribeStreamSummary: tells who distributes the stream's records, before an aggregate outside its shard's range is
 dropped."""
 
+READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
+"""On the registered consumer alone. Polls remain allowed: they read where a subscription cannot."""
+
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]

@@ -17,6 +17,7 @@ from sublet_cdk.consumer_settings import (
     as_setting,
 )
 from sublet_cdk.failure_destination import Destination
+from sublet_cdk.fan_out import reading_settings
 
 HEALTH = "127.0.0.1:8080"
 """Inside the task, for the container's own health check; not reachable from outside."""
@@ -46,11 +47,13 @@ def service_settings_of(
     handler: str,
     properties: Mapping[str, object],
     destination: Destination | None = None,
+    fan_out: bool | str = False,
 ) -> Settings:
     """Validated as at the start of the process. Raises SettingsError before anything is deployed."""
     names = service_setting_names()
     given: dict[str, Any] = {name: as_setting(name, value, names) for name, value in properties.items()}
     unresolved = Token.is_unresolved(stream.stream_name)
+    known_name = KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name
     defaults = {
         name: value for name, value in process_defaults(application).items() if name not in OF_EACH_START
     }
@@ -59,10 +62,11 @@ def service_settings_of(
             **defaults,
             **given,
             "application": application,
-            "stream": KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name,
+            "stream": known_name,
             "stream_arn": None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
             "handler": handler,
             "health": HEALTH,
+            **reading_settings(fan_out, known_name),
             "on_failure": destination.checked_arn if destination else None,
         }
     )

@@ -299,7 +299,7 @@ def every_template(build: Build, folder: Path) -> Iterator[Template]:
         app = an_app()
         stack = build(
             {}, app, on_failure=arn, maximum_retry_attempts=3, on_failure_key=key, vpc=a_network(Stack(app, "network")),
-            mode=Mode.CONTINUOUS, **keys,
+            mode=Mode.CONTINUOUS, fan_out=True, **keys,
         )  # fmt: skip
         theirs = iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal())
         for grant in ("grant_worker", "grant_process", "grant_read_leases", "grant_prompt"):
@@ -307,7 +307,9 @@ def every_template(build: Build, folder: Path) -> Iterator[Template]:
         if arn != TOPIC:
             stack.consumer.grant_redrive(theirs)
         yield Template.from_stack(stack)
-    yield Template.from_stack(a_service(folder, on_failure=QUEUE, maximum_retry_attempts=3, **keys))
+    yield Template.from_stack(
+        a_service(folder, on_failure=QUEUE, maximum_retry_attempts=3, fan_out=True, **keys)
+    )
     for leases in (Leases.FOLLOW, Leases.HOLD):
         yield Template.from_stack(a_pipeline(folder, leases=leases, bucket_key=key, **AN_APPLICATION, **keys))
 
@@ -417,11 +419,12 @@ ARNS = {
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:eu-central-1:123456789012:table/{}",
     "AWS::EMRServerless::Application": "arn:aws:emr-serverless:eu-central-1:123456789012:/applications/{}",
     "AWS::IAM::Role": "arn:aws:iam::123456789012:role/{}",
+    "AWS::Kinesis::StreamConsumer": f"{STREAM_ARN}/consumer/{{}}:1795457556",
     "AWS::Lambda::Function": "arn:aws:lambda:eu-central-1:123456789012:function:{}",
     "AWS::Logs::LogGroup": "arn:aws:logs:eu-central-1:123456789012:log-group:{}:log-stream:*",  # ends with `:*`: its streams
     "AWS::SQS::Queue": "arn:aws:sqs:eu-central-1:123456789012:{}",
 }
-"""The value of a resource's `Fn::GetAtt` Arn at deployment."""
+"""The value of a resource's `Fn::GetAtt` Arn, or ConsumerARN, at deployment."""
 
 
 def text_of(template: Template, value: Any) -> str:
@@ -432,7 +435,7 @@ def text_of(template: Template, value: Any) -> str:
             return between.join(text_of(template, part) for part in parts)
         case {"Fn::Sub": str(text)}:
             return re.sub(r"\$\{[^}]+\}", "given", text)
-        case {"Fn::GetAtt": [str(name), "Arn"]}:
+        case {"Fn::GetAtt": [str(name), "Arn" | "ConsumerARN"]}:
             return ARNS[template.to_json()["Resources"][name]["Type"]].format(name)
         case {"Ref": "AWS::Partition"}:
             return "aws"

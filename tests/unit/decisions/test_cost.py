@@ -35,7 +35,7 @@ def test_a_windows_writes_and_log_are_what_was_counted(mode: str) -> None:
 def test_the_cheapest_comes_first() -> None:
     totals = [offer.total for offer in offers(BUSY)]
     assert totals == sorted(totals)
-    assert len(totals) == 20
+    assert len(totals) == 24
 
 
 def test_a_slower_schedule_is_cheaper_and_its_records_are_later() -> None:
@@ -86,12 +86,22 @@ def test_what_cannot_keep_up_is_no_offer() -> None:
         (5 * MINUTE, True, "catch_up every 4 minutes, 10 leases"),
         (2 * SECOND, True, "sublet run on Fargate, 50 shards"),
         (2 * SECOND, False, "Lambda's event source mapping"),
+        (SECOND / 2, False, "sublet run on Fargate, 50 shards in 1 CPU and 2 GB, by fan-out"),
     ],
 )
 def test_the_cheapest_for_a_latency(latency: timedelta, ours: bool, name: str) -> None:
     found = cheapest(offers(BUSY), latency, ours=ours)
     assert found is not None
     assert found.name.startswith(name)
+
+
+def test_fan_out_costs_by_the_shard_and_by_the_gigabyte() -> None:
+    """A shard's month is 730 hours at $0.015; 50 KB a second are 131 GB in it, at $0.013."""
+    for name in ("continuous, 10 leases", "sublet run on Fargate, 10 shards"):
+        polled, pushed = sorted(named(BUSY, name), key=lambda offer: offer.total)
+        assert pushed.total - polled.total == pytest.approx(100 * 730 * 0.015 + 131.4 * 0.013)
+        assert pushed.latency < polled.latency
+        assert "reading=fan_out" in pushed.needs
 
 
 def test_nothing_is_there_at_once() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.decisions.prices import (
     CONTINUOUS,
@@ -29,6 +30,7 @@ from sublet.decisions.prices import (
     WINDOWS_PER_EXECUTION,
     Design,
     event_source_mapping,
+    fan_out,
     kcl_on_fargate,
     metrics_and_alarms,
     month,
@@ -49,6 +51,8 @@ SECONDS_TO_START = 5.0
 """From a tick to the first record in the handler: the tick, an execution, perhaps a cold start."""
 AT_ONCE = timedelta(seconds=1)
 """A shard is polled about once a second."""
+PUSHED = timedelta(milliseconds=200)
+"""By fan-out: 70 ms on average (Kinesis Developer Guide, "Develop enhanced fan-out consumers")."""
 
 ESM_GIGABYTES = 0.25
 ESM_BATCHES = (timedelta(seconds=0), timedelta(minutes=1), timedelta(minutes=5))
@@ -108,7 +112,8 @@ def offers(
 ) -> tuple[PricedDesign, ...]:
     """All that can keep up with the load, the cheapest first."""
     watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard)
-    found = [*_on_lambda(load, watched), *_in_containers(load, watched), *_event_source_mappings(load)]
+    ours = [*_on_lambda(load, watched), *_in_containers(load, watched)]
+    found = [*ours, *_by_fan_out(ours, load), *_event_source_mappings(load)]
     return tuple(sorted(found, key=lambda offer: offer.total))
 
 
@@ -181,6 +186,20 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
         f"{_tasks(tasks)}; its metrics, alarms and log are not counted",
         is_ours=False,
     )
+
+
+def _by_fan_out(ours: Sequence[PricedDesign], load: Load) -> Iterator[PricedDesign]:
+    """Those of ours that are always there, with a registered consumer."""
+    registered = fan_out(load.shards, load.bytes_per_second * 3600 * HOURS)
+    for offer in ours:
+        if offer.is_ours and offer.latency == AT_ONCE:
+            yield replace(
+                offer,
+                name=f"{offer.name}, by fan-out",
+                latency=PUSHED,
+                beside=offer.beside + registered,
+                needs=f"reading=fan_out; {offer.needs}; priced for a provisioned stream",
+            )
 
 
 def _event_source_mappings(load: Load) -> Iterator[PricedDesign]:

@@ -39,6 +39,9 @@ INSIGHTS_METRICS = 38
 each at a custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
 SHARD_HOUR = 0.015
 """Of a provisioned shard with a day's retention. (Kinesis Data Streams pricing, us-east-1, same date.)"""
+FAN_OUT_SHARD_HOUR, FAN_OUT_GIGABYTE = 0.015, 0.013
+"""A registered consumer of a provisioned stream: for each shard and hour, and for each GB that it reads. (Kinesis Data Streams
+pricing, us-east-1. A stream on demand is charged by the GB alone, at another price.)"""
 RECORD_BYTES = 1_000
 """For traffic through a NAT gateway or an endpoint, with a record a second in each shard."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356
@@ -227,6 +230,12 @@ def through_nat(shards: int, zones: int = 1) -> float:
 
 def through_endpoints(shards: int, zones: int = 1) -> float:
     return HOURS * ENDPOINT_HOUR * ENDPOINTS * zones + ENDPOINT_GIGABYTE * _gigabytes(shards)
+
+
+def fan_out(shards: int, bytes_per_month: float | None = None) -> float:
+    """One registered consumer. `bytes_per_month`: of the whole stream; by default a record a second in each shard."""
+    gigabytes = _gigabytes(shards) if bytes_per_month is None else bytes_per_month / 1e9
+    return HOURS * FAN_OUT_SHARD_HOUR * shards + FAN_OUT_GIGABYTE * gigabytes
 
 
 def container_insights(_shards: int) -> float:
