@@ -65,7 +65,7 @@ def test_a_quiet_account_has_nothing_to_say(any_inspection: Inspection) -> None:
     assert any_inspection.throttled(60 * MINUTE) == Throttled(0, 0)
     assert any_inspection.last_hour() == RecordedHour()
     assert list(any_inspection.alarms()) == []
-    assert any_inspection.consumers() == 0
+    assert list(any_inspection.consumers()) == []
     assert any_inspection.executions() is None
 
 
@@ -140,12 +140,31 @@ def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) 
     assert all("orders" in alarm.mentions for alarm in found.values())
 
 
-def test_registered_consumers_are_counted(inspection: AwsInspection) -> None:
+def test_registered_consumers_and_who_of_them_subscribes(inspection: AwsInspection) -> None:
     kinesis = boto3.client("kinesis")
     arn = kinesis.describe_stream_summary(StreamName="events")["StreamDescriptionSummary"]["StreamARN"]
     for name in ("one", "two"):
         kinesis.register_stream_consumer(StreamARN=arn, ConsumerName=name)
-    assert AwsInspection(SETTINGS, arn).consumers() == 2
+    put_figures("AWS/Kinesis", "SubscribeToShard.Success", [0, 1], StreamName="events", ConsumerName="one")
+    put_figures("AWS/Kinesis", "SubscribeToShard.Success", [1], StreamName="other", ConsumerName="two")
+    one, two = AwsInspection(SETTINGS, arn).consumers()
+    assert (one.name, one.is_read, two.name, two.is_read) == ("one", True, "two", False)
+    assert one.arn.startswith(f"{arn}/consumer/one")
+    assert abs(datetime.now(UTC) - one.registered_at) < MINUTE
+
+
+def test_whether_consumers_subscribe_may_not_be_known(
+    inspection: AwsInspection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinesis = boto3.client("kinesis")
+    arn = kinesis.describe_stream_summary(StreamName="events")["StreamDescriptionSummary"]["StreamARN"]
+    kinesis.register_stream_consumer(StreamARN=arn, ConsumerName="one")
+    client: Any = boto3.client("cloudwatch")
+    monkeypatch.setattr("sublet.aws.clients.cloudwatch_client", lambda *_: client)
+    with Stubber(client) as stubber:
+        stubber.add_client_error("get_metric_data", "AccessDenied")
+        (consumer,) = AwsInspection(SETTINGS, arn).consumers()
+    assert consumer.is_read is None
 
 
 def test_what_these_credentials_may_read_is_found_without_reading(inspection: AwsInspection) -> None:

@@ -15,6 +15,7 @@ from sublet.decisions.examination import (
     Examined,
     Executions,
     NotKnown,
+    RegisteredConsumer,
     RingingAlarm,
     Throttled,
     Usage,
@@ -38,6 +39,10 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 
 
+CONSUMERS = [
+    RegisteredConsumer(f"consumer-{number}", "arn", datetime(2026, 1, 1, tzinfo=UTC), True)
+    for number in range(20)
+]
 MEASURED = MemoryInspection(by_shard={SHARD: Volume(10, 1)})
 
 
@@ -109,7 +114,7 @@ def everything_wrong() -> Examined:
         denied_reads=("kinesis:GetRecords",),
         denied_writes=("dynamodb:PutItem on orders",),
         alarms=(RingingAlarm("orders-ShardUnread", healthy.at, "one point"),),
-        consumers=20,
+        consumers=CONSUMERS,
         executions=Executions(3, healthy.at - timedelta(minutes=5)),
         concurrency=Usage(950, 1000),
         set_aside=SetAsideWaiting(4, healthy.at - 13.5 * DAY, healthy.at + 0.5 * DAY),
@@ -141,7 +146,7 @@ def test_what_is_bad_and_what_is_a_warning() -> None:
     ],
 )
 def test_a_refused_question_is_named_and_hides_no_other(method: str, check: Check) -> None:
-    inspection = MemoryInspection(refuses=frozenset({method}), registered=20)
+    inspection = MemoryInspection(refuses=frozenset({method}), registered=CONSUMERS)
     examined = examined_world(inspection=inspection, on_failure=QUEUE)
     not_well = severities(examined)
     assert not_well[check] is Severity.NOT_CHECKED
@@ -192,6 +197,25 @@ def test_a_lease_without_a_shard_and_a_shard_without_a_lease() -> None:
     scan = replaced(healthy.scan, leases=(lease, gone))
     (finding,) = found(replace(healthy, scan=scan))[Check.ORPHANED]
     assert (finding.severity, finding.where) == (Severity.BAD, "shardId-9")
+
+
+@pytest.mark.parametrize(
+    ("registered", "is_read", "is_named"),
+    [(2 * HOUR, False, True), (2 * HOUR, True, False), (2 * HOUR, None, False), (HOUR / 2, False, False)],
+    ids=["unread", "read", "not known", "new"],
+)
+def test_a_consumer_without_a_subscription_is_named_with_its_price(
+    registered: timedelta, is_read: bool | None, is_named: bool
+) -> None:
+    healthy = examined_world()
+    arn = "arn:aws:kinesis:us-east-1:123456789012:stream/events/consumer/left:1"
+    left = RegisteredConsumer("left", arn, healthy.at - registered, is_read)
+    (finding,) = found(replace(healthy, consumers=[left]))[Check.CONSUMERS]
+    assert (finding.severity is Severity.WARNING) is is_named
+    if is_named:
+        assert finding.where == "left"
+        assert "$11 a month for each shard" in finding.what
+        assert f"--consumer-arn {arn}" in finding.then
 
 
 def test_a_hot_shard_comes_with_the_command_that_splits_it() -> None:

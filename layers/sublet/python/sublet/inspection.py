@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sublet.decisions.examination import (
     Executions,
+    RegisteredConsumer,
     RingingAlarm,
     Throttled,
     Usage,
@@ -52,8 +53,8 @@ class Inspection(Protocol):
     def alarms(self) -> Sequence[RingingAlarm]:
         """All of the account and region that are in ALARM."""
 
-    def consumers(self) -> int:
-        """Registered consumers of the stream."""
+    def consumers(self) -> Sequence[RegisteredConsumer]:
+        """All that are registered with the stream, and which have subscribed in the last hour, by CloudWatch."""
 
     def executions(self) -> Executions | None:
         """Of the application's state machine; None if it has none. Counts a thousand at most."""

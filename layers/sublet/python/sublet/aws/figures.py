@@ -80,6 +80,11 @@ class Figures:
             {**{at: 0.0 for at, _ in lags}, **dict(lost)},
         )
 
+    def subscribed(self, stream: str, consumers: Sequence[str], over: timedelta) -> frozenset[str]:
+        """Those of the stream's registered consumers that have begun a subscription, which lasts for five minutes at most."""
+        found = self.values([_of_consumer(stream, name) for name in consumers], over)
+        return frozenset(name for name, values in zip(consumers, found, strict=True) if sum(values))
+
     def most_concurrent(self, over: timedelta) -> float:
         (most,) = self.values([Series("AWS/Lambda", "ConcurrentExecutions", (), "Maximum")], over)
         return max(most, default=0)
@@ -125,6 +130,10 @@ class Figures:
 
 def _of_stream(stream: str, name: str) -> Series:
     return Series("AWS/Kinesis", name, (("StreamName", stream),))
+
+
+def _of_consumer(stream: str, name: str) -> Series:
+    return Series("AWS/Kinesis", "SubscribeToShard.Success", (("StreamName", stream), ("ConsumerName", name)))
 
 
 def _of_application(application: str, metric: Metric, statistic: str) -> Series:

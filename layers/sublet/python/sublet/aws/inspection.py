@@ -18,6 +18,7 @@ from sublet.aws.figures import Figures
 from sublet.aws.waiting_set_aside import waiting_set_aside
 from sublet.decisions.examination import (
     Executions,
+    RegisteredConsumer,
     RingingAlarm,
     Throttled,
     Usage,
@@ -166,10 +167,23 @@ class AwsInspection:
                 for item in (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
             ]
 
-    def consumers(self) -> int:
+    def consumers(self) -> Sequence[RegisteredConsumer]:
         with asking("kinesis:ListStreamConsumers"):
             pages = self._kinesis.get_paginator("list_stream_consumers").paginate(StreamARN=self._known_arn)
-            return sum(len(page["Consumers"]) for page in pages)
+            listed = [
+                (each["ConsumerName"], each["ConsumerARN"], each["ConsumerCreationTimestamp"])
+                for page in pages
+                for each in page["Consumers"]
+            ]
+        try:
+            read = self._subscribed([name for name, *_ in listed])
+        except CheckRefused:
+            return [RegisteredConsumer(*each) for each in listed]
+        return [RegisteredConsumer(*each, is_read=each[0] in read) for each in listed]
+
+    def _subscribed(self, names: Sequence[str]) -> frozenset[str]:
+        with asking("cloudwatch:GetMetricData"):
+            return self._figures.subscribed(self._settings.stream, names, HOUR)
 
     @property
     def _known_arn(self) -> str:

@@ -7,7 +7,15 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.doctor import Check, DoctorRule, Judged, Severity, bad, warning, well
 from sublet.decisions.doctor_leases import RULES as LEASE_RULES
-from sublet.decisions.examination import Executions, RingingAlarm, Throttled, Usage, Volume
+from sublet.decisions.examination import (
+    Executions,
+    RegisteredConsumer,
+    RingingAlarm,
+    Throttled,
+    Usage,
+    Volume,
+)
+from sublet.decisions.prices import fan_out
 from sublet.decisions.resharding import Split, aws_command
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_text
 from sublet.decisions.shard_load import read_shares, share_of_quota
@@ -26,6 +34,8 @@ HOT, TOO_HOT = 0.6, 0.9
 
 CONSUMERS = 20
 """Registered consumers of a stream, queues included; 50 with On-demand Advantage (Kinesis Developer Guide, quotas)."""
+UNREAD_FOR = timedelta(hours=1)
+"""Without a subscription, since it was registered or since then."""
 NEAR = 0.8
 OPEN_EXECUTIONS = 1_000_000
 """Of an account and region (Step Functions Developer Guide, quotas)."""
@@ -102,15 +112,25 @@ def throttling(throttled: Throttled) -> Iterator[Judged]:
         yield well("no write and no poll was refused in the last hour")
 
 
-def consumers(registered: int) -> Iterator[Judged]:
+def consumers(found: Sequence[RegisteredConsumer], at: datetime) -> Iterator[Judged]:
+    registered = len(found)
     text = f"{registered} of {CONSUMERS} (fan-out consumers and queues)"
+    unread = [each for each in found if each.is_read is False and at - each.registered_at >= UNREAD_FOR]
+    for each in unread:
+        yield warning(
+            f"the registered consumer {each.name} has had no subscription in the last hour, and costs "
+            f"${fan_out(1, 0):,.0f} a month for each shard",
+            f"Deregister it (aws kinesis deregister-stream-consumer --consumer-arn {each.arn}), unless its application will read "
+            "again.",
+            each.name,
+        )
     if registered >= CONSUMERS:
         yield warning(
             f"{text}: no more can be registered", "Deregister unused ones; On-demand Advantage allows 50."
         )
     elif registered >= NEAR * CONSUMERS:
         yield warning(text, "Deregister unused ones (DeregisterStreamConsumer).")
-    else:
+    elif not unread:
         yield well(text)
 
 
@@ -188,7 +208,7 @@ RULES = (
         Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.scan, seen.shards, seen.stream), hot_shards
     ),
     DoctorRule(Check.THROTTLED, lambda seen: (seen.throttled,), throttling),
-    DoctorRule(Check.CONSUMERS, lambda seen: (seen.consumers,), consumers),
+    DoctorRule(Check.CONSUMERS, lambda seen: (seen.consumers, seen.at), consumers),
     DoctorRule(Check.SHARD_QUOTA, lambda seen: (seen.limits,), shard_quota),
     DoctorRule(Check.EXECUTIONS, lambda seen: (seen.executions, seen.at), executions),
     DoctorRule(Check.CONCURRENCY, lambda seen: (seen.concurrency, seen.executions), concurrency),

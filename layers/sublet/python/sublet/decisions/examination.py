@@ -41,6 +41,15 @@ class Throttled(Struct, frozen=True):
     reads: int
 
 
+class RegisteredConsumer(Struct, frozen=True):
+    """A consumer of the stream by fan-out. `is_read`: it subscribed in the last hour; None if that is not known."""
+
+    name: str
+    arn: str
+    registered_at: datetime
+    is_read: bool | None = None
+
+
 class RingingAlarm(Struct, frozen=True):
     """A CloudWatch alarm in the state ALARM.
 
@@ -104,7 +113,7 @@ class Examined:
     denied_reads: Known[Sequence[str]]
     denied_writes: Known[Sequence[str] | None]
     alarms: Known[Sequence[RingingAlarm]]
-    consumers: Known[int]
+    consumers: Known[Sequence[RegisteredConsumer]]
     limits: Known[AccountInfo]
     executions: Known[Executions | None]
     concurrency: Known[Usage]

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from sublet.decisions.examination import (
     Executions,
+    RegisteredConsumer,
     RingingAlarm,
     Throttled,
     Usage,
@@ -32,7 +33,7 @@ class MemoryInspection:
     lacks_reads: Sequence[str] = ()
     lacks_writes: Sequence[str] = ()
     ringing: Sequence[RingingAlarm] = ()
-    registered: int = 0
+    registered: Sequence[RegisteredConsumer] = ()
     started: Executions | None = None
     used: Usage = UNUSED
     kept: Mapping[str, SetAsideWaiting] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class MemoryInspection:
         self._check("alarms")
         return self.ringing
 
-    def consumers(self) -> int:
+    def consumers(self) -> Sequence[RegisteredConsumer]:
         self._check("consumers")
         return self.registered
 
