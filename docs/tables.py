@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from sublet.decisions import prices
+from sublet.decisions import prices, role_needs
 from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
@@ -134,9 +134,9 @@ def process_policy() -> str:
     """The policy of a process' role, for the application orders-audit on the stream orders."""
     tables = [f"{TABLE}/orders-audit", f"{TABLE}/orders-audit-sightings"]
     statements = {
-        "Stream": (roles.PROCESS_ON_STREAM, "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"),
-        "Leases": (roles.PROCESS_ON_LEASES, tables[0]),
-        "Sightings": (roles.PROCESS_ON_SIGHTINGS, tables[1]),
+        "Stream": (role_needs.PROCESS_ON_STREAM, "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"),
+        "Leases": (role_needs.PROCESS_ON_LEASES, tables[0]),
+        "Sightings": (role_needs.PROCESS_ON_SIGHTINGS, tables[1]),
         "MakeTables": (roles.MAKE_TABLE, tables),
         "BackUpLeases": (["dynamodb:UpdateContinuousBackups"], tables[0]),
     }

@@ -13,6 +13,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from constructs import Construct
+from sublet.decisions import role_needs
 from sublet.errors import SettingsError
 from sublet.settings import Settings
 from sublet_cdk import roles
@@ -40,19 +41,19 @@ class Access:
 
     def manager(self) -> Duties:
         return {
-            "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.tables.leases.table_arn),
+            "leases": roles.allow(role_needs.LEASE_MANAGER_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.LEASE_MANAGER_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
-            **self._sightings(roles.LEASE_MANAGER_ON_SIGHTINGS),
-            "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
+            **self._sightings(role_needs.LEASE_MANAGER_ON_SIGHTINGS),
+            "stream": roles.allow(role_needs.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
             **self._keys(),
         }
 
     def worker(self) -> Duties:
         return {
-            "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.tables.leases.table_arn),
+            "leases": roles.allow(role_needs.LEASE_WORKER_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
-            **self._sightings(roles.LEASE_WORKER_ON_SIGHTINGS),
-            "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
+            **self._sightings(role_needs.LEASE_WORKER_ON_SIGHTINGS),
+            "stream": roles.allow(role_needs.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
@@ -61,10 +62,10 @@ class Access:
     def process(self) -> Duties:
         """For `sublet run` and `sublet.Consumer`."""
         return {
-            "leases": roles.allow(roles.PROCESS_ON_LEASES, self.tables.leases.table_arn),
+            "leases": roles.allow(role_needs.PROCESS_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
-            **self._sightings(roles.PROCESS_ON_SIGHTINGS),
-            "stream": roles.allow(roles.PROCESS_ON_STREAM, self.stream.stream_arn),
+            **self._sightings(role_needs.PROCESS_ON_SIGHTINGS),
+            "stream": roles.allow(role_needs.PROCESS_ON_STREAM, self.stream.stream_arn),
             **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
@@ -91,7 +92,7 @@ class Access:
 
     def _fan_out(self) -> Duties:
         consumer = self.fan_out_consumer
-        return {"fan-out": roles.allow(roles.READER_ON_FAN_OUT, consumer)} if consumer else {}
+        return {"fan-out": roles.allow(role_needs.READER_ON_FAN_OUT, consumer)} if consumer else {}
 
     def _keys(self) -> Duties:
         stream, tables = self.stream_key, self._table_keys()

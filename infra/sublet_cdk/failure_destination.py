@@ -13,6 +13,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
+from sublet.decisions.role_needs import SETS_ASIDE
 from sublet.errors import SettingsError
 from sublet_cdk import roles
 from sublet_cdk.nag import acknowledge_wildcard
@@ -20,7 +21,6 @@ from sublet_cdk.nag import acknowledge_wildcard
 FailureDestination = sqs.IQueue | sns.ITopic | s3.IBucket | str
 """A construct, or an existing resource's ARN; a bucket's may have a /prefix."""
 
-PUTS = {"sqs": ["sqs:GetQueueUrl", "sqs:SendMessage"], "sns": ["sns:Publish"], "s3": ["s3:PutObject"]}
 REDRIVES = {
     "sqs": [
         "sqs:ChangeMessageVisibility",
@@ -61,7 +61,7 @@ class Destination:
 
     def duties(self, application: str) -> dict[str, iam.PolicyStatement | None]:
         return {
-            "on-failure": roles.allow(PUTS[self.service], self.resource(application)),
+            "on-failure": roles.allow(SETS_ASIDE[self.service], self.resource(application)),
             "on-failure-key": roles.allow(WITH_KEY, self.key.key_arn) if self.key else None,
         }
 

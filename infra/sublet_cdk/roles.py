@@ -11,35 +11,8 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
+from sublet.decisions.role_needs import LEASE_MANAGER_ON_SIGHTINGS
 from sublet.settings import KclFleet, Mode, Settings
-
-LEASE_MANAGER_ON_LEASES = [
-    "dynamodb:Scan",
-    "dynamodb:PutItem",
-    "dynamodb:DeleteItem",
-]
-LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
-LEASE_MANAGER_ON_STREAM = [
-    "kinesis:DescribeStreamSummary",
-    "kinesis:ListShards",
-    "kinesis:GetShardIterator",
-    "kinesis:GetRecords",
-]
-"""GetRecords: one record of an unread shard, to see whether one is waiting. Only its arrival time is used."""
-LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
-LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
-"""Whether an operator has paused the leases."""
-LEASE_WORKER_ON_STREAM = [
-    "kinesis:DescribeStreamSummary",
-    "kinesis:GetRecords",
-    "kinesis:GetShardIterator",
-    "kinesis:ListShards",
-]
-"""DescribeStreamSummary: tells who distributes the stream's records, before an aggregate outside its shard's range is
-dropped."""
-
-READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
-"""On the registered consumer alone. Polls remain allowed: they read where a subscription cannot."""
 
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
@@ -60,9 +33,6 @@ ON_TABLES_KEY = [
 AWS KMS")."""
 
 READER_ON_TABLES = ["dynamodb:Scan"]
-PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
-PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)
-PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
 PROCESS_ON_REPORTS = sorted({*LEASE_MANAGER_ON_REPORTS, *LEASE_WORKER_ON_REPORTS})
 
 LAMBDA_ON_NETWORK = [

@@ -8,6 +8,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
+from sublet.decisions.role_needs import STARTS_WORKERS
 from sublet_cdk import roles
 from sublet_cdk.access import Duties
 from sublet_cdk.functions import FunctionShape, FunctionSize, Own, add_function, plain_asset
@@ -40,7 +41,7 @@ def add_lease_manager(
     """The function, and the configuration that keeps events on which it failed, after two retries."""
     everything = {
         **duties,
-        "start-workers": roles.allow(["states:StartExecution"], state_machine_arn),
+        "start-workers": roles.allow(STARTS_WORKERS, state_machine_arn),
         "dead-letters": roles.allow(["sqs:SendMessage"], dead_letters.queue_arn),
     }
     size, own = FunctionSize(MEMORY, TIMEOUT, concurrency), Own({STATE_MACHINE_VARIABLE: state_machine_arn})

@@ -93,6 +93,8 @@ def test_an_example_runs_as_it_is_printed(
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
     if "sublet undo" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
+    if "--role" in example:  # moto simulates no policies: tests/contract/test_role_permissions.py
+        monkeypatch.setattr("sublet.aws.inspection.lacking", lambda *_: [])
     example = example.replace(EXAMPLES_NUMBER, application["shardId-000000000003"])
     program, *arguments = shlex.split(example)
     assert program == "sublet"

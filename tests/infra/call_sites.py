@@ -18,7 +18,7 @@ OF_THE_LIBRARY = ROOT / "layers/sublet/python/sublet/aws"
 FOLDERS = (OF_THE_LIBRARY, ROOT / "functions", ROOT / "infra/sublet_cdk")
 
 SERVICES = (
-    *("cloudwatch", "dynamodb", "kinesis", "lambda", "resourcegroupstaggingapi", "s3", "sns", "sqs"),
+    *("cloudwatch", "dynamodb", "iam", "kinesis", "lambda", "resourcegroupstaggingapi", "s3", "sns", "sqs"),
     *("stepfunctions", "sts"),
 )
 HAVE_WAITERS = ("dynamodb", "kinesis", "lambda", "s3")

@@ -129,6 +129,14 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     ("received_messages.py", ""): {
         f"sqs:{name}": TAKES_BACK for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")
     },
+    ("role_permissions.py", ""): dict.fromkeys(
+        (
+            "states:DescribeStateMachine",
+            "lambda:GetFunctionConfiguration",
+            "iam:SimulatePrincipalPolicy",
+        ),
+        OF_THE_PROGRAM,
+    ),
     ("sightings.py", ""): {
         "dynamodb:Scan": {"sightings": "manager process hold follow reader"},
         "dynamodb:PutItem": SIGHTED,

@@ -22,6 +22,7 @@ from sublet.decisions.examination import (
     Volume,
 )
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.role_needs import DeployedRoles
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_verdict import Word
 from sublet.memory import MemoryAccount
@@ -113,6 +114,7 @@ def everything_wrong() -> Examined:
         description=replaced(description, distribution=RecordDistribution.AUTO),
         denied_reads=("kinesis:GetRecords",),
         denied_writes=("dynamodb:PutItem on orders",),
+        denied_roles={WORKER: ("kinesis:GetRecords on orders",)},
         alarms=(RingingAlarm("orders-ShardUnread", healthy.at, "one point"),),
         consumers=CONSUMERS,
         executions=Executions(3, healthy.at - timedelta(minutes=5)),
@@ -142,6 +144,7 @@ def test_what_is_bad_and_what_is_a_warning() -> None:
         ("throttled", Check.THROTTLED),
         ("incoming_by_shard", Check.HOT_SHARDS),
         ("denied_reads", Check.READ_PERMISSION),
+        ("deployed_roles", Check.ROLES),
         ("set_aside", Check.SET_ASIDE),
     ],
 )
@@ -151,8 +154,67 @@ def test_a_refused_question_is_named_and_hides_no_other(method: str, check: Chec
     not_well = severities(examined)
     assert not_well[check] is Severity.NOT_CHECKED
     (finding,) = found(examined)[check]
-    assert finding.what == f"these credentials lack the permission for {method}"
+    assert finding.what.startswith(f"these credentials lack the permission for {method}")
     assert check is Check.CONSUMERS or not_well[Check.CONSUMERS] is Severity.WARNING
+
+
+MANAGER, WORKER = (f"arn:aws:iam::123456789012:role/orders-{name}" for name in ("manager", "worker"))
+DEPLOYED = DeployedRoles(
+    "arn:aws:states:eu-west-1:123456789012:stateMachine:orders-lease-workers", MANAGER, WORKER
+)
+
+
+def of_roles(lacks: dict[str, frozenset[str]], **given: Any) -> list[Finding]:
+    inspection = MemoryInspection(by_shard=MEASURED.by_shard, roles=DEPLOYED, roles_lack=lacks)
+    return found(examined_world(inspection=inspection, **given))[Check.ROLES]
+
+
+def test_a_deployed_role_that_lacks_an_action_is_bad_and_named_with_the_resource() -> None:
+    """Each is asked for what its own function does: the worker never scans."""
+    (finding,) = of_roles(
+        {WORKER: frozenset({"kinesis:GetRecords", "dynamodb:Scan", "states:StartExecution"})}
+    )
+    assert (finding.severity, finding.where) == (Severity.BAD, WORKER)
+    assert finding.what.startswith("it lacks kinesis:GetRecords on arn:")
+    assert finding.what.endswith(":stream/events")
+    (finding,) = of_roles(
+        {MANAGER: frozenset({"states:StartExecution", "sqs:SendMessage"})}, on_failure=QUEUE
+    )
+    assert finding.what == f"it lacks states:StartExecution on {DEPLOYED.state_machine}"
+
+
+def test_the_worker_s_role_sets_records_aside() -> None:
+    (finding,) = of_roles({WORKER: frozenset({"sqs:SendMessage"})}, on_failure=QUEUE)
+    assert finding.what == f"it lacks sqs:SendMessage on {QUEUE}"
+    bucket = "arn:aws:s3:::given-up/aside"
+    (finding,) = of_roles({WORKER: frozenset({"s3:PutObject"})}, on_failure=bucket)
+    assert finding.what == f"it lacks s3:PutObject on {bucket}/{NO_WAITING.application}/*"
+
+
+def test_roles_that_lack_nothing_are_named() -> None:
+    (finding,) = of_roles({})
+    assert (
+        finding.what
+        == "orders-manager and orders-worker may do what the application needs, by IAM's simulation"
+    )
+
+
+def test_a_process_role_is_asked_for_both_functions_calls() -> None:
+    role = "arn:aws:iam::123456789012:role/service/orders"
+    lacks = {role: frozenset({"dynamodb:Scan", "dynamodb:UpdateItem"})}
+    (finding,) = of_roles(lacks, role=role)
+    assert finding.where == role
+    assert finding.what.count("dynamodb:Scan") == 2
+    assert "dynamodb:UpdateItem" in finding.what
+
+
+def test_without_iam_s_answer_it_is_said_whose_permissions_were_checked() -> None:
+    inspection = MemoryInspection(
+        by_shard=MEASURED.by_shard, roles=DEPLOYED, refuses=frozenset({"denied_to"})
+    )
+    (finding,) = found(examined_world(inspection=inspection))[Check.ROLES]
+    assert finding.severity is Severity.NOT_CHECKED
+    assert finding.what.endswith("the permissions above are those of these credentials")
 
 
 def test_executions_that_may_not_be_asked_for_leave_concurrency_unchecked_too() -> None:

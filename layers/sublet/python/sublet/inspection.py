@@ -17,6 +17,7 @@ from sublet.decisions.examination import (
     Volume,
 )
 from sublet.decisions.last_hour import RecordedHour
+from sublet.decisions.role_needs import DeployedRoles, Need
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 
 
@@ -48,6 +49,15 @@ class Inspection(Protocol):
     def denied_writes(self) -> Sequence[str]:
         """The DynamoDB actions that a consumer needs and this role lacks, each with its table. Tries writes whose
         condition cannot hold, so nothing is written.
+        """
+
+    def deployed_roles(self) -> DeployedRoles | None:
+        """The roles of the application's functions, by its state machine; None if it has none, as it is not on Lambda."""
+
+    def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
+        """The actions that this role lacks, each with its resource, by IAM's simulation: of the role's own policies, its
+        boundary and the organization's. Resources' own policies are not asked, and a condition that depends on the request counts
+        as met.
         """
 
     def alarms(self) -> Sequence[RingingAlarm]:

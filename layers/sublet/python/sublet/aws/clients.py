@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from boto3.session import Session
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_iam import IAMClient
     from mypy_boto3_kinesis import KinesisClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
@@ -181,6 +182,20 @@ def lambda_client(
     """For the account's quota."""
     client: LambdaClient = _client(
         "lambda", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region, endpoint_url, session,
+    )  # fmt: skip
+    return client
+
+
+def iam_client(
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
+) -> IAMClient:
+    """For commands that ask what a role may do."""
+    client: IAMClient = _client(
+        "iam", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
         region, endpoint_url, session,
     )  # fmt: skip
     return client

@@ -15,6 +15,7 @@ from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
 from sublet.aws.faults import ACCESS_DENIED, CONDITION_FAILED, CONNECTION_FAILED, code_of
 from sublet.aws.figures import Figures
+from sublet.aws.role_permissions import PROMPT, WINDOW, functions_of, lacking, roles_of
 from sublet.aws.waiting_set_aside import waiting_set_aside
 from sublet.decisions.examination import (
     Executions,
@@ -25,6 +26,7 @@ from sublet.decisions.examination import (
     Volume,
 )
 from sublet.decisions.last_hour import RecordedHour
+from sublet.decisions.role_needs import DeployedRoles, Need
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 from sublet.protocol.lease_row import LEASE_KEY
@@ -156,6 +158,21 @@ class AwsInspection:
                     raise
         return False
 
+    def deployed_roles(self) -> DeployedRoles | None:
+        machine = self._state_machine
+        with asking("states:DescribeStateMachine"):
+            functions = functions_of(clients.stepfunctions_client(), machine)
+        if functions is None:
+            return None
+        if not {WINDOW, PROMPT} <= functions.keys():
+            raise CheckRefused(f"{machine} is not as the construct makes it, so its functions are not known")
+        with asking("lambda:GetFunctionConfiguration"):
+            return roles_of(clients.lambda_client(*self._connection), functions, machine)
+
+    def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
+        with asking("iam:SimulatePrincipalPolicy"):
+            return lacking(clients.iam_client(*self._connection), role, needs)
+
     def alarms(self) -> Sequence[RingingAlarm]:
         with asking("cloudwatch:DescribeAlarms"):
             pages = self._cloudwatch.get_paginator("describe_alarms").paginate(
@@ -191,10 +208,14 @@ class AwsInspection:
             raise CheckRefused("the stream's ARN is not known")
         return self._arn
 
-    def executions(self) -> Executions | None:
+    @property
+    def _state_machine(self) -> str:
         stream = StreamArn.parse(self._known_arn)
         name = STATE_MACHINE.format(application=self._settings.application)
-        machine = f"arn:{stream.partition}:states:{stream.region}:{stream.account}:stateMachine:{name}"
+        return f"arn:{stream.partition}:states:{stream.region}:{stream.account}:stateMachine:{name}"
+
+    def executions(self) -> Executions | None:
+        machine = self._state_machine
         stepfunctions: Any = clients.stepfunctions_client()
         with asking("states:ListExecutions"):
             try:

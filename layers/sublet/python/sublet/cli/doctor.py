@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from argparse import ArgumentParser, Namespace
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +30,10 @@ throttling, quotas that are nearly used up, alarms, and what was set aside. Each
 works with any lease table of KCL 1, 2 or 3.
 
 A check that these credentials may not make is named, and hides no other. With --as-consumer it also tries a consumer's writes,
-under conditions that cannot hold, so that nothing is written: use the consumer's own credentials for that.
+under conditions that cannot hold, so that nothing is written: use the consumer's own credentials for that. IAM is
+asked what the deployed functions' roles may do (states:DescribeStateMachine, lambda:GetFunctionConfiguration and
+iam:SimulatePrincipalPolicy); for a process or a container, --role names its role. The policies of a stream or a key are not part
+of that simulation.
 
 The exit code is 0 if nothing is bad, 1 if something is (with --strict also for warnings and for checks that could not be made),
 and 2 for an error."""
@@ -38,13 +42,21 @@ EXAMPLES = """\
 examples:
   sublet doctor --application orders-audit --stream orders
   sublet doctor --application orders-audit --stream orders --strict --json
-  sublet doctor --application orders-audit --stream orders --as-consumer --quiet"""
+  sublet doctor --application orders-audit --stream orders --as-consumer --quiet
+  sublet doctor --application orders-audit --stream orders --role arn:aws:iam::123456789012:role/orders-audit"""
 
+ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/\S+")
 SETTINGS = ("application", "stream", "on_failure", "failover_time")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "--role",
+        metavar="ARN",
+        type=role,
+        help="of a process: judge it instead of the deployed functions' roles",
+    )
     parser.add_argument("--as-consumer", action="store_true", help="check the permission to write leases too")
     parser.add_argument(
         "--strict", action="store_true", help="exit code 1 for warnings and for what could not be checked"
@@ -53,6 +65,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
+
+
+def role(text: str) -> str:
+    if not ROLE.fullmatch(text):
+        raise ArgumentTypeError(f"{text!r} is no role: arn:aws:iam::ACCOUNT:role/NAME")
+    return text
 
 
 def run(options: Namespace) -> int:
@@ -82,6 +100,7 @@ def _doctor(options: Namespace) -> Doctor:
         AwsInspection(settings, settings.stream_arn),
         refused,
         asks_writes=options.as_consumer,
+        role=options.role,
     )
 
 

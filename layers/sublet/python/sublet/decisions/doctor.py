@@ -30,6 +30,7 @@ class Check(StrEnum):
     AGREEMENT = "table and stream"
     READ_PERMISSION = "permission to read"
     WRITE_PERMISSION = "permission to write"
+    ROLES = "permissions of roles"
     CLOCK = "clock"
     ROWS = "rows"
     UNLEASED = "shards without a lease"

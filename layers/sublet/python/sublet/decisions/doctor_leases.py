@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from sublet.decisions.doctor import Check, DoctorRule, Judged, bad, shown, warning, well
@@ -70,6 +70,22 @@ def write_permission(denied: Sequence[str] | None) -> Iterator[Judged]:
         yield bad(f"these credentials lack {', '.join(denied)}", "Grant it to the consumer's role.")
     else:
         yield well("these credentials may write leases")
+
+
+def roles(denied: Mapping[str, Sequence[str]] | None) -> Iterator[Judged]:
+    if denied is None:
+        yield well("the application is not on Lambda, and --role names no process' role to ask about")
+        return
+    for role, actions in denied.items():
+        if actions:
+            yield bad(
+                f"it lacks {shown(actions)}",
+                "Deploy the stack again, or grant them. A permissions boundary or the organization may deny them too.",
+                role,
+            )
+    if not any(denied.values()):
+        names = " and ".join(role.rpartition("/")[2] for role in denied)
+        yield well(f"{names} may do what the application needs, by IAM's simulation")
 
 
 def clock(skew: timedelta, failover_time: timedelta) -> Iterator[Judged]:
@@ -192,6 +208,7 @@ RULES = (
     DoctorRule(Check.AGREEMENT, lambda seen: (seen.other_stream,), agreement),
     DoctorRule(Check.READ_PERMISSION, lambda seen: (seen.denied_reads,), read_permission),
     DoctorRule(Check.WRITE_PERMISSION, lambda seen: (seen.denied_writes,), write_permission),
+    DoctorRule(Check.ROLES, lambda seen: (seen.denied_roles,), roles),
     DoctorRule(Check.CLOCK, lambda seen: (seen.skew, seen.failover_time), clock),
     DoctorRule(Check.ROWS, lambda seen: (seen.scan,), rows),
     DoctorRule(Check.UNLEASED, lambda seen: (seen.scan, seen.shards), unleased),

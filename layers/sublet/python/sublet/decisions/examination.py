@@ -91,6 +91,7 @@ class Examined:
     by_shard       data written to each shard; empty if the stream has no shard-level metrics
     denied_reads   Kinesis actions that this role lacks
     denied_writes  DynamoDB actions that this role lacks, with their table; None: not asked
+    denied_roles   what each of the application's own roles lacks, by its ARN; None: it is not on Lambda, and no role was given
     executions     None: the application has no state machine, so it is not on Lambda
     set_aside      None: no failure destination was given
     """
@@ -112,6 +113,7 @@ class Examined:
     throttled: Known[Throttled]
     denied_reads: Known[Sequence[str]]
     denied_writes: Known[Sequence[str] | None]
+    denied_roles: Known[Mapping[str, Sequence[str]] | None]
     alarms: Known[Sequence[RingingAlarm]]
     consumers: Known[Sequence[RegisteredConsumer]]
     limits: Known[AccountInfo]

@@ -15,6 +15,7 @@ from sublet.decisions.examination import (
     Volume,
 )
 from sublet.decisions.last_hour import RecordedHour
+from sublet.decisions.role_needs import DeployedRoles, Need
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
 
@@ -24,7 +25,7 @@ NOTHING_RECORDED = RecordedHour()
 
 @dataclass(slots=True)
 class MemoryInspection:
-    """`refuses`: names of methods that raise CheckRefused."""
+    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: actions by role."""
 
     volume: Volume = NOTHING
     by_shard: Mapping[str, Volume] = field(default_factory=dict)
@@ -32,6 +33,8 @@ class MemoryInspection:
     refused: Throttled = NONE_REFUSED
     lacks_reads: Sequence[str] = ()
     lacks_writes: Sequence[str] = ()
+    roles: DeployedRoles | None = None
+    roles_lack: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ringing: Sequence[RingingAlarm] = ()
     registered: Sequence[RegisteredConsumer] = ()
     started: Executions | None = None
@@ -66,6 +69,17 @@ class MemoryInspection:
     def denied_writes(self) -> Sequence[str]:
         self._check("denied_writes")
         return self.lacks_writes
+
+    def deployed_roles(self) -> DeployedRoles | None:
+        self._check("deployed_roles")
+        return self.roles
+
+    def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
+        self._check("denied_to")
+        lacks = self.roles_lack.get(role, frozenset())
+        return [
+            f"{action} on {need.resource}" for need in needs for action in need.actions if action in lacks
+        ]
 
     def alarms(self) -> Sequence[RingingAlarm]:
         self._check("alarms")

@@ -10,6 +10,7 @@ from typing import TypeVar
 from sublet.account import Account
 from sublet.decisions.examination import Examined, Known, NotKnown, Volume
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.role_needs import Runtime, needs_of
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import AwsNotConfigured, StreamNotAdopted, SubletError
 from sublet.inspection import Inspection
@@ -37,6 +38,7 @@ class Doctor:
 
     probes       ask each shard for its next record, so that its lag is known
     asks_writes  try the writes of a consumer
+    role         of a process, by its ARN; None: the roles of the deployed functions are looked for
     """
 
     ports: Ports
@@ -46,6 +48,7 @@ class Doctor:
     refused: str | None = None
     probes: bool = True
     asks_writes: bool = False
+    role: str | None = None
 
     def examine(self) -> Examined:
         """Raises AwsNotConfigured."""
@@ -74,6 +77,7 @@ class Doctor:
             throttled=known(lambda: inspection.throttled(HOUR)),
             denied_reads=self._denied_reads(shards),
             denied_writes=known(inspection.denied_writes) if self.asks_writes else None,
+            denied_roles=self._denied_roles(description),
             alarms=known(inspection.alarms),
             consumers=known(inspection.consumers),
             limits=known(self.account.limits),
@@ -122,6 +126,33 @@ class Doctor:
             return NotKnown("the stream has no shard to ask about")
         shard_id = next((shard.shard_id for shard in shards if shard.is_open), shards[0].shard_id)
         return known(lambda: self.inspection.denied_reads(shard_id))
+
+    def _denied_roles(
+        self, description: Known[StreamDescription]
+    ) -> Known[Mapping[str, Sequence[str]] | None]:
+        if isinstance(description, NotKnown):
+            return description
+        found = known(lambda: self._lacking(description.identity.arn))
+        if isinstance(found, NotKnown):
+            return NotKnown(f"{found.why}; the permissions above are those of these credentials")
+        return found
+
+    def _lacking(self, stream_arn: str) -> Mapping[str, Sequence[str]] | None:
+        """By the role's ARN. One role may be that of both functions."""
+        asked: list[tuple[Runtime, str, str | None]]
+        if self.role is not None:
+            asked = [(Runtime.PROCESS, self.role, None)]
+        else:
+            deployed = self.inspection.deployed_roles()
+            if deployed is None:
+                return None
+            machine = deployed.state_machine
+            asked = [(Runtime.MANAGER, deployed.manager, machine), (Runtime.WORKER, deployed.worker, None)]
+        lacking: dict[str, list[str]] = {}
+        for runtime, role, starts in asked:
+            needs = needs_of(runtime, self.settings, stream_arn, starts)
+            lacking.setdefault(role, []).extend(self.inspection.denied_to(role, needs))
+        return lacking
 
     def _set_aside(self, destination: str) -> Known[SetAsideWaiting | None]:
         return known(lambda: self.inspection.set_aside(destination))

@@ -1,0 +1,113 @@
+"""What the roles of an application must be allowed to do. The constructs deploy it, and `doctor` asks IAM about it.
+
+Not here: KMS keys of the user's own, and the tables of a KCL 3 fleet, since only a deployment knows whether there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from sublet.protocol.stream_identity import StreamArn
+from sublet.settings import Settings
+
+LEASE_MANAGER_ON_LEASES = [
+    "dynamodb:Scan",
+    "dynamodb:PutItem",
+    "dynamodb:DeleteItem",
+]
+LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
+LEASE_MANAGER_ON_STREAM = [
+    "kinesis:DescribeStreamSummary",
+    "kinesis:ListShards",
+    "kinesis:GetShardIterator",
+    "kinesis:GetRecords",
+]
+"""GetRecords: one record of an unread shard, to see whether one is waiting. Only its arrival time is used."""
+LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
+"""Whether an operator has paused the leases."""
+LEASE_WORKER_ON_STREAM = [
+    "kinesis:DescribeStreamSummary",
+    "kinesis:GetRecords",
+    "kinesis:GetShardIterator",
+    "kinesis:ListShards",
+]
+"""DescribeStreamSummary: tells who distributes the stream's records, before an aggregate outside its shard's range is
+dropped."""
+
+READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
+"""On the registered consumer alone. Polls remain allowed: they read where a subscription cannot."""
+
+PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
+PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)
+PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
+
+SETS_ASIDE: Mapping[str, Sequence[str]] = {
+    "sqs": ["sqs:GetQueueUrl", "sqs:SendMessage"],
+    "sns": ["sns:Publish"],
+    "s3": ["s3:PutObject"],
+}
+"""On the failure destination, by its service."""
+
+STARTS_WORKERS = ["states:StartExecution"]
+
+
+class Runtime(StrEnum):
+    """Whose role it is."""
+
+    MANAGER = "lease manager"
+    WORKER = "lease worker"
+    PROCESS = "process"
+
+
+ON_TABLES_AND_STREAM: Mapping[Runtime, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
+    Runtime.MANAGER: (LEASE_MANAGER_ON_LEASES, LEASE_MANAGER_ON_SIGHTINGS, LEASE_MANAGER_ON_STREAM),
+    Runtime.WORKER: (LEASE_WORKER_ON_LEASES, LEASE_WORKER_ON_SIGHTINGS, LEASE_WORKER_ON_STREAM),
+    Runtime.PROCESS: (PROCESS_ON_LEASES, PROCESS_ON_SIGHTINGS, PROCESS_ON_STREAM),
+}
+"""On the leases, on the sightings and on the stream."""
+
+
+class Need(NamedTuple):
+    """IAM actions on one resource, by its ARN."""
+
+    actions: Sequence[str]
+    resource: str
+
+
+class DeployedRoles(NamedTuple):
+    """ARNs. `state_machine`: the one that the lease manager starts."""
+
+    state_machine: str
+    manager: str
+    worker: str
+
+
+def needs_of(
+    runtime: Runtime, settings: Settings, stream_arn: str, state_machine: str | None = None
+) -> Sequence[Need]:
+    """The tables are in the stream's account and region, as the constructs require."""
+    leases, sightings, stream = ON_TABLES_AND_STREAM[runtime]
+    place = StreamArn.parse(stream_arn)
+    table = f"arn:{place.partition}:dynamodb:{place.region}:{place.account}:table/"
+    needs = [
+        Need(leases, table + settings.lease_table),
+        Need(sightings, table + settings.sightings_table),
+        Need(stream, stream_arn),
+    ]
+    if runtime is Runtime.MANAGER and state_machine is not None:
+        needs.append(Need(STARTS_WORKERS, state_machine))
+    if runtime is not Runtime.MANAGER and settings.fan_out_consumer is not None:
+        needs.append(Need(READER_ON_FAN_OUT, settings.fan_out_consumer))
+    if runtime is not Runtime.MANAGER and settings.on_failure is not None:
+        needs.append(_on_failure(settings.on_failure, settings.application))
+    return needs
+
+
+def _on_failure(destination: str, application: str) -> Need:
+    """In a bucket, the application's own folder."""
+    service = destination.split(":")[2]
+    written = f"{destination.rstrip('/')}/{application}/*" if service == "s3" else destination
+    return Need(SETS_ASIDE[service], written)

@@ -1,0 +1,101 @@
+"""Which roles an application's functions have, and what IAM says of them, over recorded replies of AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from sublet.aws.role_permissions import functions_of, lacking, roles_of
+from sublet.decisions.role_needs import DeployedRoles, Need, Runtime, needs_of
+from sublet.settings import Settings
+from sublet_cdk.state_machine import Functions, definition
+
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:orders-lease-workers"
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:"
+ROLE = "arn:aws:iam::123456789012:role/orders-worker"
+TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/orders"
+STREAM = "arn:aws:kinesis:us-east-1:123456789012:stream/events"
+KEYS: Any = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+
+
+@pytest.fixture
+def stepfunctions() -> Iterator[tuple[Any, Stubber]]:
+    client = boto3.client("stepfunctions", **KEYS)
+    with Stubber(client) as stubber:
+        yield client, stubber
+
+
+def described(stubber: Stubber, states: object) -> None:
+    stubber.add_response(
+        "describe_state_machine",
+        {
+            "stateMachineArn": MACHINE, "name": "orders", "definition": json.dumps(states), "roleArn": ROLE,
+            "type": "STANDARD", "creationDate": 0,
+        },
+        {"stateMachineArn": MACHINE},
+    )  # fmt: skip
+
+
+def test_the_functions_are_those_that_the_constructs_state_machine_calls(
+    stepfunctions: tuple[Any, Stubber],
+) -> None:
+    client, stubber = stepfunctions
+    described(stubber, definition(Functions(f"{FUNCTION}worker", f"{FUNCTION}manager", 900)))
+    functions = functions_of(client, MACHINE)
+    assert functions == {"RunWindow": f"{FUNCTION}worker", "PromptLeaseManager": f"{FUNCTION}manager"}
+    functions_client: Any = boto3.client("lambda", **KEYS)
+    with Stubber(functions_client) as configured:
+        for name in ("manager", "worker"):
+            reply = {"Role": f"arn:aws:iam::123456789012:role/orders-{name}"}
+            configured.add_response(
+                "get_function_configuration", reply, {"FunctionName": f"{FUNCTION}{name}"}
+            )
+        found = roles_of(functions_client, functions, MACHINE)
+    assert found == DeployedRoles(MACHINE, "arn:aws:iam::123456789012:role/orders-manager", ROLE)
+
+
+def test_an_application_that_is_not_on_lambda_has_no_state_machine(
+    stepfunctions: tuple[Any, Stubber],
+) -> None:
+    client, stubber = stepfunctions
+    stubber.add_client_error("describe_state_machine", "StateMachineDoesNotExist")
+    assert functions_of(client, MACHINE) is None
+
+
+def test_what_iam_denies_is_named_with_its_resource_and_what_depends_on_the_request_is_not() -> None:
+    iam: Any = boto3.client("iam", **KEYS)
+    needs = [Need(["dynamodb:GetItem", "dynamodb:PutItem"], TABLE), Need(["kinesis:GetRecords"], STREAM)]
+    decided = {
+        "dynamodb:GetItem": {"EvalDecision": "allowed"},
+        "dynamodb:PutItem": {"EvalDecision": "implicitDeny", "MissingContextValues": ["aws:SourceVpce"]},
+        "kinesis:GetRecords": {"EvalDecision": "explicitDeny"},
+    }
+    with Stubber(iam) as stubber:
+        for need in needs:
+            results = [
+                {"EvalActionName": action, "EvalResourceName": need.resource, **decided[action]}
+                for action in need.actions
+            ]
+            asked = {
+                "PolicySourceArn": ROLE,
+                "ActionNames": list(need.actions),
+                "ResourceArns": [need.resource],
+            }
+            stubber.add_response("simulate_principal_policy", {"EvaluationResults": results}, asked)
+        assert lacking(iam, ROLE, needs) == [f"kinesis:GetRecords on {STREAM}"]
+
+
+def test_a_process_needs_what_both_functions_need() -> None:
+    settings = Settings(application="orders", stream="events")
+    of = {
+        runtime: {
+            (action, need.resource) for need in needs_of(runtime, settings, STREAM) for action in need.actions
+        }
+        for runtime in Runtime
+    }
+    assert of[Runtime.PROCESS] == of[Runtime.MANAGER] | of[Runtime.WORKER]
+    assert (of[Runtime.MANAGER] & of[Runtime.WORKER]) < of[Runtime.PROCESS]
