@@ -69,7 +69,7 @@ def test_an_application_that_is_not_on_lambda_has_no_state_machine(
 def test_what_iam_denies_is_named_with_its_resource_and_what_depends_on_the_request_is_not() -> None:
     iam: Any = boto3.client("iam", **KEYS)
     needs = [Need(["dynamodb:GetItem", "dynamodb:PutItem"], TABLE), Need(["kinesis:GetRecords"], STREAM)]
-    decided = {
+    decided: dict[str, dict[str, Any]] = {
         "dynamodb:GetItem": {"EvalDecision": "allowed"},
         "dynamodb:PutItem": {"EvalDecision": "implicitDeny", "MissingContextValues": ["aws:SourceVpce"]},
         "kinesis:GetRecords": {"EvalDecision": "explicitDeny"},
