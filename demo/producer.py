@@ -1,38 +1,64 @@
-"""The producer: a thread that puts every flight on the stream, in the order of its partition key, through any reshard."""
+"""The producer: a thread that puts every flight on the stream with `sublet.Producer`, in the order of its partition key, through
+any reshard.
+
+One key in ten is put as plain records, the others in aggregates, as the KPL does it.
+"""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from zlib import crc32
 
-from sublet.protocol.shard import Shard
+from sublet import Producer, PutRecord
+from sublet.account import Account
 
 from demo.flights import Flight
-from demo.lanes import Entry, Event, Lanes, ShardMap
 
-ListShards = Callable[[], Sequence[Shard]]
+AHEAD = 3_000
+"""How many events may be on their way: enough for a full aggregate of each shard, which holds about 350 flights."""
 
-LISTING_LAG = 0.1
-"""Seconds before shards are listed again if a reply named one that the listing lacks."""
+PLAIN_KEYS = 10
+"""One partition key in so many is put as plain records."""
 
 PATIENCE = 3.0
 """Seconds to wait for a thread that was asked to end: after Ctrl-C its request may hang in an emulator that is being
 ended."""
 
 
+class Event(NamedTuple):
+    partition_key: str
+    data: bytes
+
+
 def as_events(flights: Iterable[Flight]) -> Iterator[Event]:
-    return (Event.of(flight.partition_key, flight.event()) for flight in flights)
+    return (Event(flight.partition_key, flight.event()) for flight in flights)
 
 
-class Producer:
-    """Puts everything in a thread of its own. `lanes` may be read meanwhile; `failure` is set if it gave up."""
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Events in the stream, `by_shard` and by kind; and events whose aggregate went to the wrong shard."""
 
-    def __init__(self, kinesis: Any, stream: str, list_shards: ListShards, events: Iterator[Event]) -> None:
-        self.lanes = Lanes(ShardMap(list_shards()))
+    by_shard: Counter[str]
+    aggregated: int = 0
+    plain: int = 0
+    sent_again: int = 0
+
+
+class FlightProducer:
+    """Puts everything in a thread of its own. `put` may be read meanwhile; `failure` is set if it gave up."""
+
+    def __init__(self, account: Account, stream: str, events: Iterator[Event]) -> None:
         self.failure: Exception | None = None
-        self._kinesis, self._stream, self._list_shards, self._events = kinesis, stream, list_shards, events
+        self._aggregating = Producer(stream, account=account)
+        self._plain = Producer(stream, account=account, aggregation_enabled=False)
+        self._events = events
+        self._by_shard: Counter[str] = Counter()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
 
@@ -40,7 +66,7 @@ class Producer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the current request, without waiting long for it."""
+        """Ends after the current event, without waiting long for it."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(PATIENCE)
@@ -49,37 +75,38 @@ class Producer:
     def is_done(self) -> bool:
         return self._thread.ident is not None and not self._thread.is_alive()
 
+    @property
+    def put(self) -> Put:
+        aggregating, plain = self._aggregating.produced, self._plain.produced
+        with self._lock:
+            by_shard = self._by_shard.copy()
+        return Put(
+            by_shard,
+            aggregating.aggregated,
+            plain.user_records + aggregating.user_records - aggregating.aggregated,
+            aggregating.sent_again,
+        )
+
     def _run(self) -> None:
         try:
-            while not self._stop.is_set():
-                self.lanes.fill(self._events)
-                entries = self.lanes.next_request()
-                if not entries:
-                    return
-                self._put(entries)
+            with self._aggregating, self._plain:
+                self._put_all()
         except Exception as failure:  # noqa: BLE001 -- the main thread must see any failure
             self.failure = failure
 
-    def _put(self, entries: list[Entry]) -> None:
-        records = [_request(entry) for entry in entries]
-        reply = self._kinesis.put_records(StreamName=self._stream, Records=records)
-        landed = [record.get("ShardId") for record in reply["Records"]]
-        self.lanes.settle(entries, landed, self._map_after(entries, landed))
+    def _put_all(self) -> None:
+        on_their_way: deque[Future[PutRecord]] = deque()
+        for key, data in self._events:
+            if self._stop.is_set():
+                return
+            producer = self._aggregating if crc32(key.encode()) % PLAIN_KEYS else self._plain
+            future: Future[PutRecord] = producer.put(key, data)
+            future.add_done_callback(self._count)
+            on_their_way.append(future)
+            if len(on_their_way) > AHEAD:
+                on_their_way.popleft().result()
 
-    def _map_after(self, entries: Sequence[Entry], landed: Sequence[str | None]) -> ShardMap:
-        """The shard map, listed again if a record went elsewhere than predicted."""
-        shard_map = self.lanes.shard_map
-        if all(entry.predicted == shard_id for entry, shard_id in zip(entries, landed, strict=True)):
-            return shard_map
-        while True:
-            shard_map = ShardMap(self._list_shards())
-            if all(shard_id is None or shard_id in shard_map for shard_id in landed):
-                return shard_map
-            time.sleep(LISTING_LAG)
-
-
-def _request(entry: Entry) -> dict[str, Any]:
-    request: dict[str, Any] = {"Data": entry.data(), "PartitionKey": entry.partition_key}
-    if entry.explicit_hash_key is not None:
-        request["ExplicitHashKey"] = entry.explicit_hash_key
-    return request
+    def _count(self, put: Future[Any]) -> None:
+        if put.exception() is None:
+            with self._lock:
+                self._by_shard[put.result().shard_id] += 1

@@ -1,5 +1,5 @@
-"""The operator's part: a split and a merge, at fixed places in the flow of events, so that they always meet full
-lanes."""
+"""The operator's part: a split and a merge, at fixed places in the flow of events, so that they always meet events
+on their way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from sublet.protocol.shard import Shard
 
-from demo.lanes import Event
+from demo.producer import Event
 from demo.story import Story
 from demo.view import short
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from demo.consumer import LOOK, STREAM, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
 from demo.page import console_page
-from demo.producer import Producer, as_events
+from demo.producer import FlightProducer, as_events
 from demo.prompts import Prompter
 from demo.proof import Proof, prove
 from demo.report import checks, draw_report
@@ -104,8 +104,8 @@ def _on(
         int(len(flights) * MERGE_AFTER): operator.merge,
     }
     source = interrupted(as_events(flights), actions)
-    producer = Producer(kinesis, STREAM, list_shards, source)
-    state.watcher = Watcher(consumer, producer.lanes, story, len(flights))
+    producer = FlightProducer(aws.account(), STREAM, source)
+    state.watcher = Watcher(consumer, producer, story, len(flights))
     story.phase(Phase.FLOW)
     with going_on(producer, state.watcher):
         _until_handled(Prompter(aws.client("lambda"), consumer.manager), state, producer, len(flights))
@@ -116,7 +116,7 @@ def _on(
 
 
 @contextmanager
-def going_on(producer: Producer, watcher: Watcher) -> Iterator[None]:
+def going_on(producer: FlightProducer, watcher: Watcher) -> Iterator[None]:
     producer.start()
     watcher.start()
     try:
@@ -126,7 +126,7 @@ def going_on(producer: Producer, watcher: Watcher) -> Iterator[None]:
         producer.stop()
 
 
-def _until_handled(prompter: Prompter, state: Run, producer: Producer, total: int) -> None:
+def _until_handled(prompter: Prompter, state: Run, producer: FlightProducer, total: int) -> None:
     story, moved_at, handled = state.story, time.monotonic(), 0
     while True:
         time.sleep(LOOK)

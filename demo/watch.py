@@ -12,8 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from demo.consumer import TABLE, Consumer
-from demo.lanes import Lanes
-from demo.producer import PATIENCE
+from demo.producer import PATIENCE, FlightProducer
 from demo.snapshot import Snapshot
 from demo.story import Story
 from demo.view import short
@@ -85,10 +84,15 @@ class Watcher:
     """
 
     def __init__(
-        self, consumer: Consumer, lanes: Lanes, story: Story, total: int, by_spark: CountByShard = dict
+        self,
+        consumer: Consumer,
+        producer: FlightProducer,
+        story: Story,
+        total: int,
+        by_spark: CountByShard = dict,
     ) -> None:
         self.latest = Snapshot(total=total)
-        self._consumer, self._lanes, self._story, self._total = consumer, lanes, story, total
+        self._consumer, self._producer, self._story, self._total = consumer, producer, story, total
         self._by_spark, aws = by_spark, consumer.aws
         self._dynamodb, self._cloudwatch = aws.client("dynamodb"), aws.client("cloudwatch")
         self._executions = Executions(aws.client("stepfunctions"), consumer.state_machine_arn)
@@ -123,6 +127,7 @@ class Watcher:
         by_spark = self._by_spark()
         handled = Counter(by_lambda) + Counter(by_spark)
         executions, running, windows = self._executions.look()
+        put = self._producer.put
         return Snapshot(
             shards=tuple(shards),
             fleet=self._consumer.watch.look(None),
@@ -136,10 +141,10 @@ class Watcher:
             windows=windows.ended + windows.running,
             windows_running=windows.running,
             dropped=windows.dropped,
-            put=dict(self._lanes.put),
-            aggregated=self._lanes.aggregated,
-            plain=self._lanes.plain,
-            sent_again=self._lanes.sent_again,
+            put=dict(put.by_shard),
+            aggregated=put.aggregated,
+            plain=put.plain,
+            sent_again=put.sent_again,
             total=self._total,
         )
 

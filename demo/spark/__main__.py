@@ -24,7 +24,7 @@ from infra.local.deploy import DeploymentFailed
 
 EVENTS = 150_000
 FEWEST_EVENTS = 10_000
-"""The producer takes about 3,000 events ahead of those it puts; with fewer in total, the runtimes' turns would be too
+"""About 3,000 events are on their way at once; with fewer in total, the runtimes' turns would be too
 short."""
 
 ABOUT = f"""\

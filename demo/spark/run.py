@@ -13,7 +13,7 @@ from sublet.protocol.shard import Shard
 
 from demo.consumer import APPLICATION, LOOK, SETTINGS, STREAM, Consumer, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
-from demo.producer import Producer, as_events
+from demo.producer import FlightProducer, as_events
 from demo.prompts import Prompter
 from demo.reshards import Operator, interrupted
 from demo.run import DemoFailed, going_on, liveliness, until_released
@@ -119,9 +119,9 @@ def _on(aws: EmbeddedAws, state: SparkRun, flights: list[Flight]) -> Proof:
         BY_SPARK: gates.wait_until_done,
     }
     source = interrupted(as_events(flights), {int(len(flights) * at): act for at, act in actions.items()})
-    producer = Producer(kinesis, STREAM, list_shards, source)
+    producer = FlightProducer(aws.account(), STREAM, source)
     with closing(LakeReader(state.pipeline.lake)) as lake:
-        state.watcher = Watcher(consumer, producer.lanes, story, len(flights), lake.rows)
+        state.watcher = Watcher(consumer, producer, story, len(flights), lake.rows)
         with going_on(producer, state.watcher), gates.opened_at_last():
             Hands(consumer, state, producer, gates, len(flights)).pass_on()
         story.phase(Phase.PROVE)
@@ -134,7 +134,7 @@ class Hands:
     """Moves the stream from one runtime to the other."""
 
     def __init__(
-        self, consumer: Consumer, state: SparkRun, producer: Producer, gates: Gates, total: int
+        self, consumer: Consumer, state: SparkRun, producer: FlightProducer, gates: Gates, total: int
     ) -> None:
         self._consumer, self._state, self._producer, self._gates = consumer, state, producer, gates
         self._story, self._total = state.story, total

@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
+from sublet.aws.account import AwsAccount
+from sublet.aws.clients import Connection
 
 from infra.local.server import Server, ServerFailed, running
 
@@ -77,6 +80,16 @@ class EmbeddedAws:
                 s3={"addressing_style": "path"},  # the emulators' buckets have no host names of their own
             ),
         )
+
+    def account(self) -> AwsAccount:
+        """For what makes its own clients of Kinesis."""
+        session = botocore.session.get_session()
+        session.set_credentials(
+            self.environment["AWS_ACCESS_KEY_ID"], self.environment["AWS_SECRET_ACCESS_KEY"]
+        )
+        session.set_default_client_config(Config(proxies={}))
+        boto = boto3.session.Session(botocore_session=session)
+        return AwsAccount(Connection(REGION, self.environment["AWS_ENDPOINT_URL_KINESIS"], boto))
 
 
 @contextmanager

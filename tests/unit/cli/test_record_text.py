@@ -15,8 +15,10 @@ from sublet.cli.tail import show as show_tail
 from sublet.errors import StreamError
 from sublet.memory import FakeClock, MemoryAccount
 from sublet.operate.place import place
+from sublet.producer import Producer
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.stream_info import PutRecord
 from sublet.pull.streams import Stream
 from sublet.testing.turn_taking import TurnTaking
 
@@ -101,8 +103,16 @@ def stream() -> Stream:
     return Stream(account, "events")
 
 
+def put(stream: Stream, data: list[bytes], key: str | None) -> list[PutRecord]:
+    """As `sublet put --lines` shows them."""
+    shown: list[PutRecord] = []
+    producer = Producer(stream.name, account=stream._account, aggregation_enabled=False)
+    put_all(producer, data, key, shown.append)
+    return shown
+
+
 def test_what_is_put_is_got_by_its_number(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = put_all(stream, [b"1", b"2"], "customer-7")
+    one, two = put(stream, [b"1", b"2"], "customer-7")
     options = Namespace(
         shard=one.shard_id, number=RecordNumber(two.sequence_number, None), form=RecordForm.LINE, data=False
     )
@@ -112,19 +122,19 @@ def test_what_is_put_is_got_by_its_number(stream: Stream, capsys: pytest.Capture
 
 def test_one_user_record_of_an_aggregate(stream: Stream, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     packed = aggregate([("a", None, b"first"), ("b", None, b"sec\xffond")])
-    (put,) = put_all(stream, [packed], "a")
+    (one,) = put(stream, [packed], "a")
     options = Namespace(
-        shard=put.shard_id, number=RecordNumber(put.sequence_number, 1), form=RecordForm.LINE, data=True
+        shard=one.shard_id, number=RecordNumber(one.sequence_number, 1), form=RecordForm.LINE, data=True
     )
     assert show_found(stream, options) == 0
     assert capsysbinary.readouterr().out == b"sec\xffond"
-    options.number = RecordNumber(put.sequence_number, 2)
+    options.number = RecordNumber(one.sequence_number, 2)
     assert show_found(stream, options) == 1
 
 
 def test_without_a_key_each_record_has_one_of_its_own(stream: Stream) -> None:
     found = [
-        stream.get(put.shard_id, put.sequence_number)[0] for put in put_all(stream, [b"1", b"2", b"3"], None)
+        stream.get(one.shard_id, one.sequence_number)[0] for one in put(stream, [b"1", b"2", b"3"], None)
     ]
     assert len({each.partition_key for each in found}) == 3
 
@@ -138,7 +148,17 @@ def test_lines_are_records_without_their_ends() -> None:
 
 def test_a_line_that_is_refused_is_told_with_what_was_put_before(stream: Stream) -> None:
     with pytest.raises(StreamError, match="; 2 records before it were put"):
-        list(put_all(stream, [b"1", b"2", bytes(11 * 2**20)], "k"))
+        put(stream, [b"1", b"2", bytes(11 * 2**20)], "k")
+    with pytest.raises(StreamError, match=r"MaxRecordSizeInKiB.*; 1 records before it were put"):
+        put(stream, [b"1", bytes(2 * 2**20), b"2"], "k")
+
+
+def test_output_that_is_cut_short_ends_it(stream: Stream) -> None:
+    def broken(_: PutRecord) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        put_all(Producer(stream.name, account=stream._account), [b"1", b"2"], None, broken)
 
 
 def test_tail_ends_after_as_many_as_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:

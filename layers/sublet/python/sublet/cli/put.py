@@ -6,22 +6,29 @@ import json
 import os
 import secrets
 import sys
+import threading
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.stream_option import add_stream, name_or_arn, stream_named
-from sublet.errors import StreamError
+from sublet.errors import RecordsNotPut, StreamError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from sublet.producer import Producer
     from sublet.protocol.stream_info import PutRecord
-    from sublet.pull.streams import Stream
 
 DESCRIPTION = """\
-Put one record, or with --lines each line of standard input as a record of its own, in order. It prints each record's shard and
-sequence number. Without --key each record gets a random partition key, which spreads them over the shards. If a response is lost
-on its way, the record may be there twice. A line that is refused ends it, and the message says how many were put."""
+Put one record, or with --lines each line of standard input as a record of its own. It prints each record's shard and sequence
+number. Without --key each record gets a random partition key, which spreads them over the shards. If a response is lost on its
+way, the record may be there twice. Lines of one key keep their order. A line that is refused ends it, and the message says how
+many before it were put; lines after it that were on their way may be there too. --lines needs kinesis:PutRecords, and keeps to
+the shards' write limits if it may also use kinesis:ListShards."""
 
 EXAMPLES = """\
 examples:
@@ -39,17 +46,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--key", metavar="TEXT", help="the partition key (default: a random one for each record)"
     )
+    parser.add_argument(
+        "--aggregate", action="store_true",
+        help="with --lines: pack lines into KPL aggregates, for consumers that take these apart",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="a line of JSON for each record")
     add_stream(parser)
 
 
 def put(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
+    from sublet.producer import Producer
     from sublet.pull.streams import Stream
 
-    stream = Stream(AwsAccount(), name_or_arn(stream_named(options, os.environ)))
-    for done in put_all(stream, data_of(options, sys.stdin.buffer), options.key):
+    stream, account = name_or_arn(stream_named(options, os.environ)), AwsAccount()
+    data = data_of(options, sys.stdin.buffer)
+
+    def show(done: PutRecord) -> None:
         print(_line(done, as_json=options.json), flush=True)
+
+    if options.lines:
+        put_all(
+            Producer(stream, account=account, aggregation_enabled=options.aggregate), data, options.key, show
+        )
+        return 0
+    for each in data:
+        show(Stream(account, stream).put(_key(options.key), each))
     return 0
 
 
@@ -62,15 +84,66 @@ def data_of(options: Namespace, standard_input: Iterable[bytes]) -> Iterator[byt
         yield options.data.encode(errors="surrogateescape")
 
 
-def put_all(stream: Stream, data: Iterable[bytes], key: str | None) -> Iterator[PutRecord]:
-    """Raises StreamError, with the number of records that were put before."""
-    for before, each in enumerate(data):
-        try:
-            yield stream.put(secrets.token_hex(8) if key is None else key, each)
-        except StreamError as problem:
-            if not before:
-                raise
-            raise type(problem)(f"{problem}; {before:,} records before it were put") from problem
+def put_all(
+    producer: Producer, data: Iterable[bytes], key: str | None, show: Callable[[PutRecord], object]
+) -> None:
+    """Shows them in order, as soon as they are in the stream, also while it waits for more data. Raises StreamError, with the
+    number of records that were put before, and whatever `show` raises.
+    """
+    shown = _Shown(show)
+    try:
+        for each in data:
+            if shown.failure is not None:
+                break
+            shown.expect(producer.put(_key(key), each))
+    except StreamError as problem:
+        _close(producer)
+        raise _with_count(shown.failure or problem, shown.count) from problem
+    finally:
+        _close(producer)
+    if shown.failure is not None:
+        raise _with_count(shown.failure, shown.count)
+
+
+def _key(key: str | None) -> str:
+    return secrets.token_hex(8) if key is None else key
+
+
+def _close(producer: Producer) -> None:
+    with suppress(RecordsNotPut):  # the first record that was given up says why
+        producer.close()
+
+
+def _with_count(problem: BaseException, before: int) -> BaseException:
+    if not before or not isinstance(problem, StreamError):
+        return problem
+    return type(problem)(f"{problem}; {before:,} records before it were put")
+
+
+class _Shown:
+    """Shows records in the order of their puts, from the threads that learn of them. `count`: how many; `failure`: of the
+    first that was not put, or of showing."""
+
+    def __init__(self, show: Callable[[PutRecord], object]) -> None:
+        self.count = 0
+        self.failure: BaseException | None = None
+        self._show = show
+        self._lock = threading.Lock()
+        self._waiting: deque[Future[PutRecord]] = deque()
+
+    def expect(self, future: Future[PutRecord]) -> None:
+        with self._lock:
+            self._waiting.append(future)
+        future.add_done_callback(lambda _: self._show_done())
+
+    def _show_done(self) -> None:
+        with self._lock:
+            while self.failure is None and self._waiting and self._waiting[0].done():
+                try:
+                    self._show(self._waiting.popleft().result(0))
+                    self.count += 1
+                except Exception as problem:  # noqa: BLE001 -- raised where the lines are read
+                    self.failure = problem
 
 
 def _line(done: PutRecord, *, as_json: bool) -> str:

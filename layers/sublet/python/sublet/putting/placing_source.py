@@ -15,7 +15,7 @@ AUTO_PUTS_ALONE = (
     "records are not aggregated: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL drops "
     "aggregates"
 )
-NOT_LISTED = "records are not aggregated: the shards may not be listed; grant kinesis:ListShards to this role"
+NOT_LISTED = "records are put without regard to their shards, unaggregated and beyond write limits: grant kinesis:ListShards to the role"
 
 ASK_EARLIEST = timedelta(seconds=30)
 """DescribeStreamSummary is limited for the whole account."""
