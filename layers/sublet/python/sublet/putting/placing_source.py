@@ -15,7 +15,7 @@ AUTO_PUTS_ALONE = (
     "records are not aggregated: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL drops "
     "aggregates"
 )
-NOT_LISTED = "records are put without regard to their shards, unaggregated and beyond write limits: grant kinesis:ListShards to the role"
+NOT_LISTED = "records are put without aggregates and write limits, which need kinesis:ListShards: grant it to this role"
 
 ASK_EARLIEST = timedelta(seconds=30)
 """DescribeStreamSummary is limited for the whole account."""
