@@ -6,14 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from sublet.decisions.skip import SkipPlan, plan_skip
-from sublet.engine.control_watch import ControlWatch
-from sublet.engine.worker import window
+from sublet.engine.worker.upkeep import Upkeep
 from sublet.operate import pausing, skip
-from sublet.ports import Ports, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
@@ -35,10 +32,7 @@ def is_noticed(seeds: Iterable[int], what: str) -> bool:
 
 @pytest.mark.slow
 def test_a_worker_that_does_not_obey_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(held: object, watch: ControlWatch, ports: Ports, stop: Signal) -> None:
-        stop.wait(timedelta(days=1))
-
-    monkeypatch.setattr(window, "keep_obeying", never)
+    monkeypatch.setattr(Upkeep, "obey", lambda _: None)
     assert is_noticed(range(20), "after it was paused")
 
 

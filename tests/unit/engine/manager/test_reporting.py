@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.fleet_kind import FleetKind, ReportPlan
-from sublet.engine.manager.announcing import keep_reporting, look_at_reports, make_reports, stop_reporting
+from sublet.engine.manager.announcing import look_at_reports, make_reports, renew_report, stop_reporting
 from sublet.memory import MemoryWorkerReports
 from sublet.memory.clock import BEGINNING
 from sublet.protocol.aggregation import aggregate
@@ -101,9 +101,7 @@ def test_a_window_renews_the_report_that_a_tick_has_made() -> None:
 
 def test_a_window_creates_no_report() -> None:
     world, reports = world_with()
-    done = world.ports.tasks.signal()
-    world.at(40 * SECOND, done.set)
-    keep_reporting("orders-lambda-0", world.ports, done)
+    renew_report("orders-lambda-0", world.ports)
     assert reports.get("orders-lambda-0") is None
 
 

@@ -233,7 +233,7 @@ def test_nothing_is_fetched_ahead_of_an_idle_shard(monkeypatch: pytest.MonkeyPat
         world.window(lasts=lasts)
         return spawn.call_count, len(world.stream.polls)
 
-    (few, some_polls), (more, many_polls) = tasks_in(10 * SECOND), tasks_in(MINUTE)
+    (few, some_polls), (more, many_polls) = tasks_in(15 * SECOND), tasks_in(MINUTE)
     assert many_polls > 2 * some_polls
     assert more == few
 

@@ -478,12 +478,12 @@ def test_a_thread_that_cannot_be_started_ends_the_window_with_every_lease_releas
     world = EngineWorld(CONTINUOUS, shards=3)
     spawn, calls = world.tasks.spawn, iter(range(100))
 
-    def spawn_four(work: Callable[[], object]) -> Task[object]:
-        if next(calls) >= 4:
+    def spawn_two(work: Callable[[], object]) -> Task[object]:
+        if next(calls) >= 2:
             raise RuntimeError("can't start new thread")
         return spawn(work)
 
-    world.tasks.spawn = spawn_four  # type: ignore[method-assign, assignment]
+    world.tasks.spawn = spawn_two  # type: ignore[method-assign, assignment]
     with pytest.raises(RuntimeError, match="new thread"):
         world.window(lasts=10 * MINUTE)
     assert world.seconds() < 5

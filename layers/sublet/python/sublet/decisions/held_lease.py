@@ -139,19 +139,22 @@ def after_write(
         return AfterWrite(
             replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=Then.NOTHING
         )
-    after = _at(holding, write, row, applied)
-    if verdict is Verdict.MOVED and after.moves == holding.moves:  # by a write of ours, whose answer got lost
+    moves, moved_from = _moves_after(holding, write, row, applied)
+    if verdict is Verdict.MOVED and moves == holding.moves:  # by a write of ours, whose answer got lost
         verdict, to = Verdict.WRITE_AGAIN, TRANSITIONS[Verdict.WRITE_AGAIN]
-    if verdict in _WRITTEN:
-        tenure = TENURE_AFTER.get(write.kind, holding.tenure)
-        return AfterWrite(replace(after, written_at=sent_at, tenure=tenure), verdict, to.is_done, to.then)
-    after = replace(after, tenure=to.tenure or holding.tenure)
-    return AfterWrite(after, verdict, to.is_done, Then.HAND_OVER if after.is_asked_for(write) else to.then)
+    is_written = verdict in _WRITTEN
+    tenure = TENURE_AFTER.get(write.kind) if is_written else to.tenure
+    written_at = sent_at if is_written else holding.written_at
+    after = Holding(row, written_at, tenure or holding.tenure, moves=moves, moved_from=moved_from)
+    asks = not is_written and after.is_asked_for(write)
+    return AfterWrite(after, verdict, to.is_done, Then.HAND_OVER if asks else to.then)
 
 
-def _at(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> Holding:
-    """With the new row, and whether its position is one of ours. An unanswered write has been applied by now, if the
-    counter says so, or never will be.
+def _moves_after(
+    holding: Holding, write: LeaseWrite, row: Lease, applied: bool
+) -> tuple[int, Checkpoint | None]:
+    """`moves` and `moved_from` of the new row, by whether its position is one of ours. An unanswered write has been applied by
+    now, if the counter says so, or never will be.
     """
     lease, is_ours = holding.lease, row.lease_counter == holding.lease.lease_counter + 1
     ours = {lease.position}
@@ -159,11 +162,9 @@ def _at(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> Holdi
         ours.add(write.moves_to)
     if is_ours and not applied:
         ours |= holding.unanswered
-    after = replace(holding, lease=row, unanswered=frozenset())
     if row.position in ours:
-        return after
-    moved_from = max(position.checkpoint for position in ours)
-    return replace(after, moves=holding.moves + 1, moved_from=moved_from)
+        return holding.moves, holding.moved_from
+    return holding.moves + 1, max(position.checkpoint for position in ours)
 
 
 def after_failure(

@@ -107,12 +107,18 @@ def holds(condition: Condition, row: Row | None) -> bool:
     """Whether DynamoDB would accept the condition on this row (None: no such row)."""
     row = row or {}
     match condition:
+        case Clause(_, inner, _):
+            return holds(inner, row)
+        case Equal(attribute, wanted):
+            return attribute in row and _same(row[attribute], wanted)
+        case AllOf(parts):
+            return all(holds(part, row) for part in parts)
+        case AnyOf(parts):
+            return any(holds(part, row) for part in parts)
         case Exists(attribute):
             return attribute in row
         case Absent(attribute):
             return attribute not in row
-        case Equal(attribute, wanted):
-            return attribute in row and _same(row[attribute], wanted)
         case NotEqual(attribute, unwanted):
             return attribute not in row or not _same(row[attribute], unwanted)
         case Less(attribute, bound):
@@ -120,12 +126,6 @@ def holds(condition: Condition, row: Row | None) -> bool:
         case Size(attribute, is_, length):
             size = len(row.get(attribute, {}).get("S", "")) if "S" in row.get(attribute, {}) else None
             return size is not None and (size < length if is_ == "<" else size == length)
-        case AllOf(parts):
-            return all(holds(part, row) for part in parts)
-        case AnyOf(parts):
-            return any(holds(part, row) for part in parts)
-        case Clause(_, inner, _):
-            return holds(inner, row)
 
 
 def broken_clauses(condition: Condition, row: Row | None) -> tuple[str, ...]:

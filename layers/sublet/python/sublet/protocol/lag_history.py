@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from sublet.protocol.base36 import base36
@@ -33,6 +34,7 @@ def lag_history_text(history: Sequence[LagSeen]) -> str:
     return ";".join((base36((began - _EPOCH) // _SECOND), *(_entry(each, began) for each in history)))
 
 
+@lru_cache(maxsize=1024)  # most writes leave it as it is, and each reads the row again
 def read_lag_history(text: str) -> tuple[LagSeen, ...]:
     """Empty for a text that is not as we write it: it only informs, so it never makes a row malformed."""
     if not _TEXT.fullmatch(text):

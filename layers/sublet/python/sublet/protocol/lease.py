@@ -42,7 +42,8 @@ class Position(NamedTuple):
     @classmethod
     def of(cls, checkpoint: Checkpoint, start_at: datetime | None) -> Position:
         """From a row's attributes."""
-        return cls(checkpoint, start_at if checkpoint in STARTING_AT_A_MOMENT else None)
+        has_start = start_at is not None and checkpoint in STARTING_AT_A_MOMENT
+        return cls(checkpoint, start_at if has_start else None)
 
 
 class Quiet(NamedTuple):

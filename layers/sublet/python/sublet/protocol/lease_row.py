@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 
 from sublet.errors import MalformedCheckpoint
@@ -237,7 +238,8 @@ def starting_at(checkpoint: Checkpoint, at: datetime) -> dict[str, AttributeValu
 
 def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
     """KCL 3.5 keeps other entities in the lease table; a row without the attribute is a lease (KCL 2.x, 3.0)."""
-    return item.get(ENTITY_TYPE, text(LEASE_ENTITY)).get("S") == LEASE_ENTITY
+    entity = item.get(ENTITY_TYPE)
+    return entity is None or entity.get("S") == LEASE_ENTITY
 
 
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
@@ -245,19 +247,19 @@ def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | Non
 
     None for a row that is not a lease: of another entityType, and without a checkpoint.
     """
-    if not (is_lease_row(item) or CHECKPOINT in item):
+    is_lease = is_lease_row(item)
+    if not is_lease and CHECKPOINT not in item:
         return None
     try:
-        return _decode(item)
-    except (Unreadable, MalformedCheckpoint) as problem:
-        return MalformedRow(str(item.get(LEASE_KEY, {}).get("S", "")), str(problem))
+        if is_lease:
+            return _decode(item)
+        problem = f"attribute {ENTITY_TYPE} is {dict(item[ENTITY_TYPE])!r:.80}, but it has a checkpoint"
+    except (Unreadable, MalformedCheckpoint) as unreadable:
+        problem = str(unreadable)
+    return MalformedRow(str(item.get(LEASE_KEY, {}).get("S", "")), problem)
 
 
 def _decode(item: Mapping[str, AttributeValue]) -> Lease:
-    if not is_lease_row(item):
-        raise Unreadable(
-            f"attribute {ENTITY_TYPE} is {dict(item[ENTITY_TYPE])!r:.80}, but it has a checkpoint"
-        )
     stored = text_in(item, CHECKPOINT)
     sub = number_in(item, SUB_SEQUENCE_NUMBER) or 0
     start_at = moment_in(item, START_AT)
@@ -266,8 +268,8 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
     pending = text_in(item, PENDING_CHECKPOINT)
     lease_key = _lease_key(required(text_in(item, LEASE_KEY), LEASE_KEY))
     checkpoint = Checkpoint.parse(required(stored, CHECKPOINT), sub)
-    attempts, tried = _attempts(item, checkpoint)
-    ahead, ahead_counter = _ahead(item, checkpoint, start_at)
+    attempts, tried = _attempts(item, checkpoint) if ATTEMPTS in item else (0, None)
+    ahead, ahead_counter = _ahead(item, checkpoint, start_at) if AHEAD in item else (None, None)
     known = _KNOWN | {STREAM_NAME, SHARD_ID} if is_of_several(lease_key) else _KNOWN
     return Lease(
         lease_key=lease_key,
@@ -280,13 +282,13 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         hash_key_range=_hash_key_range(item),
         start_at=start_at,
         caught_up_at=moment_in(item, CAUGHT_UP_AT),
-        quiet=_quiet(item),
-        lag_report=read_lag_text(item.get(LAG, {}).get("S", ""), checkpoint),
-        lag_history=read_lag_history(item.get(SEEN, {}).get("S", "")),
-        failing=read_failure_text(item.get(FAILING, {}).get("S", ""), checkpoint),
+        quiet=_quiet(item) if QUIET in item else None,
+        lag_report=read_lag_text(item[LAG].get("S", ""), checkpoint) if LAG in item else None,
+        lag_history=read_lag_history(item[SEEN].get("S", "")) if SEEN in item else (),
+        failing=read_failure_text(item[FAILING].get("S", ""), checkpoint) if FAILING in item else None,
         holder=text_in(item, HOLDER) or None,
         holder_counter=number_in(item, HOLDER_COUNTER),
-        crashes=_crashes(item, checkpoint),
+        crashes=_crashes(item, checkpoint) if CRASHES in item else 0,
         attempts=attempts,
         tried=tried,
         noted_ahead=ahead,
@@ -352,7 +354,7 @@ def _lease_key(text: str) -> str:
 
 def _named(shard_ids: frozenset[str], lease_key: str) -> frozenset[str]:
     """Parents or children by their names in the application."""
-    return frozenset(beside(shard_id, lease_key) for shard_id in shard_ids)
+    return frozenset(beside(shard_id, lease_key) for shard_id in shard_ids) if shard_ids else shard_ids
 
 
 def _ahead(
@@ -385,7 +387,7 @@ def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tup
 
 def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
     """None also for a value that we did not write: without it a shard is read from its checkpoint, which is never wrong."""
-    known = _QUIET.fullmatch(item.get(QUIET, {}).get("S", ""))
+    known = _QUIET.fullmatch(item[QUIET].get("S", ""))
     if known is None:
         return None
     try:
@@ -398,8 +400,11 @@ def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
 
 def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
     starting, ending = text_in(item, STARTING_HASH_KEY), text_in(item, ENDING_HASH_KEY)
-    if starting is None or ending is None:
-        return None
+    return None if starting is None or ending is None else _range_of(starting, ending)
+
+
+@lru_cache(maxsize=1024)  # a shard's never changes, and each write reads the row again
+def _range_of(starting: str, ending: str) -> HashKeyRange:
     are_decimal = starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39
     if not (are_decimal and int(starting) <= int(ending) <= HASH_KEY_MAX):
         raise Unreadable(

@@ -81,6 +81,10 @@ class LeaseWrite:
         """With what KCL writes each time in an application of several streams."""
         return {**self.sets, **columns.of_stream(self.lease_key)}
 
+    def noting(self, sets: Mapping[str, AttributeValue], removes: tuple[str, ...]) -> LeaseWrite:
+        """The same write with other changes. Made for each heartbeat, so faster than `dataclasses.replace`."""
+        return LeaseWrite(self.kind, self.lease_key, self.condition, sets, self.adds, removes, self.moves_to)
+
 
 def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | None:
     """The row after the write (empty after a delete), or None if it is refused.

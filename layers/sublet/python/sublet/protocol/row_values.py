@@ -14,6 +14,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 
+_NO_TEXTS: frozenset[str] = frozenset()
+
+
 class Unreadable(Exception):
     """Internal: an attribute is not what KCL writes. Becomes a MalformedRow."""
 
@@ -26,24 +29,25 @@ def required(value: T | None, name: str) -> T:
 
 def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
     """The attribute's value; None if it is missing or of DynamoDB's NULL type (some clients write that for no owner)."""
-    if name not in item or "NULL" in item[name]:
+    value = item.get(name)
+    if value is None or "NULL" in value:
         return None
-    if kind not in item[name]:
-        raise Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected DynamoDB type {kind}")
-    return item[name][kind]
+    if kind not in value:
+        raise Unreadable(f"attribute {name} is {dict(value)!r:.80}, expected DynamoDB type {kind}")
+    return value[kind]
 
 
 def text_in(item: Mapping[str, AttributeValue], name: str) -> str | None:
-    value: str | None = _typed(item, name, "S")
+    value: str | None = _typed(item, name, "S") if name in item else None
     return value
 
 
 def texts_in(item: Mapping[str, AttributeValue], name: str) -> frozenset[str]:
-    return frozenset(_typed(item, name, "SS") or ())
+    return frozenset(_typed(item, name, "SS") or ()) if name in item else _NO_TEXTS
 
 
 def number_in(item: Mapping[str, AttributeValue], name: str) -> int | None:
-    value = _typed(item, name, "N")
+    value = _typed(item, name, "N") if name in item else None
     try:
         return None if value is None else int(value)
     except ValueError:

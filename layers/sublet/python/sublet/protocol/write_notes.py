@@ -32,7 +32,7 @@ SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
 def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
     """The same write, which also reports the lease's throughput to a KCL 3.x leader."""
     measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
-    return replace(write, sets={**write.sets, **measured})
+    return write.noting({**write.sets, **measured}, write.removes)
 
 
 def with_failure(write: LeaseWrite, lease: Lease, failing: HandlerFailure | None) -> LeaseWrite:
@@ -67,7 +67,7 @@ def with_lag(
         reported = _saying(write, lease, said, some)
         if columns.bytes_of(_row_after(reported, lease)) <= columns.ROW_BYTES_MAX:
             return reported
-    return replace(write, removes=_with_names(write.removes, LAG_COLUMNS))
+    return write.noting(write.sets, _with_names(write.removes, LAG_COLUMNS))
 
 
 def _saying(
@@ -78,7 +78,7 @@ def _saying(
     stays = tuple(name for name in write.removes if name not in said)
     is_dropped = lease.lag_history and not history
     removes = _with_names(stays, (columns.SEEN,)) if is_dropped else stays
-    return replace(write, sets={**write.sets, **said}, removes=removes)
+    return write.noting({**write.sets, **said}, removes)
 
 
 def _with_names(removes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> 
         row = _without(_row_after(noted, lease), GIVE_WAY)
         if columns.bytes_of(row) <= columns.ROW_BYTES_MAX:
             return noted
-    return replace(write, removes=(*(name for name in write.removes if name != columns.AHEAD), columns.AHEAD))
+    return write.noting(write.sets, _with_names(write.removes, (columns.AHEAD,)))
 
 
 def _noted(write: LeaseWrite, lease: Lease, ahead: FinishedAhead, position: Position) -> LeaseWrite:

@@ -77,9 +77,11 @@ class ThreadSignal:
 
     def set(self) -> None:
         self._is_set = True
-        with suppress(IndexError):
+        try:  # `suppress` costs more than what it runs
             while True:
                 self._waiting.popleft()()
+        except IndexError:
+            pass
 
     def is_set(self) -> bool:
         return self._is_set
@@ -90,9 +92,9 @@ class ThreadSignal:
         told = threading.Lock()
         told.acquire()
         self._waiting.append(told.release)
-        if not self._is_set:  # checked after the append, so that a set() from now on sees this waiter
-            told.acquire(timeout=max(timeout.total_seconds(), 0))
-        self._forget(told.release)
+        # checked after the append, so that a set() from now on sees this waiter
+        if self._is_set or not told.acquire(timeout=max(timeout.total_seconds(), 0)):
+            self._forget(told.release)
         return self._is_set
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -102,8 +104,9 @@ class ThreadSignal:
         return partial(self._forget, callback)
 
     def _forget(self, callback: Callable[[], None]) -> None:
-        with suppress(ValueError):
-            self._waiting.remove(callback)
+        if callback in self._waiting:
+            with suppress(ValueError):  # `set` takes it at this very moment
+                self._waiting.remove(callback)
 
 
 class _Thread:

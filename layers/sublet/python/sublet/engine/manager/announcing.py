@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from sublet.decisions.announcing import NOTHING_ANNOUNCED, Announcement, What, long_lapsed
-from sublet.decisions.fleet_kind import REPORTED_EVERY, ReportPlan, is_due
+from sublet.decisions.fleet_kind import ReportPlan, is_due
 from sublet.errors import LeaseTableError
-from sublet.ports import Ports, Signal, WorkerReports
+from sublet.ports import Ports, WorkerReports
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
@@ -56,9 +56,9 @@ def make_reports(plan: ReportPlan, ports: Ports) -> None:
         _with_reports(ports, make)
 
 
-def keep_reporting(worker_id: str, ports: Ports, done: Signal) -> None:
-    """Until `done`: by a window, which renews the report of its worker id where a tick has made one. Of several windows the first
-    to find it due does so; what it costs the others is a read.
+def renew_report(worker_id: str, ports: Ports) -> None:
+    """By a window: of its worker id, where a tick has made one. Of several windows the first to find it due does so; what it
+    costs the others is a read.
     """
 
     def renew(reports: WorkerReports) -> None:
@@ -66,8 +66,7 @@ def keep_reporting(worker_id: str, ports: Ports, done: Signal) -> None:
         if report is not None and is_due(report, now):
             reports.put(replace(report, reported_at=now))
 
-    while not done.wait(REPORTED_EVERY):
-        _with_reports(ports, renew)
+    _with_reports(ports, renew)
 
 
 def stop_reporting(worker_ids: Iterable[str], ports: Ports) -> None:

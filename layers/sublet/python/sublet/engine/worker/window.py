@@ -2,47 +2,39 @@
 
 look     acquire each claim, exactly as the lease manager saw it
 decide   each acquired lease runs in a task of its own; children of a shard that ends here run too, if there is room
-act      consume until caught up, ended, lost or out of time. Beside them one task each heartbeats all leases, shows their metrics
-         each minute, and obeys an operator's pauses. A process's leases go on beyond the window's end while a neighbour is in
-         a long call
+act      consume until caught up, ended, lost or out of time. Beside them `upkeep` heartbeats all leases, shows their metrics and
+         obeys an operator's pauses. A process's leases go on beyond the window's end while a neighbour is in a long call
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.control import READ_EVERY, pause_of
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport
-from sublet.engine.control_watch import ControlWatch
-from sublet.engine.manager.announcing import keep_reporting
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import Exclusion, ProcessShared
-from sublet.engine.session.metrics import SHOWN_EVERY
-from sublet.engine.session.session import LeaseSession
 from sublet.engine.worker.acquire import Children, LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
+from sublet.engine.worker.upkeep import Upkeep, show_no_trouble
 from sublet.errors import LeaseTableError, StreamError
 from sublet.metric_names import Metric
-from sublet.ports import Ports, Signal, Task
+from sublet.ports import Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence
-from sublet.settings import Mode, Settings
-
-CHECKS_PER_INTERVAL = 10
-"""How often per heartbeat_interval we look which leases are due: a heartbeat is late by at most a tenth of the interval."""
 
 
 @dataclass(slots=True)
 class Window:
     """The leases of one window; `run` it once.
 
-    lock   guards `claimed` and `started`, which grow while the window runs: a shard's end may bring its children
+    lock     guards `claimed`, `started` and `running`, which grow while the window runs: a shard's end may bring its children
+    running  how many of the started tasks have not ended; `over` is set when there are none
     """
 
     shared: ProcessShared
@@ -55,12 +47,15 @@ class Window:
     cut_off: datetime | None = None
     claimed: set[str] = field(default_factory=set)
     started: list[Task[LeaseReport]] = field(default_factory=list)
+    running: int = 0
+    over: Signal = field(init=False)
     sessions: WindowSessions = field(init=False)
     barrier: WindowBarrier = field(init=False)
     leases: LeaseRun = field(init=False)
 
     def __post_init__(self) -> None:
         ports, settings = self.shared.ports, self.shared.settings
+        self.over = ports.tasks.signal()
         self.sessions, self.barrier = WindowSessions(ports.tasks), WindowBarrier(ports.tasks)
         stopping = self.sessions.stopping
         acquirer = LeaseAcquirer(
@@ -72,48 +67,56 @@ class Window:
         )  # fmt: skip
 
     def run(self) -> list[LeaseReport]:
-        tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
-        beside: list[Task[None]] = []
-        showing: Task[bool] | None = None
+        """The caller's task does the upkeep until all leases' tasks have ended."""
+        ports = self.shared.ports
+        upkeep = Upkeep(self.sessions.held, self.item.worker_id, self.shared, self.over)
         forgets = [self.shared.calls.health.ends_at_once.on_set(self.sessions.stop)]
         try:
-            held, shared, ports = self.sessions.held, self.shared, self.shared.ports
-            beside.append(tasks.spawn(lambda: keep_heartbeating(held, shared.settings, done)))
-            showing = tasks.spawn(lambda: keep_showing(held, ports, done))
-            if shared.settings.mode is Mode.CONTINUOUS:
-                beside.append(tasks.spawn(lambda: keep_reporting(self.item.worker_id, ports, done)))
-            if ports.control is not None:
-                beside.append(tasks.spawn(lambda: keep_obeying(held, shared.watch, ports, done)))
             if self.stop is not None:
                 forgets.append(self.stop.on_set(self.sessions.stop))
             self._start_claims()
+            upkeep.run()
+        except Exception:
+            with suppress(BaseException):  # the first fault is the one to be seen
+                self._reports()
+                self._give_back_kept()
+            raise
+        else:
             reports = self._reports()
         finally:
-            done.set()
             for forget in forgets:
                 forget()
-            for task in beside:
-                task.result()
-            has_shown = showing is not None and showing.result()
-            if self.sessions.acquired and not has_shown:
-                self.shared.ports.metrics.put(Metric.WORKER_LEASES, self.sessions.acquired)
-                show_no_trouble(self.shared.ports)
+            if self.sessions.acquired and not upkeep.has_shown:
+                ports.metrics.put(Metric.WORKER_LEASES, self.sessions.acquired)
+                show_no_trouble(ports)
         kept = self.sessions.kept
         return [kept[each.lease_key].settle() if each.lease_key in kept else each for each in reports]
 
     def _start_claims(self) -> None:
-        """Raises what starting a task raises (a machine may be out of threads), once the tasks that were started have ended."""
+        """Raises what starting a task raises: a machine may be out of threads. Then the leases that were started end."""
         try:
             with self.lock:
                 for claim in self.item.claims:
                     self._start(
                         LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why
                     )
+                self._note_if_over()
         except BaseException:
             self.sessions.stop()
-            with suppress(BaseException):  # the first fault is the one to be seen
-                self._reports()
             raise
+
+    def _run(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
+        try:
+            return self.leases.run(seen, why)
+        finally:
+            with self.lock:
+                self.running -= 1
+                self._note_if_over()
+
+    def _note_if_over(self) -> None:
+        """The caller has the lock."""
+        if not self.running:
+            self.over.set()
 
     def _reports(self) -> list[LeaseReport]:
         """Every lease's report, in the order of their start. Raises an unexpected error once all leases are released."""
@@ -153,7 +156,8 @@ class Window:
         if seen.lease_key not in self.claimed:
             self.claimed.add(seen.lease_key)
             self.barrier.join(seen.lease_key)
-            self.started.append(self.shared.ports.tasks.spawn(lambda: self.leases.run(seen, why)))
+            self.started.append(self.shared.ports.tasks.spawn(lambda: self._run(seen, why)))
+            self.running += 1
 
     def _start_child(self, child: Lease) -> bool:
         with self.lock:
@@ -170,57 +174,3 @@ class Window:
     def _leases_max(self) -> int:
         at_once = self.shared.settings.leases_per_worker
         return at_once if self.item.leases_max is None else min(at_once, self.item.leases_max)
-
-
-# What goes on beside the sessions.
-
-
-def keep_heartbeating(held: Callable[[], Iterable[LeaseSession]], settings: Settings, stop: Signal) -> None:
-    """Until `stop`, heartbeat each lease that was not written to for heartbeat_interval."""
-    pause = max(settings.heartbeat_interval / CHECKS_PER_INTERVAL, timedelta(milliseconds=50))
-    due_after = settings.heartbeat_interval - pause / 2
-    while not stop.wait(pause):
-        for session in held():
-            session.progress.heartbeat_if_due(due_after, slack=pause)
-
-
-def keep_obeying(
-    held: Callable[[], Iterable[LeaseSession]], watch: ControlWatch, ports: Ports, stop: Signal
-) -> None:
-    """Until `stop`, release each lease that an operator has paused: as soon as its handler call has ended, and checkpointed."""
-    while not stop.wait(READ_EVERY):
-        control, now = watch.current(), ports.clock.now()
-        for session in held():
-            lease_key = session.held.lease.lease_key
-            pause = pause_of(control, lease_key, now)
-            if pause is not None and not session.phase.is_recalled:
-                ports.log.info(
-                    "lease paused by an operator: it is released",
-                    lease_key=lease_key,
-                    order=pause.order,
-                    by=pause.by,
-                )
-                session.stop_early()
-
-
-def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, stop: Signal) -> bool:
-    """Until `stop`, put every lease's metrics each minute: alarms look at each minute, and a window may last for many.
-
-    True if it has put any. A window of less than a minute puts them at its end.
-    """
-    has_shown = False
-    while not stop.wait(SHOWN_EVERY):
-        has_shown = True
-        running = sessions()
-        ports.metrics.put(Metric.WORKER_LEASES, len(running))
-        for session in running:
-            session.show()
-        show_no_trouble(ports)
-        ports.metrics.flush()
-    return has_shown
-
-
-def show_no_trouble(ports: Ports) -> None:
-    """Put a zero for each of these metrics every minute: an alarm without a current value goes by older ones."""
-    for metric in (Metric.HANDLER_FAILURES, Metric.LEASES_FAILED, Metric.READS_REFUSED):
-        ports.metrics.put(metric, 0)
