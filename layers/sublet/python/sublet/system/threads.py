@@ -93,7 +93,7 @@ class ThreadSignal:
         told.acquire()
         self._waiting.append(told.release)
         # checked after the append, so that a set() from now on sees this waiter
-        if self._is_set or not told.acquire(timeout=max(timeout.total_seconds(), 0)):
+        if self.is_set() or not told.acquire(timeout=max(timeout.total_seconds(), 0)):
             self._forget(told.release)
         return self._is_set
 
