@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sublet import settings
-from sublet.settings import DEFINITIONS, Definition, Only, StartPosition
+from sublet.settings import DEFINITIONS, Definition, Only, StartPosition, StreamChoice
 from sublet_cdk.consumer_settings import setting_names
 from sublet_cdk.service_settings import service_setting_names
 
@@ -22,6 +22,7 @@ BEGINNING = '''"""Settings as keyword arguments, for type checkers and editors.
 A duration may also be its text, as in the environment: "10s".
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypedDict
 
@@ -38,6 +39,7 @@ from sublet.settings.kinds import (
     Reading,
     StartPosition,
 )
+from sublet.settings.stream_choice import StreamChoice
 '''
 
 OF_CONSUMER = ("application", "stream", "handler")
@@ -68,8 +70,9 @@ def _class(name: str, base: str, meaning: str, names: Collection[str]) -> str:
 
 def _type(setting: Definition) -> str:
     kinds = [setting.kind.__name__]
-    if setting.kind in (timedelta, StartPosition):
+    if setting.kind in (timedelta, StartPosition, StreamChoice):
         kinds.append("str")
+        kinds += ["Sequence[str]"] if setting.kind is StreamChoice else []
     elif issubclass(setting.kind, StrEnum):
         texts = ", ".join(f'"{member.value}"' for member in setting.kind)
         kinds.append(f"Literal[{texts}]")

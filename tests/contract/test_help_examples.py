@@ -22,7 +22,7 @@ from tests.contract.dynamodb_tables import create_table
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow]
 
-HAVE_THEIR_OWN = {"run", "pipeline", "deploy", "synth", "redrive", "console", "applications"}
+HAVE_THEIR_OWN = {"run", "pipeline", "deploy", "synth", "redrive", "console", "applications", "streams"}
 """Commands whose examples need more than a stream and an application: their own tests run them."""
 ENDLESS = ("sublet tail --stream orders", "sublet tail --stream orders --key customer-7 --text")
 EXAMPLES_NUMBER = "49665012345678901234567890123456789012345678901234567890"

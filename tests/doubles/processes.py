@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from sublet.decisions.announcing import Announcement
+from sublet.decisions.chosen_streams import KnownStream
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
@@ -28,6 +29,7 @@ from sublet.memory import (
 from sublet.ports import Remembered, Signal, Task
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
@@ -67,6 +69,12 @@ class Sightings:
 
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
         self.real.keep_placement(placement, asked_at)
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        self.real.keep_streams(streams)
+
+    def forget_stream(self, stream: StreamKey) -> None:
+        self.real.forget_stream(stream)
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         return self.real.define(definition, instead_of)

@@ -10,7 +10,7 @@ import pytest
 from sublet.cli.main import parser
 from sublet.cli.settings_options import option_of, settings_of
 from sublet.errors import SettingsError
-from sublet.settings import DEFINITIONS, Mode, Only, Settings
+from sublet.settings import DEFINITIONS, Mode, Only, Settings, StreamChoice
 
 NAMED = ("--application", "orders", "--stream", "events", "--handler", "orders:handle")
 
@@ -63,15 +63,18 @@ def test_each_setting_of_a_process_is_an_option(
         "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',
         "health": "127.0.0.1:8080",
         "on_failure": "arn:aws:s3:::given-up/orders",
+        "streams": "orders,audit-*@LATEST",
     }
     text = setting.default_text or without_default.get(setting.name, "events")
     others = ["--on-failure", "arn:aws:s3:::given-up"] if setting.name == "maximum_record_age" else []
-    arguments = [*NAMED, *others, option_of(setting.name), "m:f" if setting.name == "handler" else text]
+    named = [word for word in NAMED if setting.name != "streams" or word not in ("--stream", "events")]
+    arguments = [*named, *others, option_of(setting.name), "m:f" if setting.name == "handler" else text]
     if setting.only is Only.LAMBDA:
         with pytest.raises(SystemExit):
             settings(*arguments)
     else:
-        expected = (setting.default, "events", "m:f", text, timedelta(minutes=5), 2**20)
+        streams = StreamChoice.parse("orders,audit-*@LATEST")
+        expected = (setting.default, "events", "m:f", text, timedelta(minutes=5), 2**20, streams)
         assert getattr(settings(*arguments), setting.name) in expected
 
 

@@ -29,6 +29,7 @@ from sublet.settings import (
     Settings,
     StartKind,
     StartPosition,
+    StreamChoice,
     check_sets_aside,
     check_window_fits,
     duration_text,
@@ -57,7 +58,7 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("application", "a" * 201, "3 to 200"),
         ("application", "orders audit", "A-Z a-z 0-9 _ . -"),
         ("application", "", "3 to 200"),
-        ("stream", "", "1 to 128"),
+        ("stream", "", "required; or streams"),
         ("stream", "events/1", "1 to 128"),
         ("stream", ARN, "an ARN goes to stream_arn"),
         ("stream_arn", ARN + "2", "the ARN of the stream events"),
@@ -164,7 +165,7 @@ def test_a_definition_is_what_its_field_says() -> None:
     assert (settings.kind, settings.default, settings.only) == (timedelta, 30 * SECOND, None)
     assert (settings.default_text, settings.allowed.described) == ("30s", "3s to 1d")
     assert settings.elsewhere.kcl == "failoverTimeMillis"
-    assert DEFINITIONS["stream"].is_required
+    assert DEFINITIONS["application"].is_required
     assert not DEFINITIONS["stream_arn"].is_required
     assert DEFINITIONS["stream_arn"].kind is str, "or None"
     assert DEFINITIONS["mode"].allowed.described == "one of catch_up, continuous"
@@ -344,10 +345,13 @@ def test_every_setting_survives_the_environment() -> None:
         kcl_fleet=KclFleet.V3,
         metrics_by_shard=MetricsByShard.NONE,
         quiet_visit_interval=timedelta(minutes=20),
+        stream_discovery_interval=timedelta(minutes=2),
+        former_streams_wait=timedelta(hours=5),
     )
-    assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} <= {"checkpointing"}, (
-        "all differ"
-    )
+    same = {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default}
+    assert same <= {"checkpointing", "streams"}, "all differ"
+    several = replace(unusual, stream="", stream_arn=None, streams=StreamChoice.parse("a,b-*@LATEST"))
+    assert Settings.from_environment(several.to_environment()) == several
     assert Settings.from_environment(unusual.to_environment()) == unusual
     assert Settings.from_environment(PLAIN.to_environment()) == PLAIN
 

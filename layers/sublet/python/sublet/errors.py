@@ -238,6 +238,10 @@ class SeekRefused(SubletError):
     """Positions were not moved as wanted. Says which lease stands in the way, and what to do."""
 
 
+class RemovalRefused(SubletError):
+    """The leases of a stream are not removed: a program reads it, or may read it."""
+
+
 class ControlUnreadable(SubletError):
     """The item with what an operator has ordered for the leases is damaged, or of a later version. Says what is wrong."""
 

@@ -20,6 +20,7 @@ from sublet.protocol.stream_info import Placement
 
 if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms without them
     from sublet.decisions.announcing import Announcement
+    from sublet.decisions.chosen_streams import FoundStreams, KnownStream
     from sublet.decisions.dispatching import Dispatched
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.protocol.snapshot import Snapshot
     from sublet.protocol.stream_identity import StreamIdentity
     from sublet.protocol.stream_info import PutRecord, StreamDescription
+    from sublet.protocol.stream_key import StreamKey
     from sublet.protocol.worker_report import WorkerReport
     from sublet.settings import StartPosition
 
@@ -110,6 +112,21 @@ class Stream(Protocol):
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         """Makes no call to the service until the reader is opened or read."""
+
+
+class Streams(Protocol):
+    """The streams of an application that reads several (`protocol.stream_key`). Raises what Stream raises."""
+
+    def find(self) -> FoundStreams:
+        """Which streams the setting `streams` names now. Some calls for the whole account: find them seldom."""
+
+    def of(self, stream: StreamKey) -> Stream:
+        """One of them, whether there is such a stream or not. Its shards are named as in the application, and
+        StreamNotFound also means that there is another stream of its name. Makes no call.
+        """
+
+    def arn(self, stream: StreamKey) -> str:
+        """Makes no call."""
 
 
 class ShardReader(Protocol):
@@ -214,6 +231,7 @@ class Remembered(Struct, frozen=True):
     announced   by worker id, the last announcement, lapsed or not
     placement   the last descriptions of the stream, by any process
     asked_at    when a process last started to describe it
+    streams     what is known of each stream, of an application of several
     """
 
     sightings: Mapping[str, Sighting]
@@ -225,6 +243,7 @@ class Remembered(Struct, frozen=True):
     announced: Mapping[str, Announcement] = {}
     placement: Placement = Placement()
     asked_at: datetime | None = None
+    streams: Mapping[StreamKey, KnownStream] = {}
 
 
 class SightingStore(Protocol):
@@ -249,6 +268,14 @@ class SightingStore(Protocol):
 
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
         """Store the result of a description that was started at `asked_at`. The last writer wins."""
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        """Store what is known of these streams, of an application of several. Others stay as they are, and of each the
+        last writer wins.
+        """
+
+    def forget_stream(self, stream: StreamKey) -> None:
+        """If it is known."""
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         """Store the options that all pulling programs share if the stored ones are `instead_of` (None: none). Returns
@@ -513,3 +540,5 @@ class Ports:
     """None: no operator can pause this application's leases."""
     pushes: Pushes | None = None
     """None: shards are read by polls."""
+    streams: Streams | None = None
+    """Of an application of several streams; `stream` then goes to each of them. None: it reads one."""

@@ -35,7 +35,7 @@ class Consumer:
     def __init__(
         self,
         application: str,
-        stream: str,
+        stream: str | None = None,
         *,
         ports: Ports | None = None,
         account: Account | None = None,

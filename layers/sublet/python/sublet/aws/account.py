@@ -191,10 +191,11 @@ class AwsAccount:
     def compose(
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
-        known = None if settings.stream_arn is not None else self._known_stream(settings.application)
+        is_named = settings.stream_arn is not None or settings.streams is not None
+        known = None if is_named else self._known_stream(settings.application)
         if known is not None and StreamArn.parse(known.arn).stream == settings.stream:
             settings = replace(settings, stream_arn=known.arn)  # as found by earlier processes
-        elif settings.stream_arn is None:
+        elif not is_named:
             self.reading(settings.stream).list_shards()  # make no table for a stream that does not exist
         if may_create:
             create_tables(self._dynamodb, settings, stop, say or self.log.info)
@@ -206,7 +207,7 @@ class AwsAccount:
     def _with_stream_arn(self, settings: Settings, stop: Signal) -> Settings:
         """The first of several processes that start together describes the stream; the others read its result from
         the table. If the table remembers another stream, the first tick reports it."""
-        if settings.stream_arn is not None:
+        if settings.stream_arn is not None or settings.streams is not None:
             return settings
         stream = kinesis_stream(settings, self._connection)
         store = sightings.DynamoDbSightingStore(lambda: self._dynamodb, settings.sightings_table)
@@ -252,7 +253,7 @@ class AwsAccount:
             described = self._dynamodb.describe_table(TableName=table)["Table"]
         if [column["AttributeName"] for column in described["KeySchema"]] != [LEASE_KEY]:
             return None
-        scan = DynamoDbLeaseTable(self._scans, table).scan()
+        scan = DynamoDbLeaseTable(self._scans, table, several=None).scan()
         beside = table + SIGHTINGS_SUFFIX
         try:
             remembered = sightings.DynamoDbSightingStore(lambda: self._dynamodb, beside).load()

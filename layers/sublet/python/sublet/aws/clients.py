@@ -137,6 +137,12 @@ class TopicClient(Protocol):
     def publish(self, **request: str) -> object: ...
 
 
+class TaggingClient(Protocol):
+    """The part of the Resource Groups Tagging API's client that is used here."""
+
+    def get_resources(self, **request: Any) -> dict[str, Any]: ...
+
+
 def sns_client(region: str | None = None, session: Session | None = None) -> TopicClient:
     """For records set aside."""
     client: TopicClient = _client(
@@ -198,6 +204,15 @@ def iam_client(
         "iam", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
         region, endpoint_url, session,
     )  # fmt: skip
+    return client
+
+
+def tagging_client(
+    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+) -> TaggingClient:
+    """For the streams with a tag."""
+    config = _config(attempts=4, connect_timeout=3, read_timeout=10)
+    client: TaggingClient = _client("resourcegroupstaggingapi", config, region, endpoint_url, session)
     return client
 
 

@@ -18,10 +18,14 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import Ama
 
 from sublet.aws.output import STANDARD_OUTPUT, Lines
 from sublet.metric_names import NAMESPACE, Metric, Per
+from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import MetricsByShard
 
 VALUES_MAX = 100
 """EMF's limit for values of one metric in a line, and for metrics in a line."""
+
+OF_STREAMS = frozenset({Metric.MILLIS_BEHIND_LATEST, Metric.BYTES, Metric.RECORDS})
+"""Put for each stream too, in an application of several."""
 
 _Dimensions = tuple[tuple[str, str], ...]
 
@@ -48,13 +52,17 @@ class EmfMetrics:
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         with self._lock:
             self._add((self._application,), metric, value)
-            if shard_id is not None and self._has_its_own(metric):
-                self._add((self._application, ("shard_id", shard_id)), metric, value)
+            if shard_id is None:
+                return
+            if metric in OF_STREAMS and (stream := stream_key_of(shard_id)) is not None:
+                self._add((self._application, ("stream", stream.stream)), metric, value)
+            if self._has_its_own(metric):
+                self._add((self._application, *_of_shard(shard_id)), metric, value)
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         if self._by_shard is MetricsByShard.WORST:
             with self._lock:
-                self._add((self._application, ("shard_id", shard_id)), metric, value)
+                self._add((self._application, *_of_shard(shard_id)), metric, value)
 
     def _has_its_own(self, metric: Metric) -> bool:
         """Whether a shard does. One in trouble does, also if only the worst do."""
@@ -72,6 +80,13 @@ class EmfMetrics:
 
     def _add(self, dimensions: _Dimensions, metric: Metric, value: float) -> None:
         self._pending.setdefault(dimensions, {}).setdefault(metric, []).append(value)
+
+
+def _of_shard(shard_id: str) -> _Dimensions:
+    """In an application of several streams, with the stream's name: shard ids repeat from stream to stream."""
+    stream = stream_key_of(shard_id)
+    named = () if stream is None else (("stream", stream.stream),)
+    return (*named, ("shard_id", own_id(shard_id)))
 
 
 def _lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) -> Iterator[str]:

@@ -18,8 +18,10 @@ from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import StreamAccessDenied
-from sublet.ports import FailureDestination, Log, Ports
+from sublet.ports import FailureDestination, Log, Ports, Streams
 from sublet.settings import Settings
+from sublet.settings.value import NO_STREAM
+from sublet.several_streams import AllStreams
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
@@ -45,9 +47,11 @@ def aws_ports(
         paused: creating it is a tenth of its cold start."""
         return clients.dynamodb_client(*connection)
 
+    streams = None if settings.streams is None else kinesis_streams(settings, connection)
+    several = streams is not None or (None if settings.stream == NO_STREAM else False)
     return Ports(
-        table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table),
-        stream=kinesis_stream(settings, connection),
+        table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table, several=several),
+        stream=kinesis_stream(settings, connection) if streams is None else AllStreams(streams),
         sightings=DynamoDbSightingStore(connect, settings.sightings_table),
         clock=clock,
         tasks=ThreadTasks(),
@@ -59,6 +63,7 @@ def aws_ports(
         destination=_destination(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
         control=DynamoDbControlStore(connect, settings.sightings_table),
+        streams=streams,
     )
 
 
@@ -79,6 +84,14 @@ def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> Kine
     return KinesisStream(client, poll_client, settings)
 
 
+def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Streams:
+    """With its own clients."""
+    from sublet.aws.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
+
+    client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
+    return AwsStreams(client, poll_client, settings, connection)
+
+
 def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:
     if settings.on_failure is None:
         return None
@@ -91,7 +104,7 @@ def with_stream_arn(settings: Settings, connection: Connection = MACHINE) -> Set
     """Adds the ARN, which batches carry, for a process that was given only the stream's name. Asks Kinesis once.
     Without permission (kinesis:DescribeStreamSummary) the settings stay as they are. Raises StreamNotFound and
     StreamUnavailable."""
-    if settings.stream_arn is not None:
+    if settings.stream_arn is not None or settings.streams is not None:
         return settings
     try:
         return replace(settings, stream_arn=kinesis_stream(settings, connection).describe().identity.arn)

@@ -27,10 +27,18 @@ from sublet.aws.sighting_chunks import (
     millis,
     moment,
 )
-from sublet.aws.sighting_description import ASKED_AT, described_item, described_of
+from sublet.aws.sighting_description import (
+    ASKED_AT,
+    KNOWN_STREAM,
+    described_item,
+    described_of,
+    known_stream_item,
+    known_streams_of,
+)
 from sublet.aws.sighting_description import NAME as DESCRIBED
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.decisions.announcing import Announcement, What
+from sublet.decisions.chosen_streams import KnownStream
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
@@ -39,6 +47,7 @@ from sublet.ports import Remembered
 from sublet.protocol.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -94,6 +103,7 @@ class DynamoDbSightingStore:
             _definition(items.get(DEFINITION)),
             _announced(items),
             *described_of(items.get(DESCRIBED)),
+            known_streams_of(items),
         )
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
@@ -122,6 +132,15 @@ class DynamoDbSightingStore:
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
         with self._named_errors():
             self._client.put_item(TableName=self._table, Item=described_item(placement, asked_at))
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        with self._named_errors():
+            for stream, known in streams.items():
+                self._client.put_item(TableName=self._table, Item=known_stream_item(stream, known))
+
+    def forget_stream(self, stream: StreamKey) -> None:
+        with self._named_errors():
+            self._client.delete_item(TableName=self._table, Key={KEY: {"S": KNOWN_STREAM + str(stream)}})
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         """A refusal by our own value is a success: the response was lost, and botocore repeated the call."""

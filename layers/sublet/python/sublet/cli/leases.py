@@ -43,7 +43,7 @@ def show_leases(options: Namespace) -> int:
     from sublet.system.clock import SystemClock
 
     settings = settings_of(options, os.environ, required=("application",))
-    scan = DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table).scan()
+    scan = DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table, several=None).scan()
     try:
         sightings = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load().sightings
     except LeaseTableError as unknown:

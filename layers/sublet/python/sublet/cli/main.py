@@ -20,6 +20,7 @@ PLACES: Mapping[str, str] = {
     "status": "status.COMMAND",
     "shards": "shards.COMMAND",
     "workers": "workers.COMMAND",
+    "streams": "streams.COMMAND",
     "console": "console.COMMAND",
     "doctor": "doctor.COMMAND",
     "cost": "cost.COMMAND",

@@ -8,14 +8,23 @@ from datetime import timedelta
 
 from sublet.errors import SettingsError
 from sublet.runtimes.process_settings import process_defaults
-from sublet.settings import DEFINITIONS, PREFIX, Definition, Only, Settings, StartPosition, setting_text
+from sublet.settings import (
+    DEFINITIONS,
+    PREFIX,
+    Definition,
+    Only,
+    Settings,
+    StartPosition,
+    StreamChoice,
+    setting_text,
+)
 from sublet.settings.reasons import reasons
 from sublet.settings.text import parse_duration
-from sublet.settings.value import variable_of
+from sublet.settings.value import NO_STREAM, variable_of
 
-METAVARS = {int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosition: "POSITION", str: "TEXT"}
-
-NO_STREAM = "-"
+METAVARS = {
+    int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosition: "POSITION", StreamChoice: "STREAMS", str: "TEXT"
+}  # fmt: skip
 
 FIRST = ("application", "stream", "handler")
 """Required by every run."""
@@ -52,14 +61,16 @@ def settings_of(
     given = {
         variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None
     }
+    texts = stated | given
     for name in required:
-        if variable_of(name) not in stated | given:
+        if variable_of(name) not in texts and not (name == "stream" and variable_of("streams") in texts):
             raise _missing(name)
     application = (stated | given)[variable_of("application")]
     own = {variable_of(name): setting_text(value) for name, value in process_defaults(application).items()}
     if "handler" not in required:
         own |= _heartbeat(stated | given)
-    return Settings.from_environment({variable_of("stream"): NO_STREAM, **own, **stated, **given})
+    none = {} if variable_of("streams") in texts else {variable_of("stream"): NO_STREAM}
+    return Settings.from_environment({**none, **own, **stated, **given})
 
 
 def _heartbeat(texts: Mapping[str, str]) -> Mapping[str, str]:

@@ -171,7 +171,7 @@ def lease_table(application: str) -> LeaseTable:
     from sublet.aws import clients
     from sublet.aws.dynamodb import DynamoDbLeaseTable
 
-    return DynamoDbLeaseTable(clients.dynamodb_client(), application)
+    return DynamoDbLeaseTable(clients.dynamodb_client(), application, several=None)
 
 
 SNAPSHOT = Command("snapshot", "keep all positions under a name", add_snapshot_arguments, take_snapshot)

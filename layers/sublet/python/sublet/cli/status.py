@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.last_hour import hour_lines
-from sublet.cli.settings_options import NO_STREAM, add_setting, settings_of
+from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import age_text, failure_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.last_hour import LastHour
@@ -24,6 +24,7 @@ from sublet.errors import CheckRefused, LeaseTableError, SettingsError
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
+from sublet.settings.value import NO_STREAM
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import FleetStatus
@@ -61,6 +62,9 @@ examples:
 
 LOOKS_EVERY = timedelta(seconds=10)
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
+
+SHARD_WIDTH = 21
+"""Of a shard's id. A shard of several streams is named by its stream too."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -127,6 +131,8 @@ def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | No
     settings = settings_of(options, os.environ, required=("application", *(("stream",) if probes else ())))
     ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
     if settings.stream == NO_STREAM or not hasattr(options, "stream"):
+        return Watch(ports, settings, probes), None
+    if ports.streams is not None:
         return Watch(ports, settings, probes), None
     retention = ports.stream.describe().retention
     scan, known = ports.table.scan(), ports.sightings.load().stream
@@ -222,12 +228,14 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
     until = "" if left is None else f"; the oldest record that waits is trimmed in {age_text(left)}"
     yield f"{application} at {time_text(found.at)}: {counted(found)}{until}"
     open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
+    width = max((len(shard.shard_id) for shard in open_ones), default=0)
+    width = max(width, SHARD_WIDTH)
     if open_ones:
-        yield f"{'shard':<21} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
+        yield f"{'shard':<{width}} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
     for shard in open_ones:
-        yield _line(shard)
+        yield _line(shard, width)
     if found.multi_stream:
-        yield f"{found.multi_stream} leases of a multi-stream KCL are not shown: sublet reads one stream for each application"
+        yield f"{found.multi_stream} leases of several streams are not shown: this application reads one"
     for row in found.malformed:
         yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
 
@@ -240,12 +248,12 @@ def counted(found: FleetStatus) -> str:
     return f"{by_word or 'no shards'}{worst}"
 
 
-def _line(shard: ShardStatus) -> str:
+def _line(shard: ShardStatus, width: int) -> str:
     lag = "-" if shard.lag is None else age_text(shard.lag)
     trend = "-" if shard.trend is None else f"{shard.trend:+.2f} s/s"
     done = "-" if shard.caught_up_in is None else f"in {age_text(shard.caught_up_in)}"
     owner = printable(shard.owner or "-") + (" (gone)" if shard.is_owner_gone else "")
-    return f"{printable(shard.shard_id):<21} {shard.word:<8} {lag:>6} {trend:>10} {done:>10}  {owner:<24} {why_of(shard)}"
+    return f"{printable(shard.shard_id):<{width}} {shard.word:<8} {lag:>6} {trend:>10} {done:>10}  {owner:<24} {why_of(shard)}"
 
 
 def why_of(shard: ShardStatus) -> str:

@@ -36,6 +36,7 @@ def shard_json(shard: ShardStatus) -> Json:
     keys = shard.hash_key_range
     return {
         "shard": shard.shard_id,
+        "stream": shard.stream,
         "word": shard.word.value,
         "because": shard.because.value,
         "since": _moment(shard.since),

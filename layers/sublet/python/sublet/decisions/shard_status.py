@@ -13,6 +13,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Pause
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.shard import HashKeyRange
+from sublet.protocol.stream_key import stream_key_of
 
 BAD_WORDS = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
 WORST_FIRST = (*BAD_WORDS, Word.UNKNOWN, Word.PAUSED, Word.WAITING, Word.OK, Word.ENDED)
@@ -88,6 +89,12 @@ class ShardStatus:
     waits_for: frozenset[str]
     pause: Pause | None
     history: History = ()
+
+    @property
+    def stream(self) -> str | None:
+        """Its stream's name; None in an application of one stream."""
+        key = stream_key_of(self.shard_id)
+        return None if key is None else key.stream
 
     @property
     def is_ended(self) -> bool:

@@ -96,6 +96,17 @@ def plan_shard_sync(
     )
 
 
+def together(plans: Sequence[ShardSyncPlan]) -> ShardSyncPlan:
+    """What the syncs of several streams do. One stream's is returned as it is."""
+    if len(plans) == 1:
+        return plans[0]
+    return ShardSyncPlan(
+        tuple(new for plan in plans for new in plan.create),
+        tuple(shard for plan in plans for shard in plan.inconsistent),
+        tuple(hole for plan in plans for hole in plan.holes),
+    )
+
+
 def _plan_first_leases(
     shards: Sequence[Shard], inconsistent: tuple[str, ...], start_position: StartPosition
 ) -> ShardSyncPlan:

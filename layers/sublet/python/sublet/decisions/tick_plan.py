@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -28,7 +29,8 @@ from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.probe import Probe
 from sublet.decisions.quiet_shards import choose_asked, needing_nobody
-from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
+from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync, together
+from sublet.decisions.stream_parts import ListedStream, parts_of
 from sublet.decisions.time_and_chance import Chance
 from sublet.decisions.unread_shards import NONE_UNREAD, Probes, UnreadShard, choose_probes
 from sublet.errors import SettingsError
@@ -69,6 +71,10 @@ class Look(Struct, frozen=True):
     """What an operator has ordered."""
     asked: Mapping[str, Probe] = NONE_ASKED
     """By lease key, what the shards of `asked_first` have answered."""
+    streams: tuple[ListedStream, ...] | None = None
+    """Of an application of several streams; `shards` are theirs together, and `scan` has their leases alone."""
+    elsewhere: tuple[Lease, ...] = ()
+    """Leases of other streams, which this application's other programs may read: their sightings are kept."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -123,9 +129,18 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     """
     now = look.at
     malformed = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
-    sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
+    parts = parts_of(look.scan, look.shards, look.streams, settings.start_position)
+    sync = together(
+        [
+            plan_shard_sync(part.leases, part.malformed, part.shards, part.start)
+            for part in parts
+            if part.is_listed_now
+        ]
+    )
     _check_start(sync, now, settings)
-    deletions = plan_lease_cleanup(look.scan.leases, look.shards, malformed) if look.scan.leases else ()
+    deletions = tuple(chain.from_iterable(
+        plan_lease_cleanup(part.leases, part.shards, part.malformed) for part in parts if part.leases and part.is_listed_now
+    ))  # fmt: skip
     doomed = {deletion.lease.lease_key for deletion in deletions}
     suspected = {
         d.lease.shard_id for d in deletions if d.why is DeleteReason.GARBAGE and not d.lease.is_ended
@@ -133,7 +148,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [
         new.lease for new in sync.create
     ]
-    sightings = observe(look.sightings, look.scan.leases, now)
+    sightings = observe(look.sightings, (*look.scan.leases, *look.elsewhere), now)
     ended = frozenset(lease.shard_id for lease in leases if lease.is_ended)
     # A suspect may still exist: until the tick has asked for it, its children wait for it as for an unreadable row.
     waits = malformed | suspected
@@ -168,9 +183,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
     dispatched = after_choices(look.dispatched, choices, now)
     claimed = sent.keys() | alone | {choice.lease.lease_key for choice in choices}
-    unfinished = {lease.shard_id for lease in leases if not lease.is_ended}
-    in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
-    uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
+    total_shards, total_leases = _totals(leases, look, settings)
     return TickPlan(
         sync, deletions, sightings, dispatched, choices,
         pack(choices, settings, chance, now, may_grow=may_grow, auto_seen_at=look.placement.auto_seen_at),
@@ -184,12 +197,27 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
             for lease in leases
             if lease.lease_key not in claimed and lease.lease_key not in stopped
         ),
-        total_shards=len(in_play),
-        total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
+        total_shards=total_shards,
+        total_leases=total_leases,
         announces=announces,
         others=among_others(leases, sightings, look.dispatched, look.announced, now, settings),
         paused=stopped,
     )  # fmt: skip
+
+
+def _totals(leases: Sequence[Lease], look: Look, settings: Settings) -> tuple[int, int]:
+    """The shards in play, and how many of them are covered by a lease, over all streams."""
+    total_shards = total_leases = 0
+    now = replace(look.scan, leases=tuple(leases))
+    for part in parts_of(now, look.shards, look.streams, settings.start_position):
+        unfinished = {lease.shard_id for lease in part.leases if not lease.is_ended}
+        in_play = [shard for shard in part.shards if shard.is_open or shard.shard_id in unfinished]
+        uncared = holes((lease for lease in part.leases if not lease.is_ended), part.shards)
+        total_shards += len(in_play)
+        total_leases += sum(
+            not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play
+        )
+    return total_shards, total_leases
 
 
 def _has_just_joined(look: Look, settings: Settings) -> bool:

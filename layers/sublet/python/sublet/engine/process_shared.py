@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sublet.decisions.out_of_range import KeptBecause, ask_again_after, why_kept
@@ -15,7 +15,9 @@ from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Tasks
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings
+from sublet.several_streams import ports_of_stream, settings_of_stream
 
 FORGET_AFTER = timedelta(minutes=10)
 """After this long without a description of the stream, the pauses between descriptions start from the shortest again."""
@@ -100,6 +102,10 @@ class Strays:
         self._pause: timedelta | None = None
         self._asked_at: datetime | None = None
         self._told: KeptBecause | None = None
+
+    @property
+    def auto_seen_at(self) -> datetime | None:
+        return self._known.auto_seen_at
 
     def note_auto(self, seen_at: datetime | None) -> None:
         """`seen_at`: when a description of the stream last said AUTO, as the lease manager remembers it."""
@@ -188,3 +194,28 @@ class ProcessShared:
     deaggregation: AbstractContextManager[object]
     watch: ControlWatch
     asks: bool = False
+    by_stream: dict[StreamKey, ProcessShared] = field(default_factory=dict)
+    """Of an application of several streams: what `of_stream` has made."""
+
+    def note_auto(self, seen_at: datetime | None) -> None:
+        """See `Strays.note_auto`. Of several streams the latest time counts for each: at worst, a stray is kept."""
+        for shared in (self, *self.by_stream.values()):
+            shared.strays.note_auto(seen_at)
+
+    def of_stream(self, lease_key: str) -> ProcessShared:
+        """For a lease: with its stream's name, ARN and start position, and what is known of that stream alone. The limits are
+        still the process's.
+        """
+        key = None if self.ports.streams is None else stream_key_of(lease_key)
+        if key is None:
+            return self
+        if key not in self.by_stream:
+            settings, ports = (
+                settings_of_stream(self.settings, self.ports, lease_key),
+                ports_of_stream(self.ports, lease_key),
+            )
+            strays = Strays(ports)
+            strays.note_auto(self.strays.auto_seen_at)
+            made = replace(self, ports=ports, settings=settings, wanted=RecordFilter(settings), strays=strays)
+            self.by_stream.setdefault(key, made)
+        return self.by_stream[key]

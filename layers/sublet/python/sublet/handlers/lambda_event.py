@@ -15,6 +15,7 @@ from sublet.handlers.item_failures import check_sendable, failed
 from sublet.handlers.kinesis_event import kinesis_event, stream_arn_of
 from sublet.handlers.lambda_context import FunctionIdentity, context_of
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.stream_key import own_id
 from sublet.settings import Settings
 
 ONE_AT_A_TIME = threading.Lock()
@@ -45,7 +46,7 @@ class LambdaEventHandler:
     def handle(self, batch: Batch) -> None:
         """Raises BatchItemsFailed for reported failures, and whatever the function raises."""
         stream_arn = stream_arn_of(batch.stream, batch.stream_arn)
-        event = kinesis_event(batch.shard_id, batch.records, stream_arn, self.invoke_identity_arn)
+        event = kinesis_event(own_id(batch.shard_id), batch.records, stream_arn, self.invoke_identity_arn)
         context = context_of(
             self.identity, str(self.new_id()), batch.remaining_time_in_millis, is_redrive=batch.is_redrive
         )

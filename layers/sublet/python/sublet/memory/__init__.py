@@ -16,6 +16,7 @@ from sublet.memory.pushes import MemoryFanOut
 from sublet.memory.record_writer import MemoryRecordWriter
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
+from sublet.memory.streams import MemoryStreams
 from sublet.memory.worker_reports import MemoryWorkerReports
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MemoryRecordWriter",
     "MemorySightingStore",
     "MemoryStream",
+    "MemoryStreams",
     "MemoryWorkerReports",
     "memory_ports",
 ]

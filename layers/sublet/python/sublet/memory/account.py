@@ -28,6 +28,7 @@ from sublet.memory.ports import memory_ports
 from sublet.memory.record_writer import MemoryRecordWriter
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
+from sublet.memory.streams import MemoryStreams
 from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
 from sublet.protocol.control import NO_CONTROL
 from sublet.protocol.records import NewRecord
@@ -36,6 +37,7 @@ from sublet.protocol.stream_identity import StreamIdentity, stream_settings
 from sublet.protocol.stream_info import ACTIVE, AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX, TAG
+from sublet.several_streams import with_streams
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -146,16 +148,21 @@ class MemoryAccount:
         may_create: bool,
         say: Callable[[str], None] | None = None,  # noqa: ARG002 - there is nothing to say
     ) -> tuple[Ports, Settings]:
-        stream = self.at(settings.stream)
+        stream = None if settings.streams is not None else self.at(settings.stream)
         with self._lock:
             if settings.application not in self._tables:
                 if not may_create:
                     raise LeaseTableNotFound(f"there is no consumer {settings.application}; create it")
-                self._tables[settings.application] = MemoryLeaseTable(), MemorySightingStore()
+                self._tables[settings.application] = (
+                    MemoryLeaseTable(several=settings.streams is not None), MemorySightingStore(),
+                )  # fmt: skip
             table, sightings = self._tables[settings.application]
         ports = memory_ports(
             stream, table, sightings=sightings, clock=self.clock, tasks=self.tasks, log=self.log
         )
+        if settings.streams is not None:
+            return with_streams(ports, MemoryStreams(settings.streams, self._streams)), settings
+        assert stream is not None
         return ports, replace(settings, stream_arn=stream.describe().identity.arn)
 
     def applications(self) -> Iterator[str]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from sublet.decisions.announcing import Announcement
+from sublet.decisions.chosen_streams import KnownStream
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
@@ -17,6 +18,7 @@ from sublet.ports import Remembered
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
 
 
 class MemorySightingStore:
@@ -68,6 +70,16 @@ class MemorySightingStore:
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
         with self._lock:
             self._remembered = replace(self._remembered, placement=placement, asked_at=asked_at)
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        with self._lock:
+            known = {**self._remembered.streams, **streams}
+            self._remembered = replace(self._remembered, streams=known)
+
+    def forget_stream(self, stream: StreamKey) -> None:
+        with self._lock:
+            known = {key: each for key, each in self._remembered.streams.items() if key != stream}
+            self._remembered = replace(self._remembered, streams=known)
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         with self._lock:

@@ -35,6 +35,8 @@ def check_stream(
 
     known  the stream of the leases, as lease managers have stored it; None if it is not known
     """
+    if ports.streams is not None:
+        return _first_of_several(shards, ports)
     described = ports.stream.describe()
     found = described.identity
     if known is not None and not known.is_same_as(found):
@@ -43,6 +45,13 @@ def check_stream(
         if is_foreign(suspect, ports):
             raise other_streams_lease(application, suspect, found)
     return described
+
+
+def _first_of_several(shards: Sequence[Shard], ports: Ports) -> StreamDescription:
+    """A lease's key says which stream it is of, so no lease is another's."""
+    if not shards:
+        raise StreamNotFound("the setting streams names no stream that is there")
+    return ports_of_stream(ports, shards[0].shard_id).stream.describe()
 
 
 @dataclass(slots=True)

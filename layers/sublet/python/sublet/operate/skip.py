@@ -18,6 +18,7 @@ from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
+from sublet.several_streams import settings_of_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ def _check_stands(plan: SkipPlan, ports: Ports) -> None:
 
 def _batch(plan: SkipPlan, by: str, ports: Ports, settings: Settings) -> SetAsideBatch:
     attempts = plan.lease.attempts
+    settings = settings_of_stream(settings, ports, plan.shard.shard_id)
     arn = settings.stream_arn or ports.stream.describe().identity.arn
     return SetAsideBatch(
         settings.application, settings.stream, arn, plan.shard.shard_id, plan.records, Condition.SKIPPED, attempts,

@@ -43,6 +43,8 @@ def stream_settings(stream: str) -> dict[str, str]:
     """The settings that select a stream, by its name or its ARN. Raises SettingsError for anything else."""
     if not isinstance(stream, str):
         raise SettingsError("stream", stream, "a stream's name, or its ARN, as text")
+    if not stream:
+        raise SettingsError("stream", stream, "a stream's name, 1 to 128 of A-Z a-z 0-9 _ . -, or its ARN")
     if stream.startswith("arn:"):
         name = StreamArn.parse(stream).stream
         if not name:

@@ -12,7 +12,6 @@ from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
 from sublet.ports import Ports, Signal, Tasks
-from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import DEFINITIONS, Checkpointing, Settings, setting_values
 from sublet.settings.keywords import ProcessKeywords
 
@@ -48,7 +47,7 @@ class Arguments:
     def __init__(
         self,
         application: str,
-        stream: str,
+        stream: str | None,
         handler: UserHandler | None,
         *,
         ports: Ports | None,
@@ -110,9 +109,9 @@ def _check_kinds(ports: object, account: object, on_event: object) -> None:
         raise SettingsError("on_event", on_event, "a function that takes an event")
 
 
-def _pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
+def _pull_settings(application: str, stream: str | None, given: Mapping[str, Any]) -> Settings:
     """Of a consumer without a handler. Raises SettingsError."""
-    from sublet.runtimes.process_settings import process_defaults
+    from sublet.runtimes.process_settings import named_stream, process_defaults
 
     if "handler" in given:
         raise SettingsError(
@@ -122,7 +121,7 @@ def _pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> S
         if name in given and given[name] != _PULLED.get(name, DEFINITIONS[name].default):
             raise SettingsError(name, given[name], f"left out to pull records: {why}")
     defaults = process_defaults(application) | _PULLED
-    return Settings(**{**defaults, **given, "application": application, **stream_settings(stream)})
+    return Settings(**{**defaults, **given, "application": application, **named_stream(stream, given)})
 
 
 _OF_HANDLERS = {

@@ -42,7 +42,7 @@ class Consumer:
                 record.ack()
 
     application      the consumer group, which is also its lease table's name
-    stream           a name, or an ARN
+    stream           a name, or an ARN; left out with `streams`, which names several: streams=["orders", "audit-*"]
     handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. Called from threads
                      of this consumer's own; one call at a time, unless `handler_concurrency` says otherwise. None: to pull from
     ports            over AWS if not given; `sublet.memory.memory_ports(stream)` over memory
@@ -62,7 +62,7 @@ class Consumer:
     def __init__(
         self,
         application: str,
-        stream: str,
+        stream: str | None = None,
         handler: UserHandler | None = None,
         *,
         ports: Ports | None = None,

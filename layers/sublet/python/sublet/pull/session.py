@@ -30,6 +30,7 @@ from sublet.pull.record import Record
 from sublet.pull.signs import Signs, watched
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
+from sublet.several_streams import settings_of_stream
 
 CHECK_INTERVAL = timedelta(milliseconds=500)
 """Between two checks of what is to be checkpointed or ended, and of signs of life: the shortest idle_heartbeat."""
@@ -291,6 +292,7 @@ if hasattr(os, "register_at_fork"):
 
 def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str) -> bool:
     """Give the record to the failure destination, as the engine does with a record that it gives up."""
+    settings = settings_of_stream(settings, ports, delivery.queue.shard_id)
     given = SettingAside(
         ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
         delivery.queue.shard_id, settings.worker_id or settings.application,

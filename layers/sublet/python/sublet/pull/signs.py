@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sublet.decisions.announcing import Announcement
+from sublet.decisions.chosen_streams import FoundStreams, KnownStream
 from sublet.decisions.consumer_definition import Options
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
@@ -33,6 +34,7 @@ from sublet.ports import (
     ShardReader,
     SightingStore,
     Stream,
+    Streams,
     Tasks,
 )
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, shard_id_of
@@ -41,6 +43,7 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, StreamDescription
+from sublet.protocol.stream_key import StreamKey
 from sublet.pull.events import LeaseEvents
 from sublet.settings import StartPosition
 
@@ -132,6 +135,7 @@ def watched(
         table=WatchedTable(ports.table, signs, lease_events),
         stream=WatchedStream(ports.stream, signs),
         sightings=WatchedSightings(ports.sightings, signs, on_definition),
+        streams=None if ports.streams is None else WatchedStreams(ports.streams, signs),
     )
 
 
@@ -200,6 +204,24 @@ class WatchedStream:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedStreams:
+    """The Streams port."""
+
+    streams: Streams
+    signs: Signs
+
+    def find(self) -> FoundStreams:
+        with self.signs.asked(Service.KINESIS):
+            return self.streams.find()
+
+    def of(self, stream: StreamKey) -> Stream:
+        return WatchedStream(self.streams.of(stream), self.signs)
+
+    def arn(self, stream: StreamKey) -> str:
+        return self.streams.arn(stream)
+
+
+@dataclass(frozen=True, slots=True)
 class WatchedReader:
     """The ShardReader port."""
 
@@ -246,6 +268,12 @@ class WatchedSightings:
 
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
         self.store.keep_placement(placement, asked_at)
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        self.store.keep_streams(streams)
+
+    def forget_stream(self, stream: StreamKey) -> None:
+        self.store.forget_stream(stream)
 
     def define(self, definition: Options, instead_of: Options | None) -> bool:
         return self.store.define(definition, instead_of)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Unpack
 
 from sublet.account import Account
-from sublet.errors import StreamError, StreamNotFound, StreamUnavailable
+from sublet.errors import SettingsError, StreamError, StreamNotFound, StreamUnavailable
 from sublet.protocol.records import NewRecord, UserRecord, why_not_put
 from sublet.protocol.stream_info import ACTIVE, StreamInfo, StreamMode
 from sublet.pull.consumer import Consumer
@@ -163,7 +163,10 @@ class Stream:
 def _create(account: Account, stream: str, wanted: Wanted) -> None:
     from sublet.decisions.stream_changes import check_wanted
 
-    DEFINITIONS["stream"].check(stream)
+    named = DEFINITIONS["stream"]
+    named.check(stream)
+    if not stream:
+        raise SettingsError("stream", stream, named.allowed.described)
     check_wanted(wanted)
     is_provisioned = wanted.mode is StreamMode.PROVISIONED
     account.create(stream, 1 if wanted.shards is None and is_provisioned else wanted.shards)

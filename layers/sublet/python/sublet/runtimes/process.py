@@ -18,6 +18,7 @@ from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.manager.announcing import announce, stop_reporting
 from sublet.engine.manager.look import resume
+from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.tick import LeaseManager, log_start
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
@@ -55,11 +56,14 @@ class ConsumerProcess:
     """At the last tick, this process was the only worker."""
     _tried_at: datetime = field(init=False)
     _looked_at: datetime | None = None
+    _streams: StreamWatch | None = None
+    """Of an application of several streams."""
     _is_reporting: bool = False
     """At the last tick, a KCL 3.x leader assigned the leases and wanted reports."""
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
+        self._streams = None if self.ports.streams is None else StreamWatch(self.ports, self.settings)
         self._prompt = self.ports.tasks.signal()
         self._tried_at = self.ports.clock.steady()
 
@@ -122,7 +126,9 @@ class ConsumerProcess:
                 if settings.steals and not has_joined:
                     has_joined = True
                     announce(What.JOINS, self.ports, settings)
-                manager = LeaseManager(self.ports, self, settings, asks=True, watch=self._worker.watch)
+                manager = LeaseManager(
+                    self.ports, self, settings, asks=True, watch=self._worker.watch, streams=self._streams
+                )
                 self._prompt.wait(self._tick(manager))
                 # Replaced before the next tick, which does whatever the old one was set for.
                 self._prompt = self.ports.tasks.signal()
@@ -170,6 +176,11 @@ class ConsumerProcess:
         if others.gives:
             self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))
             self._worker.give(others.gives)
+        if report.left:
+            self.ports.log.info(
+                "leases of streams that are not read any more are released", lease_keys=sorted(report.left)
+            )
+            self._worker.give(report.left)
         after = others.next_look.after
         # Without a lease, no window reports for this process.
         return min(after, REPORTED_EVERY) if self._is_reporting else after

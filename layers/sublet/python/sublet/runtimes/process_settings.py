@@ -21,10 +21,22 @@ def process_defaults(application: str, start: str | None = None) -> dict[str, An
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
 
 
-def process_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
+def named_stream(stream: str | None, given: Mapping[str, Any]) -> Mapping[str, str]:
+    """The settings that select a stream, by its name or ARN. None if it is left out for `streams`. Raises SettingsError."""
+    if stream is None and given.get("streams") is not None:
+        return {}
+    return stream_settings("" if stream is None else stream)
+
+
+def process_settings(application: str, stream: str | None, given: Mapping[str, Any]) -> Settings:
     """With a handler. `stream`: a name or an ARN. Raises SettingsError."""
     settings = Settings(
-        **{**process_defaults(application), **given, "application": application, **stream_settings(stream)}
+        **{
+            **process_defaults(application),
+            **given,
+            "application": application,
+            **named_stream(stream, given),
+        }
     )
     check_sets_aside(settings)
     return settings

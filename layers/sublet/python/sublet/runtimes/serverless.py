@@ -74,7 +74,7 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
 
 def tick_to_json(report: TickReport) -> dict[str, Any]:
     """The tick as JSON for the function's caller: numbers, and the items dispatched, without what a process hears of others."""
-    told = {name: value for name, value in asdict(report).items() if name != "others"}
+    told = {name: value for name, value in asdict(report).items() if name not in ("others", "left")}
     return {**told, "dispatched": [item.item_id for item in report.dispatched]}
 
 

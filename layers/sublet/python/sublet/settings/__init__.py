@@ -6,6 +6,7 @@ kinds       the enums and the start position that settings use
 limits      checks over several settings
 nearest     suggestions for a misspelt name
 text        settings as text, in the environment and on a command line
+stream_choice  which streams an application of several reads
 reasons     each setting's reason, for documents and help
 """
 
@@ -32,6 +33,7 @@ from sublet.settings.limits import (
     check_window_fits,
 )
 from sublet.settings.nearest import nearest, unknown
+from sublet.settings.stream_choice import StreamChoice, StreamSelector
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text
 from sublet.settings.value import (
     DEFINITIONS,
@@ -64,6 +66,8 @@ __all__ = [
     "Settings",
     "StartKind",
     "StartPosition",
+    "StreamChoice",
+    "StreamSelector",
     "check_sets_aside",
     "check_window_fits",
     "duration_text",

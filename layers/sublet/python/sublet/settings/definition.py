@@ -14,6 +14,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple
 
 from sublet.errors import SettingsError
+from sublet.settings.stream_choice import StreamChoice
 from sublet.settings.text import duration_text, kind_text, parse_duration, parse_setting, setting_text
 
 
@@ -91,6 +92,12 @@ class Definition(NamedTuple):
 
     def value_of(self, given: object) -> object:
         """Parse text as from the environment; pass other values through, for `check`. Raises SettingsError."""
+        if (
+            self.kind is StreamChoice
+            and isinstance(given, list | tuple)
+            and all(isinstance(each, str) for each in given)
+        ):
+            return StreamChoice.parse(",".join(given))
         if isinstance(given, str) and not isinstance(given, self.kind):
             return parse_setting(self.name, self.kind, given)
         return given

@@ -4,6 +4,7 @@
 A duration may also be its text, as in the environment: "10s".
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypedDict
 
@@ -20,11 +21,15 @@ from sublet.settings.kinds import (
     Reading,
     StartPosition,
 )
+from sublet.settings.stream_choice import StreamChoice
 
 
 class SharedKeywords(TypedDict, total=False):
     """Of whatever runs a handler."""
 
+    streams: StreamChoice | str | Sequence[str] | None
+    stream_discovery_interval: timedelta | str
+    former_streams_wait: timedelta | str
     handler_contract: HandlerContract | Literal["batch", "lambda_event", "record_processor"]
     checkpointing: Checkpointing | Literal["automatic", "manual"] | None
     deaggregate: bool

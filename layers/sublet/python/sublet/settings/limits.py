@@ -30,6 +30,7 @@ FAN_OUT_WINDOW_MIN = timedelta(minutes=1)
 def check_together(settings: Settings) -> None:
     """Check a Settings during its creation. Raises SettingsError."""
     _check_contract(settings)
+    _check_streams(settings)
     if settings.stream_arn is not None and not settings.stream_arn.endswith(f":stream/{settings.stream}"):
         raise SettingsError("stream_arn", settings.stream_arn, f"the ARN of the stream {settings.stream}")
     if settings.heartbeat_interval * 3 > settings.failover_time:
@@ -53,6 +54,23 @@ def check_together(settings: Settings) -> None:
             "idle_poll_interval",
             duration_text(settings.idle_poll_interval),
             "at least poll_interval: idle shards are polled less",
+        )
+
+
+def _check_streams(settings: Settings) -> None:
+    if not settings.stream and settings.streams is None:
+        raise SettingsError("stream", settings.stream, "required; or streams, for several")
+    if settings.streams is None:
+        return
+    if settings.stream or settings.stream_arn is not None:
+        raise SettingsError(
+            "stream", settings.stream or settings.stream_arn, "left out beside streams, which names them all"
+        )
+    if settings.former_streams_wait < 2 * settings.stream_discovery_interval:
+        raise SettingsError(
+            "former_streams_wait",
+            duration_text(settings.former_streams_wait),
+            f"at least twice stream_discovery_interval ({duration_text(settings.stream_discovery_interval)})",
         )
 
 

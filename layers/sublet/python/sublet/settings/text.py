@@ -16,6 +16,7 @@ from typing import Any
 
 from sublet.errors import SettingsError
 from sublet.settings.kinds import StartPosition
+from sublet.settings.stream_choice import ALLOWED, StreamChoice
 
 _UNITS = {
     "ms": timedelta(milliseconds=1),
@@ -78,6 +79,8 @@ def kind_text(kind: Any) -> str:
         return "a number and a unit: 200ms, 10s, 5m, 2h or 1d"
     if kind is StartPosition:
         return "TRIM_HORIZON, LATEST or AT_TIMESTAMP:<ISO 8601 with time zone>"
+    if kind is StreamChoice:
+        return ALLOWED
     if members := _members(kind):
         return " or ".join(members) if kind is bool else f"one of {', '.join(members)}"
     return "a whole number" if kind is int else "text"
@@ -91,6 +94,8 @@ def parse_setting(name: str, kind: Any, text: str) -> object:
         return parse_duration(name, text)
     if kind is StartPosition:
         return StartPosition.parse(text)
+    if kind is StreamChoice:
+        return StreamChoice.parse(text)
     if kind is int and re.fullmatch(r"-?\d{1,12}", text):
         return int(text)
     if text in (members := _members(kind)):

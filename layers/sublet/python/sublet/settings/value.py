@@ -39,12 +39,17 @@ from sublet.settings.kinds import (
 )
 from sublet.settings.limits import POLL_LIMIT_MAX, check_together
 from sublet.settings.nearest import unknown
+from sublet.settings.stream_choice import ALLOWED as ALLOWED_STREAMS
+from sublet.settings.stream_choice import StreamChoice
 from sublet.settings.text import parse_setting, setting_text
 
 PREFIX = "SUBLET_"
 
 TAG = "sublet:application"
 """Of all that is created for an application, with its name as the value."""
+
+NO_STREAM = "-"
+"""The stream of a command that reads none: it takes an application's leases as it finds them."""
 
 SIGHTINGS_SUFFIX = "-sightings"
 """The sightings table is named for the application, with this suffix."""
@@ -64,12 +69,35 @@ class Settings:
     stream: Annotated[
         str,
         matching(
-            r"[A-Za-z0-9_.-]{1,128}",
+            r"([A-Za-z0-9_.-]{1,128})?",
             "a stream name, 1 to 128 of A-Z a-z 0-9 _ . - (an ARN goes to stream_arn)",
         ),
         Elsewhere(kcl="streamName"),
-    ]
-    """The stream's name (not its ARN)."""
+    ] = ""
+    """The stream's name (not its ARN). Required, unless `streams` names several."""
+
+    streams: Annotated[
+        StreamChoice | None,
+        Allowed(ALLOWED_STREAMS, lambda _: True),
+        Elsewhere(kcl="MultiStreamTracker.streamConfigList"),
+    ] = None
+    """Several streams instead of one, by name, ARN, name pattern or tag, each with a start position of its own if it needs one.
+    The lease table then has the format of KCL's multi-stream mode.
+    """
+
+    stream_discovery_interval: Annotated[
+        timedelta, lasting("10s", "1d"), Elsewhere(difference="KCL looks each minute")
+    ] = timedelta(minutes=1)
+    """With `streams`: how often the lease manager looks which streams there are."""
+
+    former_streams_wait: Annotated[
+        timedelta,
+        lasting("1m", "365d"),
+        Elsewhere(kcl="FormerStreamsLeasesDeletionStrategy.waitPeriodToDeleteFormerStreams"),
+    ] = timedelta(hours=1)
+    """With `streams`: a stream that no lease manager of the application has named for this long has left. Its leases wait: no
+    worker reads them, and only `sublet streams remove` deletes them.
+    """
 
     stream_arn: Annotated[
         str | None,
@@ -485,6 +513,8 @@ class Settings:
         for name, definition in DEFINITIONS.items():
             if definition.is_required and name not in given:
                 raise SettingsError(name, None, f"required; set {variable_of(name)}")
+        if not given.keys() & {"stream", "streams"}:
+            raise SettingsError("stream", None, f"required; set {variable_of('stream')}")
         return cls(**given)
 
     def to_environment(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 
 from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.control import paused
@@ -17,9 +18,11 @@ from sublet.decisions.stream_adoption import (
     other_streams_lease,
     suspects,
 )
+from sublet.decisions.stream_parts import by_stream, with_leases_of
 from sublet.decisions.tick_plan import Look
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.announcing import look_at_reports
+from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.errors import StreamAccessDenied, WorkerIdInUse
 from sublet.ports import Ports, Remembered, Signal
 from sublet.protocol.lease import Lease, LeaseScan
@@ -45,6 +48,25 @@ def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
     return Look(
         scan, shards, remembered.sightings, ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round,
         remembered.announced, *reports, placement, watch.look(),
+    )  # fmt: skip
+
+
+def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> Look:
+    """The look of an application of several streams. None of them has to be adopted: its leases' keys say whose they are."""
+    scan = ports.table.scan()
+    ahead = ahead_by(ports.clock.now(), scan.at)
+    remembered = ports.sightings.load()
+    leased = frozenset(by_stream((lease.lease_key, lease) for lease in scan.leases))
+    now = ports.clock.now() - ahead
+    listed = streams.look(leased, remembered.streams, now)
+    here, elsewhere = with_leases_of(scan, {each.stream for each in listed})
+    reports = look_at_reports(scan, ports, settings)
+    auto_seen = [known.placement.auto_seen_at for known in remembered.streams.values()]
+    return Look(
+        here, tuple(chain.from_iterable(each.shards for each in listed)), remembered.sightings,
+        ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round, remembered.announced,
+        *reports, Placement(auto_seen_at=max(filter(None, auto_seen), default=None)), watch.look(),
+        streams=listed, elsewhere=elsewhere,
     )  # fmt: skip
 
 
@@ -136,9 +158,13 @@ def resume(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) 
     worker_id = settings.worker_id
     if worker_id is None:
         return ()
-    seen = look(ports, settings, watch)
-    stopped = paused(seen.control, seen.scan.leases, seen.at)
-    theirs = [lease.lease_key for lease in seen.scan.leases if _is_held_by(lease, worker_id)]
+    if ports.streams is None:
+        seen = look(ports, settings, watch)
+        stopped, leases = paused(seen.control, seen.scan.leases, seen.at), seen.scan.leases
+    else:
+        leases = ports.table.scan().leases
+        stopped = watch.pauses(leases)
+    theirs = [lease.lease_key for lease in leases if _is_held_by(lease, worker_id)]
     keys = [lease_key for lease_key in theirs if lease_key not in stopped]
     before = _rows_of(keys, worker_id, ports)
     if not before or stop.wait(settings.heartbeat_interval + LATE):

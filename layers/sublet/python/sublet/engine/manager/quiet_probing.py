@@ -8,7 +8,7 @@ of them would be 250 write units per tick, which is more than the calls that the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sublet.decisions.probe import Probe
@@ -44,7 +44,11 @@ class QuietProbing:
     _kept: dict[str, _Kept] = field(default_factory=dict)
 
     def ask(
-        self, leases: Iterable[Lease], unread: Mapping[str, UnreadShard], ports: Ports
+        self,
+        leases: Iterable[Lease],
+        unread: Mapping[str, UnreadShard],
+        ports: Ports,
+        lasts: timedelta = BOUNDS.lasts,
     ) -> Mapping[str, Probe]:
         """By lease key, as far as each has come. An answer of an earlier tick says nothing of what has come since: a shard that
         was asked less than a second ago is asked again once the second is over.
@@ -64,7 +68,9 @@ class QuietProbing:
             elif (probe := first_look(lease, unread)) is not None:
                 probes[lease.lease_key] = probe
                 readers[lease.lease_key] = ports.stream.reader(lease.shard_id, probe.at)
-        found, failed = SideBySide(ports, BOUNDS).read(probes, readers)
+        found, failed = SideBySide(ports, replace(BOUNDS, lasts=min(lasts, BOUNDS.lasts))).read(
+            probes, readers
+        )
         self._keep(found, failed, readers, ports.clock.now())
         return {key: kept.last.probe for key, kept in self._kept.items()}
 

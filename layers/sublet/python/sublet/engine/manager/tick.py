@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 from datetime import timedelta
 
 from msgspec.structs import asdict, replace
@@ -19,9 +20,12 @@ from sublet.decisions.tick_plan import Look, TickPlan, asked_first, plan_tick
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
-from sublet.engine.manager.look import look
+from sublet.engine.manager.look import look, look_at_several
+from sublet.engine.manager.pacing import PacedStream
+from sublet.engine.manager.probing import BOUNDS as PROBED
 from sublet.engine.manager.probing import Probing
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
+from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
@@ -54,6 +58,8 @@ class TickReport:
     fleet: FleetKind
     is_reporting: bool
     """True if we report to a KCL 3.x leader, or to a worker that may become one."""
+    left: frozenset[str] = frozenset()
+    """Keys of leases that own worker ids hold, of streams that the setting streams does not name any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,24 @@ class LeaseManager:
     asks: bool = False
     watch: ControlWatch | None = None
     quiet: QuietProbing = field(default_factory=QuietProbing)
+    streams: StreamWatch | None = None
+    """The process's own, in an application of several streams; None: this manager makes one."""
     worst: WorstShardMetrics = field(default_factory=WorstShardMetrics)
+
+    def __post_init__(self) -> None:
+        if self.ports.streams is not None and self.streams is None:
+            object.__setattr__(self, "streams", StreamWatch(self.ports, self.settings))
+
+    @property
+    def _streams(self) -> StreamWatch | None:
+        return None if self.ports.streams is None else self.streams
+
+    @property
+    def _asking(self) -> Ports:
+        """The ports for what is asked of many shards: paced, if they are of several streams."""
+        if self._streams is None:
+            return self.ports
+        return replaced(self.ports, stream=PacedStream(self.ports.stream, self._streams.pacer.wait))
 
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
@@ -121,11 +144,17 @@ class LeaseManager:
             others=plan.others,
             fleet=plan.fleet.kind,
             is_reporting=bool(plan.fleet.place),
+            left=frozenset(
+                lease.lease_key
+                for lease in seen.elsewhere
+                if lease.actual_owner in self.settings.own_worker_ids
+            ),
         )
         if plan.announces:
             announce(What.ASKS, self.ports, self.settings, seen.announced)
         self._report(seen, plan, report)
-        Probing(self.ports, self.settings, seen.scan.leases, seen.unread, seen.asked).probe(
+        bounds = PROBED if self._streams is None else replaced(PROBED, lasts=self._streams.pacer.time_left())
+        Probing(self._asking, self.settings, seen.scan.leases, seen.unread, seen.asked, bounds).probe(
             plan.probes, plan.paused, _retention(seen)
         )
         self.ports.metrics.flush()
@@ -133,8 +162,16 @@ class LeaseManager:
 
     def _look(self) -> Look:
         """With what the shards have answered whose leases may need no worker."""
-        seen = look(self.ports, self.settings, self.watch or ControlWatch(self.ports))
-        asked = self.quiet.ask(asked_first(seen, self.settings), seen.unread, self.ports)
+        watch = self.watch or ControlWatch(self.ports)
+        if self._streams is None:
+            seen = look(self.ports, self.settings, watch)
+            asked = self.quiet.ask(asked_first(seen, self.settings), seen.unread, self.ports)
+        else:
+            pacer = self._streams.pacer
+            pacer.begin()
+            seen = look_at_several(self.ports, self.settings, watch, self._streams)
+            quiet = asked_first(seen, self.settings)
+            asked = self.quiet.ask(quiet, seen.unread, self._asking, pacer.time_left())
         return replace(seen, asked=asked)
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
@@ -186,6 +223,12 @@ class LeaseManager:
                 "leases of a multi-stream KCL in this table: left alone; this application consumes one stream",
                 leases=len(seen.scan.multi_stream),
                 first=min(seen.scan.multi_stream),
+            )
+        if seen.scan.single_stream:
+            self.ports.log.warning(
+                "leases of a single stream in this table: left alone; this application consumes several",
+                leases=len(seen.scan.single_stream),
+                first=min(seen.scan.single_stream),
             )
         for shard_id in plan.sync.inconsistent:
             self.ports.log.warning(

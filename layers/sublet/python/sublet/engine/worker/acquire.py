@@ -25,6 +25,7 @@ from sublet.ports import Ports, Signal
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings
+from sublet.several_streams import ports_of_stream
 
 ASKED_EVERY = timedelta(milliseconds=250)
 """How often to look whether the owner has released a lease. Until we see it, the lease has no owner."""
@@ -144,7 +145,9 @@ class Children:
         Once children are being read, the parent's row is cleaned up, and only the listing of shards names them.
         """
         try:
-            unstarted = self._take_over_below(report.lease_key, self.ports.stream.list_shards())
+            unstarted = self._take_over_below(
+                report.lease_key, ports_of_stream(self.ports, report.lease_key).stream.list_shards()
+            )
             return replace(report, unstarted_children=unstarted)
         except (LeaseTableError, StreamError) as unavailable:
             self.ports.log.warning(

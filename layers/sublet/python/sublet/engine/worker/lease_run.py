@@ -187,7 +187,8 @@ class LeaseRun:
         if settings.mode is Mode.CONTINUOUS:
             held.measure(settings.heartbeat_interval)
         phase = Phases(keeps_leases(self.item, settings))
-        session = LeaseSession(self.shared, held, self.deadline, stop, why, phase, self.cut_off)
+        shared = self.shared.of_stream(lease.lease_key)
+        session = LeaseSession(shared, held, self.deadline, stop, why, phase, self.cut_off)
         self.sessions.has_begun(session)
         return session
 
@@ -204,7 +205,7 @@ class LeaseRun:
         held, stop = before.held, self.shared.ports.tasks.signal()
         held.go_on(stop)
         session = LeaseSession(
-            self.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self.cut_off
+            before.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self.cut_off
         )
         self.sessions.has_begun(session)
         if before.phase.is_recalled:  # perhaps just now

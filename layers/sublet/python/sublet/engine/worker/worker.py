@@ -76,7 +76,7 @@ class LeaseWorker:
         call that still runs shortly before is given up. Raises only unexpected errors, after every lease is released.
         """
         holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
-        self._shared.strays.note_auto(item.auto_seen_at)
+        self._shared.note_auto(item.auto_seen_at)
         window = Window(self._shared, self._consuming, item, holder, deadline, stop, lock, cut_off)
         self._windows.append(window)
         try:

@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from sublet.decisions.announcing import Announcement
+from sublet.decisions.chosen_streams import KnownStream
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
@@ -15,6 +16,7 @@ from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
 from sublet.testing.simulation.scheduler import Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
@@ -76,6 +78,14 @@ class SimSightingStore:
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
         self._world.step(self._process)
         self._world.sightings.keep_placement(placement, asked_at)
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        self._world.step(self._process)
+        self._world.sightings.keep_streams(streams)
+
+    def forget_stream(self, stream: StreamKey) -> None:
+        self._world.step(self._process)
+        self._world.sightings.forget_stream(stream)
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         self._world.step(self._process)

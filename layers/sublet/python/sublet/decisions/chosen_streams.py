@@ -1,0 +1,121 @@
+"""Which of the streams that there are an application of several reads, and what is remembered of them.
+
+A stream's key has its creation time, so a stream that was deleted and created again is another stream, with leases of its
+own. No lease is ever taken for another stream's, and none has to be adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_key import StreamKey
+from sublet.settings import Settings, StartPosition, StreamChoice, StreamSelector
+
+Tag = tuple[str, str]
+
+
+class ChosenStream(Struct, frozen=True):
+    """`start`: where its shards begin, if that differs from the setting start_position."""
+
+    stream: StreamKey
+    start: StartPosition | None = None
+
+
+class FoundStreams(Struct, frozen=True):
+    """`missing`: parts of the choice that name one stream, and there is none."""
+
+    streams: tuple[ChosenStream, ...]
+    missing: tuple[str, ...] = ()
+
+
+class KnownStream(Struct, frozen=True):
+    """What the application's lease managers remember of a stream.
+
+    named_at   when one of them last found it by its setting `streams`
+    gone_at    when Kinesis said twice that there is no such stream: it did not list its shards, and did not describe it
+    placement  its last description
+    """
+
+    named_at: datetime
+    gone_at: datetime | None = None
+    placement: Placement = NOT_DESCRIBED
+
+
+NONE_KNOWN: Mapping[StreamKey, KnownStream] = MappingProxyType({})
+
+
+def choose_streams(
+    choice: StreamChoice, listed: Iterable[StreamIdentity], tagged: Mapping[Tag, frozenset[str]]
+) -> FoundStreams:
+    """Each stream once, in the order of the choice's parts. The first part that names a stream decides its start.
+
+    listed  the account's streams, and those of other accounts that the choice names by ARN
+    tagged  the ARNs of the streams with each tag of the choice
+    """
+    streams = sorted(listed, key=lambda each: each.arn)
+    chosen: dict[StreamKey, ChosenStream] = {}
+    missing: list[str] = []
+    for selector in choice.selectors:
+        found = list(_found_by(selector, streams, tagged))
+        for stream in found:
+            chosen.setdefault(stream, ChosenStream(stream, selector.start))
+        if not found and selector.is_exact:
+            missing.append(selector.what)
+    return FoundStreams(tuple(chosen.values()), tuple(missing))
+
+
+def _found_by(
+    selector: StreamSelector, listed: Iterable[StreamIdentity], tagged: Mapping[Tag, frozenset[str]]
+) -> Iterable[StreamKey]:
+    if selector.is_kcls:
+        stated = StreamKey.parse(selector.what)
+        return () if stated is None else (stated,)
+    if selector.is_arn:
+        return (StreamKey.of(each) for each in listed if each.arn == selector.what)
+    if selector.tag is not None:
+        arns = tagged.get(selector.tag, frozenset())
+        return (StreamKey.of(each) for each in listed if each.arn in arns)
+    return (key for key in map(StreamKey.of, listed) if selector.matches_name(key.stream))
+
+
+def start_of(stream: StreamKey, settings: Settings) -> StartPosition:
+    """Where the stream's shards begin, for one who has not asked for tags: a part by tag counts for every stream."""
+    for selector in () if settings.streams is None else settings.streams.selectors:
+        by_name = selector.matches_name(stream.stream) or selector.what == str(stream)
+        by_arn = selector.is_arn and selector.what.endswith(f":{stream.account}:stream/{stream.stream}")
+        if by_name or by_arn or selector.tag is not None:
+            return selector.start or settings.start_position
+    return settings.start_position
+
+
+NAMED_AGAIN_AFTER = 4
+"""Part of former_streams_wait after which a stream that is still there is noted again."""
+
+
+def to_note(
+    streams: Iterable[ChosenStream],
+    known: Mapping[StreamKey, KnownStream],
+    now: datetime,
+    former_streams_wait: timedelta,
+) -> Mapping[StreamKey, KnownStream]:
+    """What to write of the streams that were found: the new ones, those that are back, and those whose note grows old."""
+    again_after = former_streams_wait / NAMED_AGAIN_AFTER
+    noted = {}
+    for each in streams:
+        before = known.get(each.stream)
+        if before is None:
+            noted[each.stream] = KnownStream(now)
+        elif abs(now - before.named_at) >= again_after:
+            noted[each.stream] = KnownStream(now, before.gone_at, before.placement)
+    return noted
+
+
+def has_left(known: KnownStream | None, now: datetime, former_streams_wait: timedelta) -> bool:
+    """Whether no lease manager names the stream any more. One that is not known may be in the list of another program."""
+    return known is not None and now - known.named_at >= former_streams_wait

@@ -1,0 +1,117 @@
+"""How each stream of an application of several stands, and whether its leases may be removed.
+
+A lease holds the only record of what was done. So leases go only on an operator's word, and only where no program reads the
+stream: every lease manager has stopped naming it for `former_streams_wait`, or Kinesis itself says that it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from sublet.decisions.chosen_streams import KnownStream, has_left
+from sublet.decisions.liveness import Sighting, is_expired
+from sublet.decisions.stream_parts import by_stream
+from sublet.protocol.lease import Lease
+from sublet.protocol.stream_key import StreamKey
+from sublet.settings import Settings
+
+
+class StreamWord(StrEnum):
+    """One word for a stream."""
+
+    READ = "READ"
+    """A lease manager has named it lately."""
+    LEFT = "LEFT"
+    """No lease manager has named it for former_streams_wait. Its leases wait."""
+    GONE = "GONE"
+    """Kinesis did not list its shards, and did not describe it. Its leases wait."""
+    UNKNOWN = "UNKNOWN"
+    """It has leases, and no lease manager of sublet has ever named it: a KCL fleet may read it."""
+
+
+class StreamStanding(Struct, frozen=True):
+    """leases    of the stream, whether ended or not
+    owners    live workers that hold some of them
+    named_at  when a lease manager last named it
+    """
+
+    stream: StreamKey
+    word: StreamWord
+    leases: tuple[Lease, ...]
+    owners: tuple[str, ...]
+    named_at: datetime | None
+
+
+def stream_standings(
+    leases: Iterable[Lease],
+    known: Mapping[StreamKey, KnownStream],
+    sightings: Mapping[str, Sighting],
+    now: datetime,
+    settings: Settings,
+) -> tuple[StreamStanding, ...]:
+    """Of each stream that has a lease or is known, by name."""
+    held = by_stream((lease.lease_key, lease) for lease in leases)
+    return tuple(
+        _standing(stream, tuple(held.get(stream, ())), known.get(stream), sightings, now, settings)
+        for stream in sorted(
+            held.keys() | known.keys(), key=lambda each: (each.stream, each.account, each.epoch)
+        )
+    )
+
+
+def _standing(
+    stream: StreamKey,
+    leases: tuple[Lease, ...],
+    known: KnownStream | None,
+    sightings: Mapping[str, Sighting],
+    now: datetime,
+    settings: Settings,
+) -> StreamStanding:
+    owners = {
+        lease.actual_owner
+        for lease in leases
+        if lease.actual_owner is not None
+        and not lease.is_ended
+        and not is_expired(lease, sightings, now, settings.failover_time)
+    }
+    if known is None:
+        word = StreamWord.UNKNOWN
+    elif known.gone_at is not None:
+        word = StreamWord.GONE
+    else:
+        word = StreamWord.LEFT if has_left(known, now, settings.former_streams_wait) else StreamWord.READ
+    return StreamStanding(
+        stream, word, leases, tuple(sorted(owners)), None if known is None else known.named_at
+    )
+
+
+def why_not_removed(standing: StreamStanding, settings: Settings, *, is_described: bool) -> str | None:
+    """Why its leases must stay, and what to do; None if they may go. `is_described`: Kinesis describes the stream now, or does
+    not say.
+    """
+    name, wait = standing.stream.stream, settings.former_streams_wait
+    if standing.owners:
+        return f"{standing.owners[0]} reads stream {name}: stop that worker first"
+    match standing.word:
+        case StreamWord.LEFT:
+            return None
+        case StreamWord.GONE if not is_described:
+            return None
+        case StreamWord.GONE:
+            return (
+                f"Kinesis describes stream {name}, or does not say whether it is there: nothing was removed"
+            )
+        case StreamWord.READ:
+            return (
+                f"a lease manager named stream {name} at {standing.named_at:%Y-%m-%dT%H:%M:%SZ}: take it out of the setting "
+                f"streams, and wait until {wait} have passed since"
+            )
+        case StreamWord.UNKNOWN:
+            return (
+                f"no lease manager of sublet has named stream {name}, so another program may read it. It is noted now: if none "
+                f"has named it when {wait} have passed, it can be removed"
+            )

@@ -1,0 +1,105 @@
+"""Paces a tick's calls to Kinesis in an application of several streams: hundreds of them would otherwise be called at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sublet.decisions.read_position import ReadPosition
+from sublet.ports import Clock, PollRefusal, ShardReader, Stream, Tasks
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.settings import StartPosition
+
+CALLS_PER_SECOND = 27
+"""200 streams of one shard each are asked in 8 seconds. An account's calls of DescribeStreamSummary are limited to 20 a second,
+and these are the fewest of ours.
+"""
+
+LASTS = timedelta(seconds=8.5)
+"""After this time a tick begins no other call, in an application of several streams. Those that wait for their turn then take
+another second.
+"""
+NO_TIME = timedelta(0)
+
+
+@dataclass(slots=True)
+class Pacer:
+    """`wait` returns at most CALLS_PER_SECOND times a second, whichever thread calls it. `begin` is called by each tick."""
+
+    clock: Clock
+    tasks: Tasks
+    _next: datetime | None = field(default=None, init=False)
+    _ends: datetime | None = field(default=None, init=False)
+    _lock: AbstractContextManager[object] = field(init=False)
+    """Guards `_next`."""
+
+    def __post_init__(self) -> None:
+        self._lock = self.tasks.lock()
+
+    def begin(self) -> None:
+        self._ends = self.clock.steady() + LASTS
+
+    def time_left(self) -> timedelta:
+        """Of the tick."""
+        return LASTS if self._ends is None else max(self._ends - self.clock.steady(), NO_TIME)
+
+    def wait(self) -> None:
+        with self._lock:
+            now = self.clock.steady()
+            turn = now if self._next is None else max(now, self._next)
+            self._next = turn + timedelta(seconds=1) / CALLS_PER_SECOND
+        if turn > now:
+            self.tasks.signal().wait(turn - now)
+
+
+@dataclass(frozen=True, slots=True)
+class PacedStream:
+    """The Stream port: each call waits for its turn."""
+
+    real: Stream
+    wait: Callable[[], None]
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self.wait()
+        return self.real.list_shards(at)
+
+    def describe(self) -> StreamDescription:
+        self.wait()
+        return self.real.describe()
+
+    def has_shard(self, shard_id: str) -> bool:
+        self.wait()
+        return self.real.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        self.wait()
+        return self.real.service_time()
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PacedReader(self.real.reader(shard_id, position), self.wait)
+
+
+@dataclass(slots=True)
+class PacedReader:
+    """The ShardReader port: each call waits for its turn, that which opens the shard too."""
+
+    real: ShardReader
+    wait: Callable[[], None]
+    _is_open: bool = field(default=False, init=False)
+
+    def open(self) -> None:
+        self.wait()
+        self.real.open()
+        self._is_open = True
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        if not self._is_open:
+            self.open()
+        self.wait()
+        page = self.real.read(limit)
+        self._is_open = page is not PollRefusal.ITERATOR_EXPIRED
+        return page

@@ -1,0 +1,229 @@
+"""The streams of an application that reads several, from tick to tick: which there are, and what their shards are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from sublet.decisions.chosen_streams import ChosenStream, FoundStreams, KnownStream, to_note
+from sublet.decisions.stream_parts import ListedStream
+from sublet.engine.manager.pacing import PacedStream, Pacer
+from sublet.errors import StreamAccessDenied, StreamError, StreamNotFound, TransientError
+from sublet.ports import Ports, Stream, Streams
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_key import StreamKey
+from sublet.settings import Settings, StartPosition
+
+T = TypeVar("T")
+
+LISTED_EVERY = timedelta(minutes=2)
+"""As often as KCL looks for shards without a lease. Workers create the leases of children themselves."""
+
+LISTED_AGAIN_MAX, DESCRIBED_MAX = 30, 6
+"""Streams, for one tick. 200 new ones are listed at once: no lease of theirs is probed yet."""
+
+NEW_MAX = 200
+DESCRIBED_EVERY = timedelta(minutes=5)
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    shards: tuple[Shard, ...]
+    at: datetime
+
+
+@dataclass(slots=True)
+class StreamWatch:
+    """What one process knows of the streams. Not thread-safe: its ticks do not overlap."""
+
+    ports: Ports
+    settings: Settings
+    pacer: Pacer = field(init=False)
+    _found: FoundStreams | None = field(default=None, init=False)
+    _found_at: datetime | None = field(default=None, init=False)
+    _listings: dict[StreamKey, _Listing] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.pacer = Pacer(self.ports.clock, self.ports.tasks)
+
+    @property
+    def _streams(self) -> Streams:
+        assert self.ports.streams is not None, "of an application of several streams"
+        return self.ports.streams
+
+    def look(
+        self, leased: frozenset[StreamKey], known: Mapping[StreamKey, KnownStream], now: datetime
+    ) -> tuple[ListedStream, ...]:
+        """The streams to read, without those that are gone. Some were listed by an earlier tick: `is_listed_now` says which.
+
+        leased  streams with a lease, by this tick's scan
+        known   as remembered; what has changed is written
+        now     by the lease table's clock
+
+        Raises what Streams raises if no stream can be listed.
+        """
+        found = self._find(known)
+        noted = dict(to_note(found.streams, known, now, self.settings.former_streams_wait))
+        known = {**known, **noted}
+        due = self._due(found.streams)
+        answers = self._side_by_side([partial(self._list, each, each.stream in leased) for each in due])
+        self._raise_if_all_failed(answers)
+        for each, answer in zip(due, answers, strict=True):
+            noted.update(self._keep(each.stream, answer, known, now))
+        known = {**known, **noted}
+        noted.update(self._describe(found.streams, known))
+        if noted:
+            self.ports.sightings.keep_streams(noted)
+        listed_now = {
+            each.stream for each, answer in zip(due, answers, strict=True) if isinstance(answer, tuple)
+        }
+        gone = {stream for stream, each in {**known, **noted}.items() if each.gone_at is not None}
+        return tuple(
+            ListedStream(each.stream, self._shards(each.stream), self._start(each), each.stream in listed_now)
+            for each in found.streams
+            if each.stream not in gone
+        )
+
+    def _find(self, known: Mapping[StreamKey, KnownStream]) -> FoundStreams:
+        now, again_after = self.ports.clock.steady(), self.settings.stream_discovery_interval
+        if self._found is not None and self._found_at is not None and now - self._found_at < again_after:
+            return self._found
+        try:
+            found = self._streams.find()
+        except TransientError as problem:
+            if self._found is None:
+                raise
+            self.ports.log.warning("could not look which streams there are", problem=str(problem))
+            return self._found
+        self._tell(found, known)
+        self._found, self._found_at = found, now
+        return found
+
+    def _tell(self, found: FoundStreams, known: Mapping[StreamKey, KnownStream]) -> None:
+        before = None if self._found is None else {each.stream for each in self._found.streams}
+        streams = {each.stream for each in found.streams}
+        for stream in sorted(streams - (known.keys() if before is None else before)):
+            self.ports.log.info("stream found", stream=str(stream))
+        for stream in sorted((before or set()) - streams):
+            self._listings.pop(stream, None)
+            self.ports.log.warning(
+                "a stream is not there any more, or the setting streams does not name it: its leases wait",
+                stream=str(stream),
+            )
+        if found.missing and (self._found is None or self._found.missing != found.missing):
+            self.ports.log.warning(
+                "the setting streams names streams that are not there", streams=list(found.missing)
+            )
+
+    def _due(self, streams: Iterable[ChosenStream]) -> list[ChosenStream]:
+        """New ones, and those whose listing is the oldest."""
+        now = self.ports.clock.steady()
+        streams = tuple(streams)
+        new = [each for each in streams if each.stream not in self._listings]
+        old = [
+            each
+            for each in streams
+            if each.stream in self._listings and now - self._listings[each.stream].at >= LISTED_EVERY
+        ]
+        old.sort(key=lambda each: self._listings[each.stream].at)
+        return new[:NEW_MAX] + old[:LISTED_AGAIN_MAX]
+
+    def _list(self, chosen: ChosenStream, is_leased: bool) -> tuple[Shard, ...] | StreamError:
+        """StreamNotFound only if Kinesis does not describe the stream either."""
+        stream = self._paced(chosen.stream)
+        try:
+            return stream.list_shards(at=None if is_leased else self._start(chosen))
+        except StreamNotFound as problem:
+            return self._confirmed(stream, problem)
+        except StreamError as problem:
+            return problem
+
+    def _confirmed(self, stream: Stream, not_found: StreamNotFound) -> StreamError:
+        try:
+            stream.describe()
+        except StreamError as problem:
+            return problem
+        return StreamError(f"{not_found}; but Kinesis describes it")
+
+    def _raise_if_all_failed(self, answers: Sequence[tuple[Shard, ...] | StreamError]) -> None:
+        problems = [answer for answer in answers if isinstance(answer, StreamError)]
+        if problems and len(problems) == len(answers) and not self._listings:
+            unexpected = [each for each in problems if not isinstance(each, StreamNotFound)]
+            if unexpected:
+                raise unexpected[0]
+
+    def _keep(
+        self,
+        stream: StreamKey,
+        answer: tuple[Shard, ...] | StreamError,
+        known: Mapping[StreamKey, KnownStream],
+        now: datetime,
+    ) -> Mapping[StreamKey, KnownStream]:
+        """What is to be noted of it."""
+        before = known.get(stream, KnownStream(now))
+        if isinstance(answer, tuple):
+            self._listings[stream] = _Listing(answer, self.ports.clock.steady())
+            return {} if before.gone_at is None else {stream: replace(before, gone_at=None)}
+        if isinstance(answer, StreamNotFound) and before.gone_at is None:
+            self.ports.log.warning(
+                "a stream is gone: no worker is sent to its leases", stream=str(stream), problem=str(answer)
+            )
+            return {stream: replace(before, gone_at=now)}
+        if not isinstance(answer, StreamNotFound):
+            self.ports.log.warning(
+                "could not list a stream's shards", stream=str(stream), problem=str(answer)
+            )
+        return {}
+
+    def _describe(
+        self, streams: Iterable[ChosenStream], known: Mapping[StreamKey, KnownStream]
+    ) -> Mapping[StreamKey, KnownStream]:
+        """Some, those first whose description is the oldest: it may be that Kinesis places their records itself."""
+        now = self.ports.clock.now()
+        ages = {
+            each.stream: None if (last := known[each.stream].placement.last) is None else now - last.at
+            for each in streams
+            if known[each.stream].gone_at is None
+        }
+        due = [stream for stream, age in ages.items() if age is None or age >= DESCRIBED_EVERY]
+        due.sort(key=lambda stream: ages[stream] or timedelta.max, reverse=True)
+        due = due[:DESCRIBED_MAX]
+        found = self._side_by_side([partial(self._described, stream, known[stream]) for stream in due])
+        return {stream: each for stream, each in zip(due, found, strict=True) if each is not None}
+
+    def _described(self, stream: StreamKey, known: KnownStream) -> KnownStream | None:
+        try:
+            description = self._paced(stream).describe()
+        except StreamAccessDenied:
+            return None
+        except StreamError as problem:
+            self.ports.log.warning("could not describe a stream", stream=str(stream), problem=str(problem))
+            return None
+        return replace(known, placement=known.placement.with_description(description))
+
+    def _paced(self, stream: StreamKey) -> Stream:
+        return PacedStream(self._streams.of(stream), self.pacer.wait)
+
+    def _side_by_side(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        tasks = self.ports.tasks
+        slots = tasks.slots(AT_ONCE)
+
+        def made(call: Callable[[], T]) -> T:
+            with slots:
+                return call()
+
+        started = [tasks.spawn(partial(made, call)) for call in calls]
+        return [task.result() for task in started]
+
+    def _shards(self, stream: StreamKey) -> tuple[Shard, ...]:
+        listing = self._listings.get(stream)
+        return () if listing is None else listing.shards
+
+    def _start(self, chosen: ChosenStream) -> StartPosition:
+        return chosen.start or self.settings.start_position

@@ -1,0 +1,81 @@
+"""The streams of an application of several, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.decisions.chosen_streams import FoundStreams, choose_streams
+from sublet.decisions.read_position import ReadPosition
+from sublet.errors import StreamNotFound
+from sublet.ports import ShardReader, Stream
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_key import StreamKey
+from sublet.settings import StartPosition, StreamChoice
+from sublet.several_streams import StreamOfSeveral
+
+
+class MemoryStreams:
+    """The Streams port. `streams`: those that there are, by name; they may come and go. `tags`: of each, by its name."""
+
+    def __init__(
+        self,
+        choice: StreamChoice,
+        streams: Mapping[str, Stream],
+        tags: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self._choice = choice
+        self._streams = streams
+        self._tags = tags or {}
+
+    def find(self) -> FoundStreams:
+        identities = []
+        for stream in list(self._streams.values()):
+            with suppress(StreamNotFound):
+                identities.append(stream.describe().identity)
+        tagged = {
+            (name, value): frozenset(
+                identity.arn
+                for identity in identities
+                if self._tags.get(StreamKey.of(identity).stream, {}).get(name) == value
+            )
+            for name, value in self._choice.tags
+        }
+        return choose_streams(self._choice, identities, tagged)
+
+    def of(self, stream: StreamKey) -> Stream:
+        return StreamOfSeveral(stream, _ByName(stream.stream, self._streams))
+
+    def arn(self, stream: StreamKey) -> str:
+        return f"arn:aws:kinesis:us-east-1:{stream.account}:stream/{stream.stream}"
+
+
+@dataclass(frozen=True, slots=True)
+class _ByName:
+    """The Stream port: the stream that has this name when a call is made, as with Kinesis."""
+
+    name: str
+    streams: Mapping[str, Stream]
+
+    def _now(self) -> Stream:
+        if self.name not in self.streams:
+            raise StreamNotFound(f"there is no stream {self.name}")
+        return self.streams[self.name]
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return self._now().list_shards(at)
+
+    def describe(self) -> StreamDescription:
+        return self._now().describe()
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self._now().has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        return self._now().service_time()
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return self._now().reader(shard_id, position)

@@ -1,0 +1,70 @@
+"""Removes the leases of a stream that an application of several does not read any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from sublet.decisions.chosen_streams import KnownStream
+from sublet.decisions.stream_standing import StreamStanding, StreamWord, stream_standings, why_not_removed
+from sublet.errors import RemovalRefused, StreamError, StreamNotFound
+from sublet.ports import Applied, LeaseTable, SightingStore, Stream
+from sublet.protocol.lease_writes import delete
+from sublet.settings import Settings
+
+
+def standings(
+    table: LeaseTable, store: SightingStore, settings: Settings, now: Callable[[], datetime]
+) -> tuple[StreamStanding, ...]:
+    scan, remembered = table.scan(), store.load()
+    at = scan.at or now()
+    return stream_standings(scan.leases, remembered.streams, remembered.sightings, at, settings)
+
+
+def chosen(found: tuple[StreamStanding, ...], name: str) -> StreamStanding:
+    """By the stream's name, or its key if there are several of one name. Raises RemovalRefused."""
+    meant = [each for each in found if name in (each.stream.stream, str(each.stream))]
+    if not meant:
+        raise RemovalRefused(
+            f"the application has no leases of a stream {name}; `sublet streams` lists those that it has"
+        )
+    if len(meant) > 1:
+        keys = ", ".join(str(each.stream) for each in meant)
+        raise RemovalRefused(f"there are several streams {name}: {keys}; name one of them so")
+    return meant[0]
+
+
+def remove(
+    standing: StreamStanding,
+    table: LeaseTable,
+    store: SightingStore,
+    stream: Stream,
+    settings: Settings,
+    now: datetime,
+) -> int:
+    """How many leases were deleted. A lease that changes meanwhile stays. Raises RemovalRefused."""
+    is_described = standing.word is not StreamWord.GONE or _is_described(stream)
+    why = why_not_removed(standing, settings, is_described=is_described)
+    if standing.word is StreamWord.UNKNOWN:
+        store.keep_streams({standing.stream: KnownStream(now)})
+    if why is not None:
+        raise RemovalRefused(why)
+    deleted = sum(isinstance(table.apply(delete(lease)), Applied) for lease in standing.leases)
+    if deleted < len(standing.leases):
+        left = len(standing.leases) - deleted
+        raise RemovalRefused(
+            f"{deleted} leases were removed; {left} have changed meanwhile and stay: look again"
+        )
+    store.forget_stream(standing.stream)
+    return deleted
+
+
+def _is_described(stream: Stream) -> bool:
+    """True too if Kinesis does not say."""
+    try:
+        stream.describe()
+    except StreamNotFound:
+        return False
+    except StreamError:
+        return True
+    return True

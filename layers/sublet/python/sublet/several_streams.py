@@ -1,0 +1,137 @@
+"""Several streams as one: the Stream port over an application's streams, whose shards are named by stream and shard.
+
+Nothing here is in the way of an application of one stream.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sublet.decisions.chosen_streams import start_of
+from sublet.decisions.read_position import ReadPosition
+from sublet.errors import ShardNotFound, StreamError, StreamNotFound
+from sublet.ports import PollRefusal, Ports, ShardReader, Stream, Streams
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_key import StreamKey, child_in_stream, own_id, shard_in_stream, stream_key_of
+from sublet.settings import Settings, StartPosition
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOfSeveral:
+    """The Stream port: `real` with its shards named as in the application."""
+
+    key: StreamKey
+    real: Stream
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return tuple(shard_in_stream(self.key, shard) for shard in self.real.list_shards(at))
+
+    def describe(self) -> StreamDescription:
+        """Raises StreamNotFound for another stream of the same name, such as one that was created again."""
+        found = self.real.describe()
+        is_a_time = (
+            FIRST_EPOCH <= self.key.epoch <= LAST_EPOCH
+        )  # a KCL fleet may number its streams as it likes
+        if is_a_time and StreamKey.of(found.identity).epoch != self.key.epoch:
+            raise StreamNotFound(f"stream {self.key} is gone: there is {found.identity} instead")
+        return found
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.real.has_shard(own_id(shard_id))
+
+    def service_time(self) -> datetime:
+        return self.real.service_time()
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return _Reader(self.key, self.real.reader(own_id(shard_id), position))
+
+
+FIRST_EPOCH, LAST_EPOCH = 1_300_000_000, 4_000_000_000
+"""Kinesis was announced in 2013."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The ShardReader port: pages name a shard's children as in the application."""
+
+    key: StreamKey
+    real: ShardReader
+
+    def open(self) -> None:
+        self.real.open()
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        page = self.real.read(limit)
+        if isinstance(page, PollRefusal) or not page.child_shards:
+            return page
+        return page._replace(
+            child_shards=tuple(child_in_stream(self.key, each) for each in page.child_shards)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AllStreams:
+    """The Stream port over all of them: each call goes to the stream that the shard's name begins with."""
+
+    streams: Streams
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        """Of every stream that there is: a call for each."""
+        shards: list[Shard] = []
+        for found in self.streams.find().streams:
+            with suppress(StreamNotFound):
+                shards += self.streams.of(found.stream).list_shards(at)
+        return tuple(shards)
+
+    def describe(self) -> StreamDescription:
+        raise StreamError(
+            "an application of several streams has no one description: ask for that of a stream"
+        )
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self._of(shard_id).has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        for found in self.streams.find().streams:
+            return self.streams.of(found.stream).service_time()
+        raise StreamNotFound("the application's setting streams names no stream that there is")
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return self._of(shard_id).reader(shard_id, position)
+
+    def _of(self, shard_id: str) -> Stream:
+        key = stream_key_of(shard_id)
+        if key is None:
+            raise ShardNotFound(
+                f"shard {shard_id} is of no stream: its name is account:stream:creation epoch:shard id"
+            )
+        return self.streams.of(key)
+
+
+def ports_of_stream(ports: Ports, shard: str) -> Ports:
+    """The ports of one shard's stream. In an application of one stream, the same ones."""
+    key = None if ports.streams is None else stream_key_of(shard)
+    return ports if ports.streams is None or key is None else replace(ports, stream=ports.streams.of(key))
+
+
+def settings_of_stream(settings: Settings, ports: Ports, shard: str) -> Settings:
+    """The settings by which one shard's stream is read. In an application of one stream, the same ones."""
+    key = None if ports.streams is None else stream_key_of(shard)
+    if ports.streams is None or key is None:
+        return settings
+    return replace(
+        settings,
+        streams=None,
+        stream=key.stream,
+        stream_arn=ports.streams.arn(key),
+        start_position=start_of(key, settings),
+    )
+
+
+def with_streams(ports: Ports, streams: Streams | None) -> Ports:
+    """The same ports, reading these streams; without any, the one that they read already."""
+    return ports if streams is None else replace(ports, stream=AllStreams(streams), streams=streams)

@@ -1,0 +1,245 @@
+"""Ticks of an application that reads several streams."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sublet.engine.manager.stream_watch import DESCRIBED_MAX, LISTED_EVERY
+from sublet.errors import StreamAccessDenied, StreamNotFound, StreamUnavailable
+from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON
+from sublet.protocol.stream_key import own_id, stream_key_of
+from sublet.settings import Mode
+
+from tests.doubles.engine_world import most_in
+from tests.doubles.several_streams import SeveralWorld
+
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+
+
+def messages(world: SeveralWorld) -> list[str]:
+    return [line.message for line in world.log.lines]
+
+
+def test_each_stream_gets_leases_named_by_stream_and_shard_and_is_read() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments", "other")
+    world.put("orders", "a")
+    world.put("payments", "b")
+    report = world.manager().tick()
+    assert (report.created, report.total_shards, report.total_leases) == (2, 2, 2)
+    assert world.leases().keys() == {world.shard("orders"), world.shard("payments")}
+    row = world.table.row(world.shard("orders"))
+    assert row is not None
+    assert (row["streamName"], row["shardId"]) == (
+        {"S": str(world.key("orders"))},
+        {"S": "shardId-000000000000"},
+    )
+    world.read()
+    assert sorted(world.handler.data()) == [b"a", b"b"]
+    batches = {batch.stream: batch for batch in world.handler.batches}
+    assert batches.keys() == {"orders", "payments"}
+    assert batches["orders"].shard_id == world.shard("orders")
+    assert batches["orders"].stream_arn == "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
+    assert {lease.checkpoint.is_sequence_number for lease in world.leases().values()} == {True}
+
+
+def test_streams_are_found_by_pattern_and_tag_and_each_starts_where_its_part_says() -> None:
+    world = SeveralWorld("audit-*@LATEST,tag:team=billing", "audit-eu", "bills", "payments")
+    world.tags["bills"] = {"team": "billing"}
+    world.manager().tick()
+    starts = {lease.lease_key: lease.checkpoint for lease in world.leases().values()}
+    assert starts == {world.shard("audit-eu"): LATEST, world.shard("bills"): TRIM_HORIZON}
+
+
+def test_a_stream_that_comes_is_read_once_it_is_found() -> None:
+    world = SeveralWorld("o*", "orders", mode=Mode.CONTINUOUS)
+    manager = world.manager()
+    manager.tick()
+    world.create("options", shards=2)
+    manager.tick()
+    assert len(world.leases()) == 1, "looked for a moment ago"
+    world.clock.advance(world.settings.stream_discovery_interval)
+    assert manager.tick().created == 2
+    assert messages(world).count("stream found") == 2
+
+
+def test_one_stream_that_cannot_be_listed_holds_up_no_other() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    world.streams["orders"].fails["list_shards"] = StreamUnavailable("not now")
+    report = world.manager().tick()
+    assert world.leases().keys() == {world.shard("payments")}
+    assert report.created == 1
+    assert "could not list a stream's shards" in messages(world)
+
+
+@pytest.mark.parametrize("fault", [StreamUnavailable("not now"), StreamAccessDenied("kinesis:ListShards")])
+def test_a_tick_that_can_list_no_stream_fails(fault: Exception) -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    for stream in world.streams.values():
+        stream.fails["list_shards"] = fault
+    with pytest.raises(type(fault)):
+        world.manager().tick()
+
+
+def test_while_it_is_not_known_which_streams_there_are_those_known_are_read() -> None:
+    world = SeveralWorld("o*", "orders")
+    manager = world.manager()
+    manager.tick()
+    world.find_fails = StreamUnavailable("not now")
+    world.clock.advance(10 * MINUTE)
+    assert manager.tick().dispatched
+    with pytest.raises(StreamUnavailable):
+        world.manager().tick()
+
+
+def test_leases_of_a_stream_that_left_the_list_wait_untouched() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    world.manager().tick()
+    world.read()
+    before = world.leases()[world.shard("orders")]
+    world.put("orders", "a")
+    world.clock.advance(30 * MINUTE)
+    for _ in range(3):
+        report = world.manager("payments").tick()
+        assert world.shard("orders") not in {
+            claim.lease_key for item in report.dispatched for claim in item.claims
+        }
+        assert (report.deleted, report.total_leases) == (0, 1)
+        world.clock.advance(30 * MINUTE)
+    assert world.leases()[world.shard("orders")] == before
+
+
+def test_different_lists_on_different_workers_delete_nothing_and_both_are_read() -> None:
+    """In KCL they delete each other's progress."""
+    world = SeveralWorld("orders,payments,bills", "orders", "payments", "bills")
+    first, second = world.manager("orders,payments"), world.manager("payments,bills")
+    for _ in range(5):
+        assert (first.tick().deleted, second.tick().deleted) == (0, 0)
+        world.read()
+        world.clock.advance(30 * MINUTE)
+    assert len(world.leases()) == 3
+    known = world.sightings.load().streams
+    assert all(
+        world.clock.now() - each.named_at < world.settings.former_streams_wait for each in known.values()
+    )
+
+
+def test_sightings_of_streams_in_another_list_are_kept() -> None:
+    """Otherwise no dead owner of such a lease would ever be found dead."""
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    world.manager().tick()
+    for key in world.leases():
+        world.table.put_row({**(world.table.row(key) or {}), "leaseOwner": {"S": "java"}})
+    world.manager().tick()
+    world.manager("payments").tick()
+    assert world.shard("orders") in world.sightings.load().sightings
+
+
+def test_own_leases_of_a_stream_that_left_are_named_so_that_a_process_releases_them() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments", mode=Mode.CONTINUOUS, worker_id="me")
+    world.manager().tick()
+    for lease in world.leases().values():
+        world.table.put_row({**(world.table.row(lease.lease_key) or {}), "leaseOwner": {"S": "me"}})
+    assert world.manager().tick().left == frozenset()
+    assert world.manager("payments").tick().left == {world.shard("orders")}
+
+
+def test_a_deleted_stream_needs_no_worker_and_keeps_its_leases() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    manager = world.manager()
+    manager.tick()
+    orders, key = world.shard("orders"), world.key("orders")
+    world.streams["orders"].real.delete()  # still found: Kinesis lists a stream that is being deleted
+    found = manager.ports.streams
+    world.clock.advance(LISTED_EVERY)
+    assert found is not None
+    report = manager.tick()
+    assert (report.deleted, report.total_leases) == (0, 1)
+    assert orders in world.leases()
+    world.delete("orders")
+    assert key not in {each.stream for each in found.find().streams}
+
+
+def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
+    """Only if Kinesis does not describe it either. An older version of the rule cost a KCL user all positions of a stream."""
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    manager = world.manager()
+    manager.tick()
+    world.streams["orders"].fails["list_shards"] = StreamNotFound("no such stream")
+    world.clock.advance(LISTED_EVERY)
+    assert manager.tick().total_leases == 2
+    assert world.sightings.load().streams[world.key("orders")].gone_at is None
+    world.streams["orders"].fails["describe"] = StreamNotFound("no such stream")
+    world.clock.advance(LISTED_EVERY)
+    assert manager.tick().total_leases == 1
+    assert world.sightings.load().streams[world.key("orders")].gone_at is not None
+    world.streams["orders"].fails.clear()
+    world.clock.advance(LISTED_EVERY)
+    assert manager.tick().total_leases == 2, "it is back"
+
+
+def test_a_stream_created_again_is_another_with_leases_of_its_own() -> None:
+    world = SeveralWorld("orders", "orders")
+    manager = world.manager()
+    manager.tick()
+    world.put("orders", "a")
+    manager.tick()
+    world.read()
+    old = world.shard("orders")
+    world.delete("orders")
+    world.clock.advance(10 * MINUTE)
+    world.create("orders")
+    world.put("orders", "b")
+    report = manager.tick()
+    new = world.shard("orders")
+    assert new != old
+    assert world.leases().keys() == {old, new}
+    world.read(report)
+    assert world.handler.data() == [b"a", b"b"]
+
+
+def test_a_reshard_stays_within_its_stream() -> None:
+    """Children and parents are named in the same stream, by their own ids in the rows, and the other stream is left alone."""
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    manager = world.manager()
+    world.put("orders", "a")
+    world.streams["orders"].real.split("shardId-000000000000")
+    for _ in range(6):
+        world.read(manager.tick())
+        world.clock.advance(LISTED_EVERY)
+    world.put("orders", *"bcdefgh")
+    world.read(manager.tick())
+    world.clock.advance(LISTED_EVERY)
+    manager.tick()
+    assert sorted(world.handler.data()) == [bytes([letter]) for letter in b"abcdefgh"]
+    child = world.table.row(world.shard("orders", 1))
+    assert child is not None
+    assert child["parentShardId"] == {"SS": ["shardId-000000000000"]}
+    assert {own_id(key) for key in world.leases() if stream_key_of(key) == world.key("payments")} == {
+        "shardId-000000000000"
+    }
+    assert world.shard("orders") not in world.leases(), "it was cleaned up after its children began"
+
+
+def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_30_calls_a_second() -> None:
+    names = [f"orders-{n:03}" for n in range(200)]
+    world = SeveralWorld("orders-*", *names)
+    manager = world.manager()
+    for turn in range(8):
+        began = world.clock.steady()
+        report = manager.tick()
+        took = world.clock.steady() - began
+        assert took < 10 * SECOND, turn
+        assert most_in(SECOND, [at for at, _, _ in world.calls]) < 30, turn
+        counted = world.counted()
+        assert sum(counted.values()) < 300, counted
+        assert len(report.dispatched) == 0 or turn < 5, "every quiet shard was asked in time"
+        world.read(report)
+        world.counted()
+        world.clock.advance(MINUTE)
+    assert len(world.leases()) == 200
+    described = [
+        known for known in world.sightings.load().streams.values() if known.placement.last is not None
+    ]
+    assert len(described) == 8 * DESCRIBED_MAX
