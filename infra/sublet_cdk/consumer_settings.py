@@ -32,8 +32,12 @@ KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 APPLICATION_MAX = 64
 """Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
 
+OF_SEVERAL = ("streams", "stream_discovery_interval", "former_streams_wait")
+"""Of an application of several streams, which a construct does not deploy yet."""
+
 STATED_OTHERWISE = (
     "application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure", "reading", "fan_out_consumer",
+    *OF_SEVERAL,
 )  # fmt: skip
 """Settings that the construct takes as separate properties, or fills in itself."""
 

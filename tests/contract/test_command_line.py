@@ -287,3 +287,81 @@ def test_a_status_and_what_comes_next_of_any_kcl_table(sublet: Sublet) -> None:
     assert status("--stream", "no-such-stream").returncode == 2
     peeked = sublet("peek", "shardId-000000000000", "--application", name, "--stream", name)
     assert peeked.stdout.endswith("  first order\n")
+
+
+EVERY_STREAM = """
+def handle(batch):
+    with open("handled", "ab") as handled:
+        for record in batch.records:
+            handled.write(f"{batch.stream} {batch.stream_arn} ".encode() + record.data + bytes([10]))
+"""
+
+
+def test_a_process_reads_several_streams_and_removes_the_leases_of_one_that_was_deleted(
+    aws: dict[str, str], tmp_path: Path
+) -> None:
+    """One stream comes while it runs."""
+    kinesis, dynamodb = boto3.client("kinesis"), boto3.client("dynamodb")
+    first = stream_with_a_record()
+    (tmp_path / "orders.py").write_text(EVERY_STREAM)
+    application = f"{first}-audit"
+    running = subprocess.Popen(
+        command(
+            "run", "--application", application, "--streams", f"{first},{first}-*", "--handler", "orders:handle",
+            "--stream-discovery-interval", "10s", "--failover-time", "3s", "--heartbeat-interval", "1s",
+        ),
+        env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(tmp_path / "handled")
+    second = f"{first}-more"
+    kinesis.create_stream(StreamName=second, ShardCount=1)
+    kinesis.get_waiter("stream_exists").wait(StreamName=second, WaiterConfig={"Delay": 1})
+    kinesis.put_record(StreamName=second, Data=b"second order", PartitionKey="a")
+    until = time.monotonic() + 60
+    while b"second order" not in (tmp_path / "handled").read_bytes() and time.monotonic() < until:
+        time.sleep(0.5)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    lines = (tmp_path / "handled").read_text().splitlines()
+    arn = "arn:aws:kinesis:us-east-1:000000000000:stream/"
+    assert lines == [f"{first} {arn}{first} first order", f"{second} {arn}{second} second order"]
+    rows = dynamodb.scan(TableName=application)["Items"]
+    assert {row["shardId"]["S"] for row in rows} == {"shardId-000000000000"}
+    assert {row["streamName"]["S"].split(":")[1] for row in rows} == {first, second}
+    assert all(row["leaseKey"]["S"] == f"{row['streamName']['S']}:{row['shardId']['S']}" for row in rows)
+
+    def ask(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command(*words, "--application", application),
+            env=aws,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == status, done
+        return done
+
+    shown = json.loads(ask("streams", "--json").stdout)
+    assert [(each["stream"], each["word"], each["leases"]) for each in shown] == [
+        (first, "READ", 1),
+        (second, "READ", 1),
+    ]
+    assert {shard["stream"] for shard in json.loads(ask("status", "--json").stdout)["shards"]} == {
+        first,
+        second,
+    }
+    assert "take it out of the setting streams" in ask("streams", "remove", second, status=2).stderr
+    key = next(each["key"] for each in shown if each["stream"] == second)
+    dynamodb.update_item(
+        TableName=f"{application}-sightings", Key={"chunk": {"S": f"stream {key}"}},
+        UpdateExpression="SET gone_at = asked_at",
+    )  # fmt: skip
+    assert "Kinesis describes stream" in ask("streams", "remove", second, status=2).stderr
+    kinesis.delete_stream(StreamName=second)
+    kinesis.get_waiter("stream_not_exists").wait(StreamName=second, WaiterConfig={"Delay": 1})
+    assert ask("streams", "remove", second).stdout == f"removed 1 leases of stream {key}\n"
+    assert [
+        row["streamName"]["S"].split(":")[1] for row in dynamodb.scan(TableName=application)["Items"]
+    ] == [first]

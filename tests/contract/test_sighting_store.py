@@ -13,6 +13,7 @@ from sublet.aws.clients import dynamodb_client
 from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.announcing import Announcement, What
+from sublet.decisions.chosen_streams import KnownStream
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
@@ -25,6 +26,7 @@ from sublet.protocol.lease import LeaseFence, Position
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
+from sublet.protocol.stream_key import StreamKey
 
 from tests.contract.dynamodb_tables import create_table
 
@@ -384,3 +386,26 @@ def test_unread_shards_are_replaced_and_the_rest_is_left_alone(store: SightingSt
     assert store.load() == Remembered(SEEN, unread=unread)
     store.keep_unread({})
     assert store.load() == Remembered(SEEN)
+
+
+FIRST, OTHER = (
+    StreamKey("123456789012", "orders", 1_700_000_000),
+    StreamKey("123456789012", "payments", 1_700_000_001),
+)
+
+
+def test_what_is_known_of_a_stream_is_kept_for_each_and_forgotten_on_demand(store: SightingStore) -> None:
+    """Lease managers with different lists do not replace each other's notes."""
+    identity = StreamIdentity("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", BEGINNING)
+    described = StreamDescription(identity, BEGINNING, timedelta(days=7), RecordDistribution.AUTO)
+    known = KnownStream(BEGINNING, BEGINNING + timedelta(hours=1), Placement().with_description(described))
+    store.keep_streams({FIRST: known})
+    store.keep_streams({OTHER: KnownStream(BEGINNING)})
+    remembered = store.load()
+    assert remembered.streams == {FIRST: known, OTHER: KnownStream(BEGINNING)}
+    assert remembered.placement == Placement()
+    assert remembered.stream is None
+    store.keep_streams({FIRST: KnownStream(BEGINNING)})
+    store.forget_stream(OTHER)
+    store.forget_stream(OTHER)
+    assert store.load().streams == {FIRST: KnownStream(BEGINNING)}

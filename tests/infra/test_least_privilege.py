@@ -142,6 +142,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "dynamodb:PutItem": SIGHTED,
         "dynamodb:DeleteItem": SIGHTED,
     },
+    ("streams.py", ""): {"kinesis:ListStreams": {"streams": "several"}, "tag:GetResources": {"tags": "several"}},
     ("stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
     ("waiting_set_aside.py", ""): dict.fromkeys(
         (

@@ -230,4 +230,4 @@ def test_what_was_set_aside_has_a_line_and_its_end() -> None:
 
 def test_leases_that_cannot_be_shown_are_counted() -> None:
     (_, line) = text_of(replace(fleet_of(), multi_stream=12), ALL, "orders-audit").splitlines()
-    assert line.startswith("12 leases of a multi-stream KCL are not shown")
+    assert line.startswith("12 leases of several streams are not shown")

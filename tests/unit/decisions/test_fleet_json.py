@@ -35,7 +35,7 @@ def test_totals_are_of_all_shards_even_if_only_some_are_listed() -> None:
 def test_each_field_of_a_shard_is_there() -> None:
     named = {"shard_id": "shard", "hash_key_range": "hash_keys"}
     known = {named.get(field.name, field.name) for field in fields(ShardStatus)}
-    assert known | {"owner_is_gone"} == shard_json(OK).keys()
+    assert known | {"owner_is_gone", "stream"} == shard_json(OK).keys()
 
 
 def test_hash_keys_keep_all_of_their_digits() -> None:

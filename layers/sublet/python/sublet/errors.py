@@ -19,6 +19,7 @@
     ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
     ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
     ├── ControlUnreadable        what an operator has ordered for the leases cannot be read
+    ├── RemovalRefused           leases of a stream were not removed: a program reads it, or may read it
     ├── ControlRefused           leases were not paused, resumed or released as wanted
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── TransientError           passes by itself: go on, and try again later

@@ -89,7 +89,8 @@ def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Str
     from sublet.aws.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
 
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
-    return AwsStreams(client, poll_client, settings, connection)
+    where = connection.region, connection.endpoint_url, connection.session
+    return AwsStreams(client, poll_client, settings, lambda: clients.tagging_client(*where))
 
 
 def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:

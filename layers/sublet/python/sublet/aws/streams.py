@@ -7,12 +7,13 @@ whole account. Tags are asked of the Resource Groups Tagging API: Kinesis tells 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
-from sublet.aws.clients import MACHINE, Connection
+from sublet.aws.clients import TaggingClient
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import named_stream_errors
 from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams
@@ -31,21 +32,21 @@ STREAM_RESOURCES = "kinesis:stream"
 
 
 class AwsStreams:
-    """The Streams port. Thread-safe. All its streams share two clients."""
+    """The Streams port. Thread-safe. All its streams share two clients. `tagging` makes a third, if streams have to have tags."""
 
     def __init__(
         self,
         client: KinesisClient,
         poll_client: KinesisClient,
         settings: Settings,
-        connection: Connection = MACHINE,
+        tagging: Callable[[], TaggingClient] = clients.tagging_client,
     ) -> None:
         assert settings.streams is not None, "of an application of several streams"
         self._client: Any = client
         self._poll_client = poll_client
         self._settings = settings
         self._choice = settings.streams
-        self._connection = connection
+        self._tagging = tagging
         self._region = client.meta.region_name
         self._partition = client.meta.partition
         self._lock = threading.Lock()
@@ -71,36 +72,46 @@ class AwsStreams:
         return f"arn:{self._partition}:kinesis:{self._region}:{stream.account}:stream/{stream.stream}"
 
     def _listed(self) -> Iterator[StreamIdentity]:
-        """Every stream of the account, each once: an emulator may repeat some."""
-        seen: set[str] = set()
+        """The account's streams. A reply without StreamSummaries, as of some emulators, has their names alone: then each that may
+        be chosen is described.
+        """
+        for page in self._pages():
+            described = {summary["StreamName"]: summary for summary in page.get("StreamSummaries", ())}
+            for name in page["StreamNames"]:
+                if name in described:
+                    yield StreamIdentity(
+                        described[name]["StreamARN"], described[name]["StreamCreationTimestamp"]
+                    )
+                elif any(
+                    each.matches_name(name) or each.tag or each.is_arn for each in self._choice.selectors
+                ):
+                    yield from self._described(name)
+
+    def _pages(self) -> Iterator[dict[str, Any]]:
         arguments: dict[str, Any] = {"Limit": 1000}
         while True:
             with named_stream_errors(ALL):
                 page = self._client.list_streams(**arguments)
-            for summary in page.get("StreamSummaries", ()):
-                if summary["StreamARN"] not in seen:
-                    seen.add(summary["StreamARN"])
-                    yield StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"])
+            yield page
             if not page["HasMoreStreams"] or not page["StreamNames"]:
                 return
             arguments["ExclusiveStartStreamName"] = page["StreamNames"][-1]
+
+    def _described(self, name: str, arn: str | None = None) -> Iterator[StreamIdentity]:
+        """None if it is not there."""
+        settings = replace(self._settings, streams=None, stream=name, stream_arn=arn)
+        with suppress(StreamNotFound):
+            yield KinesisStream(self._client, self._poll_client, settings).describe().identity
 
     def _elsewhere(self) -> Iterator[StreamIdentity]:
         """Streams of other accounts, which only their ARN names: a description of each."""
         own: str | None = None
         for selector in self._choice.selectors:
-            if not selector.is_arn:
-                continue
-            own = own or self._own_account()
-            if StreamArn.parse(selector.what).account != own:
-                settings = replace(
-                    self._settings,
-                    streams=None, stream=StreamArn.parse(selector.what).stream, stream_arn=selector.what,
-                )  # fmt: skip
-                try:
-                    yield KinesisStream(self._client, self._poll_client, settings).describe().identity
-                except StreamNotFound:
-                    continue
+            if selector.is_arn:
+                own = own or self._own_account()
+                named = StreamArn.parse(selector.what)
+                if named.account != own:
+                    yield from self._described(named.stream, selector.what)
 
     def _own_account(self) -> str:
         """From any stream of ours; empty if there is none, and then every ARN is of another account."""
@@ -110,9 +121,7 @@ class AwsStreams:
 
     def _tagged(self, tag: Tag) -> frozenset[str]:
         name, value = tag
-        client = clients.tagging_client(
-            self._connection.region, self._connection.endpoint_url, self._connection.session
-        )
+        client = self._tagging()
         arguments: dict[str, Any] = {
             "ResourceTypeFilters": [STREAM_RESOURCES], "TagFilters": [{"Key": name, "Values": [value]}],
         }  # fmt: skip

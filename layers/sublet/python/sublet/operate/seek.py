@@ -10,7 +10,7 @@ from msgspec.structs import replace as replaced
 from sublet.decisions.seek import Move, SeekPlan
 from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
 from sublet.engine.manager.look import is_foreign
-from sublet.errors import SeekRefused
+from sublet.errors import SeekRefused, StreamNotFound
 from sublet.ports import Applied, Ports
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import create, seek
@@ -18,6 +18,7 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
+from sublet.several_streams import ports_of_stream
 
 TRIES = 10
 """Of one lease: its owner's heartbeats and checkpoints come in between."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from sublet.errors import SettingsError
 from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import Mode, Settings, check_sets_aside
 
@@ -25,7 +26,9 @@ def named_stream(stream: str | None, given: Mapping[str, Any]) -> Mapping[str, s
     """The settings that select a stream, by its name or ARN. None if it is left out for `streams`. Raises SettingsError."""
     if stream is None and given.get("streams") is not None:
         return {}
-    return stream_settings("" if stream is None else stream)
+    if stream is None:
+        raise SettingsError("stream", None, "a stream's name, or its ARN; or streams, for several")
+    return stream_settings(stream)
 
 
 def process_settings(application: str, stream: str | None, given: Mapping[str, Any]) -> Settings:

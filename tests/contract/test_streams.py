@@ -1,0 +1,143 @@
+"""Which streams an application of several reads, and each of them: in memory, and over boto3 on moto."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from sublet.aws import clients
+from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.streams import AwsStreams
+from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.errors import SettingsError, StreamNotFound
+from sublet.memory import MemoryStream, MemoryStreams
+from sublet.ports import PollRefusal, Stream, Streams
+from sublet.protocol.stream_key import StreamKey, own_id, stream_key_of
+from sublet.settings import Settings, StartKind, StreamChoice
+
+pytestmark = pytest.mark.emulator
+
+Make = Callable[[str], Streams]
+NAMES = ("orders", "orders-eu", "payments")
+
+
+def settings_of(text: str) -> Settings:
+    return Settings(application="audit", streams=StreamChoice.parse(text))
+
+
+@pytest.fixture(params=["memory", "moto"])
+def make(request: pytest.FixtureRequest, moto_aws: None) -> Make:
+    """Three streams."""
+    if request.param == "memory":
+        streams: dict[str, Stream] = {name: MemoryStream(2, name=name) for name in NAMES}
+        return lambda text: MemoryStreams(StreamChoice.parse(text), streams)
+    kinesis = boto3.client("kinesis")
+    for name in NAMES:
+        kinesis.create_stream(StreamName=name, ShardCount=2)
+    return lambda text: AwsStreams(kinesis_client(), kinesis_poll_client(), settings_of(text))
+
+
+def test_streams_are_found_by_name_and_pattern(make: Make) -> None:
+    found = make("orders*@LATEST,payments,returns").find()
+    assert [each.stream.stream for each in found.streams] == ["orders", "orders-eu", "payments"]
+    assert [None if each.start is None else each.start.kind for each in found.streams] == [
+        StartKind.LATEST, StartKind.LATEST, None,
+    ]  # fmt: skip
+    assert found.missing == ("returns",)
+    keys = [each.stream for each in found.streams]
+    assert all(abs(datetime.now(UTC) - key.created_at) < timedelta(days=20_000) for key in keys)
+
+
+def test_a_stream_is_found_by_its_arn_and_by_kcls_identifier(make: Make) -> None:
+    (orders,) = make("orders").find().streams
+    arn = make("orders").arn(orders.stream)
+    assert [each.stream for each in make(arn).find().streams] == [orders.stream]
+    assert [each.stream for each in make(f"{orders.stream}@LATEST").find().streams] == [orders.stream]
+
+
+def test_shards_are_named_by_stream_and_read(make: Make) -> None:
+    streams = make("orders")
+    (orders,) = streams.find().streams
+    stream = streams.of(orders.stream)
+    shards = stream.list_shards()
+    assert [own_id(shard.shard_id) for shard in shards] == ["shardId-000000000000", "shardId-000000000001"]
+    assert {stream_key_of(shard.shard_id) for shard in shards} == {orders.stream}
+    assert stream.has_shard(shards[0].shard_id)
+    assert not stream.has_shard(f"{orders.stream}:shardId-000000000009")
+    page = stream.reader(shards[0].shard_id, ReadPosition(IteratorType.TRIM_HORIZON)).read(10)
+    assert not isinstance(page, PollRefusal)
+    assert StreamKey.of(stream.describe().identity) == orders.stream
+
+
+def test_a_stream_of_the_name_created_at_another_time_is_another(make: Make) -> None:
+    streams = make("orders")
+    (orders,) = streams.find().streams
+    before = StreamKey(orders.stream.account, orders.stream.stream, orders.stream.epoch - 3600)
+    with pytest.raises(StreamNotFound):
+        streams.of(before).describe()
+    with pytest.raises(StreamNotFound):
+        streams.of(StreamKey(orders.stream.account, "returns", 1_700_000_000)).describe()
+
+
+def test_kcls_own_number_of_a_stream_is_taken_on_trust(make: Make) -> None:
+    streams = make("orders")
+    (orders,) = streams.find().streams
+    streams.of(StreamKey(orders.stream.account, "orders", 7)).describe()
+
+
+def test_more_streams_than_a_page_lists_are_all_found(moto_aws: None) -> None:
+    kinesis = boto3.client("kinesis")
+    for n in range(3):
+        kinesis.create_stream(StreamName=f"orders-{n}", ShardCount=1)
+    client: Any = kinesis_client()
+    with Stubber(client) as stub:
+        pages = [["orders-0", "orders-1"], ["orders-2"]]
+        for number, page in enumerate(pages):
+            start = {} if number == 0 else {"ExclusiveStartStreamName": "orders-1"}
+            summaries = [
+                {
+                    "StreamName": name, "StreamARN": f"arn:aws:kinesis:us-east-1:123456789012:stream/{name}",
+                    "StreamStatus": "ACTIVE", "StreamCreationTimestamp": datetime(2026, 1, 31, tzinfo=UTC),
+                }
+                for name in page
+            ]  # fmt: skip
+            reply = {"StreamNames": page, "HasMoreStreams": number == 0, "StreamSummaries": summaries}
+            stub.add_response("list_streams", reply, {"Limit": 1000, **start})
+        found = AwsStreams(client, kinesis_poll_client(), settings_of("orders-*")).find()
+    assert [each.stream.stream for each in found.streams] == ["orders-0", "orders-1", "orders-2"]
+
+
+def test_streams_are_found_by_tag_page_by_page(moto_aws: None) -> None:
+    """moto knows no tags of streams there."""
+    kinesis = boto3.client("kinesis")
+    for name in NAMES:
+        kinesis.create_stream(StreamName=name, ShardCount=1)
+    asked = {
+        "ResourceTypeFilters": ["kinesis:stream"],
+        "TagFilters": [{"Key": "team", "Values": ["billing"]}],
+    }
+    arn = "arn:aws:kinesis:us-east-1:123456789012:stream/{}"
+    client: Any = clients.tagging_client()
+    with Stubber(client) as stub:
+        for token, name in ((None, "payments"), ("more", "orders")):
+            tagged = [{"ResourceARN": arn.format(name)}]
+            reply = {"ResourceTagMappingList": tagged, "PaginationToken": "" if token else "more"}
+            stub.add_response(
+                "get_resources", reply, asked if token is None else {**asked, "PaginationToken": token}
+            )
+        choice = settings_of("tag:team=billing")
+        found = AwsStreams(kinesis_client(), kinesis_poll_client(), choice, lambda: client).find()
+    assert [each.stream.stream for each in found.streams] == ["orders", "payments"]
+
+
+def test_streams_of_another_region_are_refused_at_the_start(moto_aws: None) -> None:
+    with pytest.raises(SettingsError, match="streams of one region, which is us-east-1 here"):
+        AwsStreams(
+            kinesis_client(),
+            kinesis_poll_client(),
+            settings_of("arn:aws:kinesis:eu-west-1:123456789012:stream/orders"),
+        )
