@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.errors import SettingsError
-from sublet.settings import Settings, StartKind, StreamChoice, StreamSelector
+from sublet.settings import Mode, Reading, Settings, StartKind, StreamChoice, StreamSelector
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 
@@ -52,6 +52,17 @@ def test_a_stream_leaves_only_when_lookers_have_missed_it_twice() -> None:
             application="audit",
             streams=StreamChoice.parse("orders"),
             stream_discovery_interval=timedelta(minutes=40),
+        )
+
+
+def test_several_streams_are_read_by_polls() -> None:
+    with pytest.raises(SettingsError, match="a registered consumer is of one stream"):
+        Settings(
+            application="audit",
+            streams=StreamChoice.parse("orders"),
+            reading=Reading.FAN_OUT,
+            mode=Mode.CONTINUOUS,
+            fan_out_consumer=f"{ARN}/consumer/audit:1769846400",
         )
 
 

@@ -137,12 +137,6 @@ class TopicClient(Protocol):
     def publish(self, **request: str) -> object: ...
 
 
-class TaggingClient(Protocol):
-    """The part of the Resource Groups Tagging API's client that is used here."""
-
-    def get_resources(self, **request: Any) -> dict[str, Any]: ...
-
-
 def sns_client(region: str | None = None, session: Session | None = None) -> TopicClient:
     """For records set aside."""
     client: TopicClient = _client(
@@ -171,7 +165,7 @@ def tagging_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> Any:
-    """For commands that choose tables by their tags."""
+    """For tables and streams that are chosen by their tags."""
     return _client(
         "resourcegroupstaggingapi",
         _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
@@ -204,15 +198,6 @@ def iam_client(
         "iam", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
         region, endpoint_url, session,
     )  # fmt: skip
-    return client
-
-
-def tagging_client(
-    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
-) -> TaggingClient:
-    """For the streams with a tag."""
-    config = _config(attempts=4, connect_timeout=3, read_timeout=10)
-    client: TaggingClient = _client("resourcegroupstaggingapi", config, region, endpoint_url, session)
     return client
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
-from sublet.aws.clients import TaggingClient
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import named_stream_errors
 from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams
@@ -39,7 +38,7 @@ class AwsStreams:
         client: KinesisClient,
         poll_client: KinesisClient,
         settings: Settings,
-        tagging: Callable[[], TaggingClient] = clients.tagging_client,
+        tagging: Callable[[], Any] = clients.tagging_client,
     ) -> None:
         assert settings.streams is not None, "of an application of several streams"
         self._client: Any = client

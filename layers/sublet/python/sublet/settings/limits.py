@@ -66,6 +66,10 @@ def _check_streams(settings: Settings) -> None:
         raise SettingsError(
             "stream", settings.stream or settings.stream_arn, "left out beside streams, which names them all"
         )
+    if settings.reading is Reading.FAN_OUT:
+        raise SettingsError(
+            "reading", settings.reading.value, "polling with streams: a registered consumer is of one stream"
+        )
     if settings.former_streams_wait < 2 * settings.stream_discovery_interval:
         raise SettingsError(
             "former_streams_wait",
