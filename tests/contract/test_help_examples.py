@@ -87,7 +87,12 @@ def test_an_example_runs_as_it_is_printed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if "--to-snapshot" in example or "--from-file" in example or "restore" in example:
+    if (
+        "--to-snapshot" in example
+        or "--from-file" in example
+        or "restore" in example
+        or "--delete" in example
+    ):
         assert main(["snapshot", "before-release", "--application", "orders-audit"]) == 0
     if "sublet skip" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])

@@ -20,10 +20,8 @@ from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.memory.clock import BEGINNING
-from sublet.ports import Remembered, SightingStore, SnapshotStore
-from sublet.protocol.checkpoint import AT_TIMESTAMP, SHARD_END, Checkpoint
-from sublet.protocol.lease import LeaseFence, Position
-from sublet.protocol.snapshot import Snapshot
+from sublet.ports import Remembered, SightingStore
+from sublet.protocol.lease import LeaseFence
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 from sublet.protocol.stream_key import StreamKey
@@ -57,39 +55,6 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Si
     return DynamoDbSightingStore(
         lambda: client, create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
     )
-
-
-@pytest.fixture
-def snapshots(store: SightingStore) -> SnapshotStore:
-    """The same store, as an operator's commands use it."""
-    assert isinstance(store, MemorySightingStore | DynamoDbSightingStore)
-    return store
-
-
-SNAPSHOT = Snapshot(
-    "before-release",
-    BEGINNING,
-    "by hand",
-    {
-        "shardId-000000000000": Position(Checkpoint("5", 3)),
-        "shardId-000000000001": Position(AT_TIMESTAMP, BEGINNING),
-        "shardId-000000000002": Position(SHARD_END),
-    },
-    ("shardId-000000000002",),
-)
-
-
-def test_snapshots_are_kept_by_name_and_are_no_sightings(snapshots: SnapshotStore) -> None:
-    assert snapshots.snapshots() == ()
-    later = replace(SNAPSHOT, name="later", taken_at=BEGINNING + timedelta(hours=1))
-    for each in (later, replace(SNAPSHOT, why="once"), SNAPSHOT):
-        snapshots.keep_snapshot(each)
-    assert snapshots.snapshots() == (SNAPSHOT, later)
-    assert isinstance(snapshots, MemorySightingStore | DynamoDbSightingStore)
-    assert snapshots.load() == Remembered({})
-    snapshots.delete_snapshot("later")
-    snapshots.delete_snapshot("later")
-    assert snapshots.snapshots() == (SNAPSHOT,)
 
 
 def test_nothing_seen_yet(store: SightingStore) -> None:

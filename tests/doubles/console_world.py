@@ -19,6 +19,7 @@ from sublet.memory import (
     MemoryLeaseTable,
     MemoryLog,
     MemorySightingStore,
+    MemorySnapshotStore,
     MemoryStream,
 )
 from sublet.memory.ports import memory_ports
@@ -46,7 +47,6 @@ class MemoryApplication:
 
     def __post_init__(self) -> None:
         settings = Settings(application=self.name, stream="events", linger=timedelta(0))
-        sightings = MemorySightingStore()
         self.stream = MemoryStream(
             self.shards, clock=self.clock, name="events", advance=lambda: timedelta(days=7)
         )
@@ -57,7 +57,7 @@ class MemoryApplication:
         ports = memory_ports(
             self.stream,
             self.table,
-            sightings=sightings,
+            sightings=MemorySightingStore(),
             clock=self.clock,
             tasks=ThreadTasks(),
             log=self.log,
@@ -68,7 +68,7 @@ class MemoryApplication:
             "events",
             settings,
             ports,
-            sightings,
+            MemorySnapshotStore(),
             SetAsidePlace(ASIDE, self.aside, lambda: SetAsideWaiting(len(self.aside.taken))),
         )
 

@@ -25,6 +25,7 @@ from sublet.memory import (
     MemoryLog,
     MemoryMetrics,
     MemorySightingStore,
+    MemorySnapshotStore,
     MemoryStream,
     MemoryWorkerReports,
 )
@@ -239,6 +240,7 @@ class EngineWorld:
         self.metrics = MemoryMetrics()
         self.log = MemoryLog()
         self.sightings = MemorySightingStore()
+        self.snapshots = MemorySnapshotStore()
         self.dispatcher = MemoryDispatcher()
         self.control = MemoryControlStore()
         self.ports_with: dict[str, Any] = {}

@@ -143,6 +143,9 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "dynamodb:DeleteItem": SIGHTED,
     },
     ("streams.py", ""): {"kinesis:ListStreams": {"streams": "several"}, "tag:GetResources": {"tags": "several"}},
+    ("snapshots.py", ""): dict.fromkeys(
+        ("dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"), OF_THE_PROGRAM
+    ),
     ("stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
     ("waiting_set_aside.py", ""): dict.fromkeys(
         (

@@ -19,6 +19,7 @@ from sublet.operate.planned_seek import (
     at_application,
     at_place,
     at_positions,
+    at_snapshot,
     before_the_last,
     carry_out,
     planned,
@@ -30,7 +31,7 @@ from sublet.ports import SnapshotStore
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import WriteKind, acquire
-from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.snapshot import Snapshot, unreadable
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.settings import StartPosition
@@ -117,7 +118,7 @@ def at_latest_and_never_opened() -> EngineWorld:
 
 def sought(world: EngineWorld, target: SeekTarget) -> PlannedSeek:
     found = planned("orders", None, world.table.real.scan(), world.shards.list_shards(), target, world.ports)
-    carry_out(found, seek_of(found, world.ports), world.sightings)
+    carry_out(found, seek_of(found, world.ports), world.snapshots)
     return found
 
 
@@ -133,7 +134,7 @@ def test_back_at_latest_nothing_is_skipped_that_came_since(kind: str) -> None:
 
     def back() -> SeekTarget:
         if kind == "undo":
-            return before_the_last("orders", world.sightings, shards, world.ports)
+            return before_the_last("orders", world.snapshots, shards, world.ports)
         if kind == "like":
             return at_application("other", theirs, None, shards, (), world.ports)
         return at_positions(kept, "seek to snapshot kept", shards, (), world.ports)
@@ -181,9 +182,9 @@ def test_an_undo_takes_back_a_seek_whose_process_was_killed() -> None:
     target = at_place(place(moment.isoformat()), shards, (), world.ports)
     found = planned("orders", None, world.table.real.scan(), shards, target, world.ports)
     with pytest.raises(Killed):
-        carry_out(found, seek_of(found, world.ports), KilledAfter(world.sightings))
+        carry_out(found, seek_of(found, world.ports), KilledAfter(world.snapshots))
     assert positions(world) != before
-    undo = before_the_last("orders", world.sightings, shards, world.ports)
+    undo = before_the_last("orders", world.snapshots, shards, world.ports)
     assert undo.what.endswith(", which did not finish")
     sought(world, undo)
     after = positions(world)
@@ -196,17 +197,56 @@ def test_a_snapshot_of_a_clock_that_was_ahead_is_not_the_last_seek() -> None:
     put(world, 5, 0)
     consume(world)
     shards = world.shards.list_shards()
-    world.sightings.keep_snapshot(
+    world.snapshots.keep_snapshot(
         Snapshot("ahead", world.clock.now() + HOUR, "a seek", {SHARD: Position(TRIM_HORIZON)}, (SHARD,))
     )
     found = sought(world, at_place(place("earliest"), shards, (OTHER,), world.ports))
     assert {move.shard.shard_id for move in found.plan.moves} == {OTHER}
-    assert before_the_last("orders", world.sightings, shards, world.ports).only == (OTHER,)
+    assert before_the_last("orders", world.snapshots, shards, world.ports).only == (OTHER,)
 
 
 OTHER_STREAM = StreamIdentity(
     "arn:aws:kinesis:eu-west-1:123456789012:stream/other", datetime(2026, 1, 1, tzinfo=UTC)
 )
+
+
+def taken(world: EngineWorld, target: str) -> None:
+    sought(world, at_place(place(target), world.shards.list_shards(), (), world.ports))
+
+
+def test_what_a_person_kept_stays_whatever_its_name() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    consume(world)
+    name = f"seek-{world.clock.now():%Y%m%dT%H%M%S.%f}Z"
+    for each in ("seek-before-release", name):
+        world.snapshots.keep_snapshot(
+            snapshot_by_hand(each, world.table.real.scan(), world.clock.now(), "anna@desk", None)
+        )
+    for _ in range(7):
+        world.clock.advance(HOUR)
+        taken(world, "earliest")
+        consume(world)
+    kept = [each.name for each in world.snapshots.snapshots()]
+    assert kept[:2] == ["seek-before-release", name] or kept[:2] == [name, "seek-before-release"]
+    assert len(kept) == 2 + 5
+
+
+def test_an_undo_is_refused_if_the_last_seek_s_snapshot_cannot_be_read() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    consume(world)
+    shards = world.shards.list_shards()
+    taken(world, "earliest")
+    world.snapshots.keep_snapshot(unreadable("seek-20250101T000000.000000Z", "it is damaged"))
+    assert before_the_last("orders", world.snapshots, shards, world.ports).what.startswith(
+        "undo seek to earliest"
+    )
+    world.snapshots.keep_snapshot(unreadable("seek-20991231T000000.000000Z", "it is damaged"))
+    with pytest.raises(SeekRefused, match="the snapshot of the last seek, seek-20991231"):
+        before_the_last("orders", world.snapshots, shards, world.ports)
+    with pytest.raises(SeekRefused, match=r"seek-2099\S+ of orders cannot be read: it is damaged"):
+        at_snapshot("seek-20991231T000000.000000Z", "orders", world.snapshots, shards, (), world.ports)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +283,7 @@ def test_a_lease_at_another_stream_s_position_can_be_moved_to_its_own() -> None:
         planned("orders", None, scan, shards, target, world.ports)
     known = world.ports.stream.describe().identity
     found = planned("orders", known, scan, shards, target, world.ports)
-    carry_out(found, seek_of(found, world.ports), world.sightings)
+    carry_out(found, seek_of(found, world.ports), world.snapshots)
     assert sorted(consume(world)) == [0, 1, 2]
 
 

@@ -59,7 +59,7 @@ def test_an_hour_again_is_an_hour_of_records(split_at: timedelta | None) -> None
     world = stream_of_two_hours(split_at)
     found = plan(world, "1h", BY_CLOUDWATCH)
     extent = found.estimate.repeats
-    carry_out(found, seek_of(found, world.ports), world.sightings)
+    carry_out(found, seek_of(found, world.ports), world.snapshots)
     before = len(world.handler.finished)
     for _ in range(8):
         world.manager().tick()

@@ -30,7 +30,7 @@ def plan(world: EngineWorld, records: int = 1, shard: str = SHARD) -> PlannedSki
 
 
 def carry_out(world: EngineWorld, found: PlannedSkip) -> None:
-    skip(found, world.destination, world.sightings, "anna@desk", world.ports, world.settings)
+    skip(found, world.destination, world.snapshots, "anna@desk", world.ports, world.settings)
 
 
 def stuck_world(*data: str, on: str = "poison") -> EngineWorld:
@@ -86,7 +86,7 @@ def test_undo_brings_them_back() -> None:
     before = world.table.lease().position
     carry_out(world, plan(world))
     shards = world.shards.list_shards()
-    back = before_the_last("orders", world.sightings, shards, world.ports)
+    back = before_the_last("orders", world.snapshots, shards, world.ports)
     assert back.what.startswith(f"undo skip past 1 record of {SHARD}")
     Seek(plan_seek(world.table.real.scan(), shards, back.positions, back.only), world.ports, "undo").run()
     assert world.table.lease().position == before
@@ -99,7 +99,7 @@ def test_nothing_moves_if_the_destination_refuses() -> None:
     with pytest.raises(DestinationRefused):
         carry_out(world, plan(world))
     assert world.table.lease() == before
-    assert world.sightings.snapshots() == ()
+    assert world.snapshots.snapshots() == ()
 
 
 def test_what_its_owner_has_handled_meanwhile_is_neither_set_aside_nor_skipped() -> None:

@@ -314,7 +314,7 @@ class SnapshotStore(Protocol):
         """Store it, instead of one of the same name."""
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """All, in order of the time. Raises SnapshotUnreadable."""
+        """All, the newest last. One that cannot be read has a `problem`."""
 
     def delete_snapshot(self, name: str) -> None:
         """If it is there."""

@@ -44,7 +44,6 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Remembered
-from sublet.protocol.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
@@ -63,7 +62,6 @@ STREAM = "stream"
 ARN, CREATED_AT = "arn", "created_at"
 DEFINITION, OPTIONS = "definition", "options"
 
-SNAPSHOT = "snapshot "
 ANNOUNCED, WHAT_IS_SAID = "announced ", "what"
 """One item per worker id: many join and leave at the same time, and must not wait for each other's writes."""
 
@@ -166,21 +164,6 @@ class DynamoDbSightingStore:
         item: dict[str, Any] = {KEY: {"S": UNREAD}, DATA: {"B": encode_unread(unread)}}
         with self._named_errors():
             self._client.put_item(TableName=self._table, Item=item)
-
-    def keep_snapshot(self, snapshot: Snapshot) -> None:
-        item: dict[str, Any] = {KEY: {"S": SNAPSHOT + snapshot.name}, DATA: {"B": encode_snapshot(snapshot)}}
-        with self._named_errors():
-            self._client.put_item(TableName=self._table, Item=item)
-
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        with self._named_errors():
-            items = self._read()
-        found = (decode_snapshot(_data(item)) for name, item in items.items() if name.startswith(SNAPSHOT))
-        return tuple(sorted(found, key=lambda each: each.taken_at))
-
-    def delete_snapshot(self, name: str) -> None:
-        with self._named_errors():
-            self._client.delete_item(TableName=self._table, Key={KEY: {"S": SNAPSHOT + name}})
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
         item: dict[str, Any] = {KEY: {"S": ANNOUNCED + worker_id}, WHAT_IS_SAID: {"S": said.what.value}}

@@ -14,7 +14,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.pausing import operator
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
-from sublet.errors import LeaseTableNotFound, SeekRefused
+from sublet.errors import LeaseTableNotFound, SeekRefused, SnapshotUnreadable
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ examples:
   sublet snapshot before-release --application orders-audit --file before-release.json"""
 
 SNAPSHOTS_DESCRIPTION = """\
-List the snapshots of an application's positions: its own, and those that seeks have taken."""
+List the snapshots of an application's positions, or delete one: those that `sublet snapshot` has kept, and those that the last
+seeks have taken for `sublet undo`."""
 
 SNAPSHOTS_EXAMPLES = """\
 examples:
-  sublet snapshots --application orders-audit"""
+  sublet snapshots --application orders-audit
+  sublet snapshots --application orders-audit --delete before-release"""
 
 
 def add_snapshot_arguments(parser: ArgumentParser) -> None:
@@ -63,6 +65,7 @@ def snapshot_name(text: str) -> str:
 
 def add_snapshots_arguments(parser: ArgumentParser) -> None:
     explain(parser, SNAPSHOTS_DESCRIPTION, SNAPSHOTS_EXAMPLES)
+    parser.add_argument("--delete", metavar="NAME", help="delete this one")
     add_setting(parser, DEFINITIONS["application"])
 
 
@@ -92,8 +95,16 @@ def take_snapshot(options: Namespace) -> int:
 
 def list_snapshots(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application",))
-    for line in snapshot_lines(snapshot_store(settings).snapshots()):
-        print(line)
+    store = snapshot_store(settings)
+    kept = store.snapshots()
+    if options.delete is None:
+        for line in snapshot_lines(kept):
+            print(line)
+        return 0
+    if options.delete not in {each.name for each in kept}:
+        raise SeekRefused(f"there is no snapshot {options.delete} of {settings.application}")
+    store.delete_snapshot(options.delete)
+    print(f"snapshot {options.delete} of {settings.application} is deleted", file=sys.stderr)
     return 0
 
 
@@ -101,7 +112,11 @@ def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
     """A line for each, the newest last."""
     yield f"{'snapshot':<28} {'taken at':<21} {'leases':>7}  why"
     for each in snapshots:
-        yield f"{printable(each.name):<28} {time_text(each.taken_at):<21} {len(each.positions):>7}  {printable(each.why)}"
+        taken_at, leases = (
+            ("?", "?") if each.problem else (time_text(each.taken_at), str(len(each.positions)))
+        )
+        why = f"{each.why}: {each.problem}" if each.problem else each.why
+        yield f"{printable(each.name):<28} {taken_at:<21} {leases:>7}  {printable(why)}"
 
 
 def write_file(file: Path, snapshot: Snapshot) -> None:
@@ -136,12 +151,17 @@ class SnapshotFiles:
         write_file(self._path(snapshot.name), snapshot)
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        from sublet.protocol.snapshot import read_snapshot
+        from sublet.protocol.snapshot import in_order
 
-        files = self._folder.glob(f"{escape(self._prefix)}*.json")
-        return tuple(
-            sorted((read_snapshot(file.read_text()) for file in files), key=lambda each: each.taken_at)
-        )
+        return in_order(map(self._read, self._folder.glob(f"{escape(self._prefix)}*.json")))
+
+    def _read(self, file: Path) -> Snapshot:
+        from sublet.protocol.snapshot import read_snapshot, unreadable
+
+        try:
+            return read_snapshot(file.read_text())
+        except (SnapshotUnreadable, UnicodeDecodeError, OSError) as problem:
+            return unreadable(file.stem.removeprefix(self._prefix), f"{file}: {problem}")
 
     def delete_snapshot(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
@@ -153,9 +173,9 @@ class SnapshotFiles:
 def snapshot_store(settings: Settings) -> SnapshotStore:
     """In the sightings table, or in this folder if there is none."""
     from sublet.aws import clients
-    from sublet.aws.sightings import DynamoDbSightingStore
+    from sublet.aws.snapshots import DynamoDbSnapshotStore
 
-    store = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table)
+    store = DynamoDbSnapshotStore(clients.dynamodb_client, settings.sightings_table)
     try:
         store.snapshots()
     except LeaseTableNotFound:

@@ -15,6 +15,7 @@ from sublet.memory.ports import memory_ports
 from sublet.memory.pushes import MemoryFanOut
 from sublet.memory.record_writer import MemoryRecordWriter
 from sublet.memory.sighting_store import MemorySightingStore
+from sublet.memory.snapshots import MemorySnapshotStore
 from sublet.memory.stream import MemoryStream
 from sublet.memory.streams import MemoryStreams
 from sublet.memory.worker_reports import MemoryWorkerReports
@@ -33,6 +34,7 @@ __all__ = [
     "MemoryMetrics",
     "MemoryRecordWriter",
     "MemorySightingStore",
+    "MemorySnapshotStore",
     "MemoryStream",
     "MemoryStreams",
     "MemoryWorkerReports",

@@ -15,7 +15,6 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableNotFound
 from sublet.ports import Remembered
-from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
@@ -30,7 +29,6 @@ class MemorySightingStore:
         self._ticking: tuple[str, datetime] | None = None
         """The token of the tick that answers prompts, and when it began."""
         self._looks_again = False
-        self._snapshots: dict[str, Snapshot] = {}
         self._is_deleted = False
 
     def delete(self) -> None:
@@ -99,18 +97,6 @@ class MemorySightingStore:
     def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:
         with self._lock:
             self._remembered = replace(self._remembered, unread=dict(unread))
-
-    def keep_snapshot(self, snapshot: Snapshot) -> None:
-        with self._lock:
-            self._snapshots[snapshot.name] = snapshot
-
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        with self._lock:
-            return tuple(sorted(self._snapshots.values(), key=lambda each: each.taken_at))
-
-    def delete_snapshot(self, name: str) -> None:
-        with self._lock:
-            self._snapshots.pop(name, None)
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
         with self._lock:

@@ -35,7 +35,8 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 
-AUTOMATIC = "seek-"
+BY_HAND = "by hand"
+AUTOMATIC_NAME = re.compile(r"seek-\d{8}T\d{6}\.\d{6}Z")
 AUTOMATIC_KEPT = 5
 """Snapshots that seeks take, the newest ones."""
 
@@ -61,7 +62,7 @@ def snapshot_by_hand(
 ) -> Snapshot:
     """Of all positions, which are those of `stream` if that is known. Raises SeekRefused for a name that is none."""
     check_snapshot_name(name)
-    return _snapshot(name, scan, now, "by hand", by, stream)
+    return _snapshot(name, scan, now, BY_HAND, by, stream)
 
 
 def _snapshot(
@@ -128,6 +129,8 @@ def at_snapshot(
         raise SeekRefused(
             f"there is no snapshot {name} of {application}; there are: {', '.join(kept) or 'none'}"
         )
+    if kept[name].problem:
+        raise SeekRefused(f"snapshot {name} of {application} cannot be read: {kept[name].problem}")
     return at_positions(kept[name], f"seek to snapshot {name}", shards, only, ports)
 
 
@@ -181,7 +184,13 @@ def before_the_last(
     application: str, snapshots: SnapshotStore, shards: Sequence[Shard], ports: Ports
 ) -> SeekTarget:
     """What undoes the last seek. Raises SeekRefused if there is none, and what Stream raises."""
-    seeks = [each for each in snapshots.snapshots() if each.moved]
+    kept = snapshots.snapshots()
+    seeks = [each for each in kept if each.moved]
+    unread = [each for each in kept if each.problem and AUTOMATIC_NAME.fullmatch(each.name)]
+    if unread and (not seeks or unread[-1].name > seeks[-1].name):
+        raise SeekRefused(
+            f"the snapshot of the last seek, {unread[-1].name}, cannot be read: {unread[-1].problem}"
+        )
     if not seeks:
         raise SeekRefused(f"no seek of {application} is known that could be undone")
     last = seeks[-1]
@@ -287,7 +296,7 @@ def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str 
     is killed, it undoes the whole plan. `by`: who ordered it, for the history.
     """
     now = _taken_at(seek.ports.clock.now(), snapshots)
-    name = f"{AUTOMATIC}{now:%Y%m%dT%H%M%S.%f}Z"
+    name = f"seek-{now:%Y%m%dT%H%M%S.%f}Z"
     snapshot = _snapshot(name, found.scan, now, found.what, by, found.stream)
     snapshots.keep_snapshot(begun(snapshot, found.plan))
     try:
@@ -304,6 +313,9 @@ def _taken_at(now: datetime, snapshots: SnapshotStore) -> datetime:
 
 
 def _forget_old(snapshots: SnapshotStore) -> None:
-    seeks = [each for each in snapshots.snapshots() if each.name.startswith(AUTOMATIC)]
+    """What a person kept stays, whatever its name."""
+    seeks = [
+        each for each in snapshots.snapshots() if AUTOMATIC_NAME.fullmatch(each.name) and each.why != BY_HAND
+    ]
     for old in seeks[:-AUTOMATIC_KEPT]:
         snapshots.delete_snapshot(old.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,6 +32,7 @@ class Snapshot(Struct, frozen=True):
     read_at    by AWS' clock, a time shortly before the positions were read; None in a snapshot of an earlier version. A shard
                that no reader had opened yet was to be read from some time after it
     stream     whose positions these are; None if that is not known
+    problem    why it cannot be read; there is nothing in it then but its name
     is_begun   a seek began, and has not said how far it came: `moved` and `then` are the whole plan
     """
 
@@ -45,6 +46,17 @@ class Snapshot(Struct, frozen=True):
     read_at: datetime | None = None
     stream: StreamIdentity | None = None
     is_begun: bool = False
+    problem: str = ""
+
+
+def unreadable(name: str, problem: str) -> Snapshot:
+    """In the place of one that is damaged, or was written by a later version: the others can be used."""
+    return Snapshot(name, _EPOCH, "cannot be read", {}, problem=problem)
+
+
+def in_order(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+    """The newest last; first those that cannot be read."""
+    return tuple(sorted(snapshots, key=lambda each: (each.taken_at, each.name)))
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:

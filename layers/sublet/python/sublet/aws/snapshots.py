@@ -1,0 +1,99 @@
+"""The SnapshotStore port: items of the sightings table, which ticks leave alone, since their keys are no numbers.
+
+A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. Its first item names the others by what
+all of them hold together: a reader that finds one missing, or left over from another write, sees that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
+from sublet.aws.sightings import DATA, KEY, WHAT
+from sublet.aws.table_errors import named_table_errors
+from sublet.errors import SnapshotUnreadable
+from sublet.protocol.snapshot import Snapshot, decode_snapshot, encode_snapshot, in_order, unreadable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+FIRST, OTHERS = "snapshot ", "snapshot-part "
+"""How the key of an item begins; the name follows. Those of the others end in `/<digest>/<number>`."""
+
+PARTS, DIGEST = "parts", "digest"
+
+
+class DynamoDbSnapshotStore:
+    """The SnapshotStore port. `connect` returns the client."""
+
+    def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
+        self._connect = connect
+        self._table = table
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        """The first item comes last, so that a snapshot that is there is whole."""
+        whole = encode_snapshot(snapshot)
+        first, *others = [whole[at : at + CHUNK_BYTES_MAX] for at in range(0, len(whole), CHUNK_BYTES_MAX)]
+        digest = sha256(whole).hexdigest()
+        named: dict[str, Any] = {PARTS: {"N": str(1 + len(others))}, DIGEST: {"S": digest}}
+        before = self._others(snapshot.name)
+        for number, part in enumerate(others, 1):
+            self._put(_key(snapshot.name, digest, number), {DATA: {"B": part}})
+        self._put(FIRST + snapshot.name, {DATA: {"B": first}, **(named if others else {})})
+        self._delete(key for key in before if f"/{digest}/" not in key)
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        with named_table_errors(WHAT, self._table, KEY):
+            pages = self._connect().get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
+            items: dict[str, Mapping[str, Any]] = {
+                item[KEY]["S"]: item for page in pages for item in page["Items"]
+            }
+        names = (key.removeprefix(FIRST) for key in items if key.startswith(FIRST))
+        return in_order(_read(name, items) for name in names)
+
+    def delete_snapshot(self, name: str) -> None:
+        others = self._others(name)
+        self._delete((FIRST + name, *others))
+
+    def _others(self, name: str) -> tuple[str, ...]:
+        """The keys of the other items of the snapshot that is kept under this name."""
+        with named_table_errors(WHAT, self._table, KEY):
+            reply = self._connect().get_item(
+                TableName=self._table, Key={KEY: {"S": FIRST + name}}, ConsistentRead=True,
+                ProjectionExpression="#parts, #digest",
+                ExpressionAttributeNames={"#parts": PARTS, "#digest": DIGEST},
+            )  # fmt: skip
+        return _keys_of_others(name, reply.get("Item", {}))
+
+    def _put(self, key: str, columns: Mapping[str, Any]) -> None:
+        with named_table_errors(WHAT, self._table, KEY):
+            self._connect().put_item(TableName=self._table, Item={KEY: {"S": key}, **columns})
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        with named_table_errors(WHAT, self._table, KEY):
+            for key in keys:
+                self._connect().delete_item(TableName=self._table, Key={KEY: {"S": key}})
+
+
+def _key(name: str, digest: str, number: int) -> str:
+    return f"{OTHERS}{name}/{digest}/{number:04}"
+
+
+def _keys_of_others(name: str, first: Mapping[str, Any]) -> tuple[str, ...]:
+    if PARTS not in first:
+        return ()
+    return tuple(_key(name, first[DIGEST]["S"], number) for number in range(1, int(first[PARTS]["N"])))
+
+
+def _read(name: str, items: Mapping[str, Mapping[str, Any]]) -> Snapshot:
+    try:
+        keys = (FIRST + name, *_keys_of_others(name, items[FIRST + name]))
+        if missing := [key for key in keys if key not in items]:
+            return unreadable(name, f"{len(missing)} of its {len(keys)} parts are missing")
+        return decode_snapshot(b"".join(bytes(items[key][DATA]["B"]) for key in keys))
+    except SnapshotUnreadable as problem:
+        return unreadable(name, str(problem))
+    except (KeyError, TypeError, ValueError) as problem:
+        return unreadable(name, f"its item is damaged: {type(problem).__name__}: {problem}")
