@@ -53,6 +53,9 @@ TAKES_BACK = {"on-failure": "redrive"}
 OF_THE_PROGRAM: Uses = {}
 """Calls that a program makes by name (`sublet.connect()`, a session's role, Spark's `df.write`), with its own role."""
 
+WITH_FAN_OUT: Uses = {}
+"""Calls of a worker and a process with reading=fan_out alone: tests/infra/test_fan_out.py has their roles."""
+
 OF_STREAMS = [
     f"kinesis:{name}"
     for name in (
@@ -125,6 +128,10 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         f"kinesis:{name}": EVERYONE for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
     },
     ("objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
+    ("fan_out_consumers.py", ""): dict.fromkeys(
+        ("kinesis:DescribeStreamConsumer", "kinesis:RegisterStreamConsumer"), OF_THE_PROGRAM
+    ),
+    ("pushes.py", ""): {"kinesis:SubscribeToShard": WITH_FAN_OUT},
     ("put_records.py", ""): dict.fromkeys(("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM),
     ("received_messages.py", ""): {
         f"sqs:{name}": TAKES_BACK for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")

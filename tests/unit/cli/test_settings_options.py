@@ -64,9 +64,12 @@ def test_each_setting_of_a_process_is_an_option(
         "health": "127.0.0.1:8080",
         "on_failure": "arn:aws:s3:::given-up/orders",
         "streams": "orders,audit-*@LATEST",
+        "fan_out_consumer": "arn:aws:kinesis:eu-west-1:123456789012:stream/events/consumer/orders:1",
     }
     text = setting.default_text or without_default.get(setting.name, "events")
     others = ["--on-failure", "arn:aws:s3:::given-up"] if setting.name == "maximum_record_age" else []
+    if setting.name == "fan_out_consumer":
+        others = ["--reading", "fan_out"]
     named = [word for word in NAMED if setting.name != "streams" or word not in ("--stream", "events")]
     arguments = [*named, *others, option_of(setting.name), "m:f" if setting.name == "handler" else text]
     if setting.only is Only.LAMBDA:

@@ -18,6 +18,7 @@ from sublet.aws.create_tables import create_tables, require_tables
 from sublet.aws.delete_tables import delete_tables
 from sublet.aws.dynamodb import WHAT as LEASES
 from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.fan_out_consumers import FanOutConsumer, registered
 from sublet.aws.faults import code_of
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
@@ -168,6 +169,10 @@ class AwsAccount:
             return why_too_large(record, self.info(stream))
         except StreamError:
             return None
+
+    def registered(self, stream: str, name: str, stop: Signal) -> FanOutConsumer | None:
+        """A fan-out consumer of this name, registered now if there is none. See `fan_out_consumers`."""
+        return registered(self._kinesis, self.info(stream).identity.arn, name, stop)
 
     def reading(self, stream: str) -> Stream:
         named: dict[str, Any] = dict(stream_settings(stream))

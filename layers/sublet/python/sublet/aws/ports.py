@@ -17,8 +17,8 @@ from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
-from sublet.errors import StreamAccessDenied
-from sublet.ports import FailureDestination, Log, Ports, Streams
+from sublet.errors import SettingsError, StreamAccessDenied
+from sublet.ports import FailureDestination, Log, Ports, Pushes, Streams
 from sublet.settings import Settings
 from sublet.settings.value import NO_STREAM
 from sublet.several_streams import AllStreams
@@ -64,6 +64,7 @@ def aws_ports(
         reports=DynamoDbWorkerReports(connect, settings, clock),
         control=DynamoDbControlStore(connect, settings.sightings_table),
         streams=streams,
+        pushes=_pushes(settings, connection) if _leases(settings, service) else None,
     )
 
 
@@ -91,6 +92,23 @@ def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Str
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
     where = connection.region, connection.endpoint_url, connection.session
     return AwsStreams(client, poll_client, settings, lambda: clients.tagging_client(*where))
+
+
+def _pushes(settings: Settings, connection: Connection) -> Pushes | None:
+    """Raises SettingsError without the package that speaks HTTP/2, unless the endpoint is not encrypted, as an emulator's."""
+    if settings.fan_out_consumer is None:
+        return None
+    from sublet.aws.pushes import KinesisPushes, has_http2  # noqa: PLC0415 - would add to every cold start
+
+    client = clients.kinesis_poll_client(*connection)
+    if client.meta.endpoint_url.startswith("https:") and not has_http2():
+        raise SettingsError(
+            "reading",
+            settings.reading,
+            "polling, or install sublet with its extra fan-out: AWS promises SubscribeToShard over HTTP/2 alone",
+        )
+    stream = kinesis_stream(settings, connection)
+    return KinesisPushes(client, stream, settings.stream, settings.fan_out_consumer)
 
 
 def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:

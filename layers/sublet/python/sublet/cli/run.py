@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_settings, settings_of
-from sublet.settings import check_sets_aside
+from sublet.errors import SettingsError
+from sublet.settings import Reading, Settings, check_sets_aside
+
+if TYPE_CHECKING:
+    from sublet.aws.account import AwsAccount
+    from sublet.ports import Signal
 
 DESCRIPTION = """\
 Consume a stream in this process until SIGTERM or Ctrl-C; then every lease is checkpointed and released. After SIGTERM it
@@ -26,7 +34,8 @@ Each setting can also be set in the environment: --failover-time 10s is SUBLET_F
 EXAMPLES = """\
 examples:
   sublet run --application orders-audit --stream orders --handler orders:handle
-  SUBLET_STREAM=orders sublet run --application orders-audit --handler orders:handle --failover-time 10s --no-create"""
+  SUBLET_STREAM=orders sublet run --application orders-audit --handler orders:handle --failover-time 10s --no-create
+  sublet run --application orders-audit --stream orders --handler orders:handle --register orders-audit"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,6 +49,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--adopt",
         action="store_true",
         help="continue with the application's leases on this stream, whichever stream they belonged to before",
+    )
+    parser.add_argument(
+        "--register",
+        metavar="CONSUMER",
+        help="read by push (reading=fan_out) as the stream's consumer of this name, and register it if it is missing. It is "
+        "charged for until it is deregistered, which this command does not do",
     )
     add_settings(parser)
 
@@ -58,6 +73,8 @@ def run_consumer(options: Namespace) -> int:
 
     use_one_heap()
     settings = settings_of(options, os.environ)
+    if options.register is not None:
+        reading_as(settings, options.register)
     check_sets_aside(settings)
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
     load_handler(
@@ -70,6 +87,8 @@ def run_consumer(options: Namespace) -> int:
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
     )
     account = AwsAccount(output=STANDARD_OUTPUT)
+    if options.register is not None:
+        settings = _pushed_to(settings, options.register, account, told.stop)
     ports, settings = account.compose(settings, told.stop, may_create=not options.no_create, say=_say)
     if options.adopt:
         adopt_stream(ports)
@@ -86,6 +105,38 @@ def run_consumer(options: Namespace) -> int:
     if process.has_hung_calls:
         end_process(0)
     return 0
+
+
+def reading_as(settings: Settings, name: str, arn: str | None = None) -> Settings:
+    """With reading=fan_out, as the consumer of this ARN. Without one, the result only shows that the settings allow it."""
+    if settings.fan_out_consumer is not None:
+        raise SettingsError(
+            "fan_out_consumer", settings.fan_out_consumer, "not with --register, which finds its ARN"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
+        raise SettingsError("register", name, "a consumer's name, 1 to 128 of A-Z a-z 0-9 _ . -")
+    unknown = f"arn:aws:kinesis:us-east-1:000000000000:stream/{settings.stream}/consumer/{name}:0"
+    return replace(settings, reading=Reading.FAN_OUT, fan_out_consumer=arn or unknown)
+
+
+def _pushed_to(settings: Settings, name: str, account: AwsAccount, stop: Signal) -> Settings:
+    """Registers the consumer. If the stream can have no more of them, it is polled."""
+    consumer = account.registered(settings.stream, name, stop)
+    if consumer is None:
+        account.log.warning(
+            "the stream has as many fan-out consumers as it may have: it is polled instead",
+            stream=settings.stream,
+        )
+        _say(
+            f"stream {settings.stream} can have no more fan-out consumers: it is polled. Deregister one, and start again"
+        )
+        return settings
+    done = "registered" if consumer.is_new else "reading as"
+    _say(
+        f"{done} the fan-out consumer {name}; it is charged for, by the hour and shard, until you deregister it:\n"
+        f"  aws kinesis deregister-stream-consumer --consumer-arn {consumer.arn}"
+    )
+    return reading_as(settings, name, consumer.arn)
 
 
 def _say(line: str) -> None:

@@ -13,6 +13,7 @@ from sublet.decisions.consumer_definition import Options
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.pull_events import Event, EventKind, Service, SignsOfLife
+from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import (
@@ -29,9 +30,12 @@ from sublet.ports import (
     LeaseTable,
     PollRefusal,
     Ports,
+    Pushed,
+    Pushes,
     Refused,
     Remembered,
     ShardReader,
+    ShardSubscription,
     SightingStore,
     Stream,
     Streams,
@@ -136,6 +140,7 @@ def watched(
         stream=WatchedStream(ports.stream, signs),
         sightings=WatchedSightings(ports.sightings, signs, on_definition),
         streams=None if ports.streams is None else WatchedStreams(ports.streams, signs),
+        pushes=None if ports.pushes is None else WatchedPushes(ports.pushes, signs),
     )
 
 
@@ -241,6 +246,47 @@ class WatchedReader:
         if reply is PollRefusal.THROTTLED:
             self.signs.tell(Event(EventKind.THROTTLED, self.shard_id))
         return reply
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPushes:
+    """The Pushes port."""
+
+    pushes: Pushes
+    signs: Signs
+
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+        with self.signs.asked(Service.KINESIS) as question:
+            answer = self.pushes.subscribe(shard_id, position)
+            question.is_answered = answer is not PushEnd.REFUSED
+        return answer if isinstance(answer, PushEnd) else WatchedSubscription(answer, self.signs)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSubscription:
+    """The ShardSubscription port. Each event, an empty one every few seconds too, is a sign of life."""
+
+    subscription: ShardSubscription
+    signs: Signs
+
+    def wait(self, longest: timedelta) -> bool:
+        return self.subscription.wait(longest)
+
+    def next(self) -> Pushed | PushEnd:
+        with self.signs.asked(Service.KINESIS) as question:
+            came = self.subscription.next()
+            question.is_answered = True if isinstance(came, Pushed) else None
+        return came
+
+    @property
+    def has_more(self) -> bool:
+        return self.subscription.has_more
+
+    def interrupt(self) -> None:
+        self.subscription.interrupt()
+
+    def close(self) -> None:
+        self.subscription.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,115 @@
+"""Consumers that are pushed to, on the embedded AWS: with a handler, pulled from, with asyncio; and the registration."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sublet import Batch, Consumer, aio
+from sublet.aws.fan_out_consumers import registered
+from sublet.cli.run import reading_as
+from sublet.errors import SettingsError
+from sublet.settings import Mode, Reading, Settings
+from sublet.system.threads import ThreadTasks
+
+from infra.local.embedded import EmbeddedAws
+from infra.local.fan_out import Fault
+from tests.contract.subscriptions import Consumed, consumed
+
+pytestmark = [pytest.mark.emulator, pytest.mark.slow]
+
+
+@pytest.fixture
+def stream(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumed]:
+    for name, value in embedded_aws.environment.items():
+        monkeypatch.setenv(name, value)
+    with consumed(embedded_aws) as stream:
+        yield stream
+
+
+def options(stream: Consumed) -> dict[str, Any]:
+    return {
+        "reading": Reading.FAN_OUT, "fan_out_consumer": stream.consumer_arn,
+        "failover_time": timedelta(seconds=6), "heartbeat_interval": timedelta(seconds=1),
+    }  # fmt: skip
+
+
+def test_a_handler_gets_every_record_once_and_in_order(stream: Consumed) -> None:
+    """Through subscriptions of a second, a cut one, and a split."""
+    stream.fan_out.takes(lasts=timedelta(seconds=1), again_after=timedelta(0))
+    stream.fan_out.plant(Fault("cut", at=3))
+    came: list[bytes] = []
+    ended = threading.Event()
+
+    def handle(batch: Batch) -> None:
+        came.extend(record.data for record in batch.records)
+        if b"last" in came:
+            ended.set()
+
+    consumer = Consumer(stream.stream, stream.stream, handle, **options(stream))
+    runs = threading.Thread(target=consumer.run)
+    runs.start()
+    stream.put(b"first")
+    while b"first" not in came:
+        time.sleep(0.05)
+    for number in range(40):
+        stream.put(b"%d" % number)
+        time.sleep(0.05)
+        if number == 20:
+            stream.client.split_shard(
+                StreamName=stream.stream, ShardToSplit=stream.shards[0], NewStartingHashKey=str(2**127)
+            )
+    stream.put(b"last")
+    assert ended.wait(20)
+    consumer.stop()
+    runs.join(20)
+    assert len(came) == len(set(came)) == 42
+    assert len(stream.fan_out.calls()) > 3
+
+
+def test_pulling_and_asyncio(stream: Consumed) -> None:
+    for number in range(4):
+        stream.put(b"%d" % number)
+    consumer = Consumer(stream.stream, stream.stream, **options(stream))
+    consumer.create()
+    with consumer:
+        first, second = consumer.fetch(2)
+        assert (first.data, second.data) == (b"0", b"1")
+        assert first.ack()
+        assert second.ack()
+
+    async def rest() -> list[bytes]:
+        async with aio.Consumer(stream.stream, stream.stream, **options(stream)) as consumer:
+            return [record.data async for record in consumer.fetch(2)]
+
+    assert asyncio.run(rest()) == [b"2", b"3"]
+    assert "subscribed" in [call.answer for call in stream.fan_out.calls()]
+
+
+def test_a_consumer_is_registered_once(stream: Consumed) -> None:
+    stop = ThreadTasks().signal()
+    new = registered(stream.client, stream.stream_arn, "audit", stop)
+    again = registered(stream.client, stream.stream_arn, "audit", stop)
+    assert new is not None
+    assert again is not None
+    assert (new.is_new, again.is_new, new.arn) == (True, False, again.arn)
+    for number in range(18):
+        assert registered(stream.client, stream.stream_arn, f"other-{number}", stop) is not None
+    assert registered(stream.client, stream.stream_arn, "one-too-many", stop) is None
+
+
+def test_what_register_needs() -> None:
+    plain = Settings(application="orders-audit", stream="orders", mode=Mode.CONTINUOUS)
+    arn = "arn:aws:kinesis:us-east-1:123456789012:stream/orders/consumer/audit:1"
+    assert reading_as(plain, "audit", arn).fan_out_consumer == arn
+    with pytest.raises(SettingsError, match="continuous"):
+        reading_as(Settings(application="orders-audit", stream="orders"), "audit")
+    with pytest.raises(SettingsError, match="consumer's name"):
+        reading_as(plain, "an audit")
+    with pytest.raises(SettingsError, match="not with --register"):
+        reading_as(reading_as(plain, "audit", arn), "audit")
