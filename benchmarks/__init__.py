@@ -23,6 +23,7 @@ NAMES = (
     "limits",
     "memory",
     "calls",
+    "producing",
     "log_bytes",
     "spark_rows",
     "spark_batches",

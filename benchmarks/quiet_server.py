@@ -14,7 +14,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from email.utils import formatdate
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.shard import HASH_KEY_MAX
@@ -119,10 +119,20 @@ def _iterator(shard: int, at: int) -> str:
     return f"{shard}/{at}/".ljust(ITERATOR_CHARACTERS, "x")
 
 
+class Served(Protocol):
+    """What a Connection needs of a stream."""
+
+    counts: Counter[str]
+
+    def forget(self) -> None: ...
+
+    def reply(self, operation: str, body: bytes) -> bytes: ...
+
+
 class Connection(asyncio.Protocol):
     """HTTP/1.1 with one request at a time, with a Content-Length."""
 
-    def __init__(self, stream: QuietStream) -> None:
+    def __init__(self, stream: Served) -> None:
         self._stream = stream
         self._read = b""
         self._transport: asyncio.Transport | None = None

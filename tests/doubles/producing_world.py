@@ -30,19 +30,26 @@ def queued(data: bytes, key: str | None, at: datetime, explicit: str | None = No
     return QueuedRecord.of(data, key, explicit, arrived_at=at, epoch=0, ticket=data)
 
 
+def records_of(stream: MemoryStream, shard_id: str) -> list[StreamRecord]:
+    records: list[StreamRecord] = []
+    iterator: str | None = stream.open(shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
+    while iterator is not None:
+        reply = stream.poll(iterator, 10_000)
+        assert not isinstance(reply, PollRefusal)
+        records += reply.page.records
+        iterator = reply.next_iterator if reply.page.records else None
+    return records
+
+
 def delivered(stream: MemoryStream) -> list[bytes]:
     """What a KCL consumer hands over: shard by shard, parents first, with the hash range rule."""
-    found = []
-    for shard in sorted(stream.list_shards(), key=creation_order):
-        iterator: str | None = stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
-        records: list[StreamRecord] = []
-        while iterator is not None:
-            reply = stream.poll(iterator, 10_000)
-            assert not isinstance(reply, PollRefusal)
-            records += reply.page.records
-            iterator = reply.next_iterator if reply.page.records else None
-        found += [r.data for r in deaggregate(records, KeysInside(shard.hash_key_range)).user_records]
-    return found
+    return [
+        record.data
+        for shard in sorted(stream.list_shards(), key=creation_order)
+        for record in deaggregate(
+            records_of(stream, shard.shard_id), KeysInside(shard.hash_key_range)
+        ).user_records
+    ]
 
 
 def reshard(stream: MemoryStream, chance: random.Random) -> None:

@@ -28,6 +28,7 @@ from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.fleet import Fleet, deployed
 from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
+from tests.interop.produced import PRODUCED, compare_produced
 from tests.interop.stories.catch_up import CatchUp
 from tests.interop.stories.even_shares import OF_FOUR, ON_LAMBDA, EvenOnLambda, EvenShares, First, Size
 from tests.interop.stories.fan_out import FanOut
@@ -46,7 +47,8 @@ from tests.mixed_fleet.workers import Employer
 SMALL = Size(3, 5)
 """Half of KCL's default failover time: every step waits for it, twice or more."""
 DEAGGREGATION = "deaggregation"
-"""Not a story: see deaggregation.py. `python -m tests.interop.deaggregation` uses other records."""
+"""Not a story: see deaggregation.py, and produced.py for what sublet.Producer puts. `python -m tests.interop.deaggregation` uses
+other records."""
 SEED = 20260131
 
 
@@ -129,7 +131,7 @@ def _told(name: str) -> bool:
     started = time.monotonic()
     print(f"==> {name}", flush=True)
     if name == DEAGGREGATION:
-        clean = compare(COUNT, SEED)
+        clean = compare(COUNT, SEED) & compare_produced(PRODUCED, SEED)
     else:
         with embedded_aws() as aws:
             clean = _play(aws, name)
