@@ -18,6 +18,7 @@ from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.stream_info import Placement
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld, Result, lease_of
 
@@ -79,6 +80,22 @@ def test_one_user_record_of_an_aggregate() -> None:
     assert lease.checkpoint.sub_sequence_number == 1
     world.window()
     assert world.handler.data() == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("may_be_placed", [False, True])
+def test_what_is_dropped_before_any_handler_does_not_count(may_be_placed: bool) -> None:
+    """An aggregate outside its shard's hash keys is dropped, unless Kinesis may have placed it there."""
+    world = EngineWorld(shards=2)
+    world.put("1", shard=0, of=2)
+    stray = aggregate([(f"key-{number}", str(2**128 - 1), b"stray") for number in range(3)])
+    world.shards.put("key", stray, 0)
+    world.put("poison", shard=0, of=2)
+    if may_be_placed:
+        placed = world.shards.describe()
+        world.sightings.keep_placement(Placement(None, placed.at), placed.at)
+    found = plan(world, 2)
+    data = [record.data for record in found.plan.records]
+    assert data == ([b"1", b"stray"] if may_be_placed else [b"1", b"poison"])
 
 
 def test_undo_brings_them_back() -> None:

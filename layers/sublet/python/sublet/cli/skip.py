@@ -26,7 +26,8 @@ first (the application's on_failure), or written to a folder if there is none: `
 from either. The fleet may go on running, Java's KCL too.
 
 Without --execute it only shows the records. A snapshot is taken first, and `sublet undo` goes back. If the owner moves the
-position meanwhile, nothing is skipped."""
+position meanwhile, nothing is skipped. Only records that the handler would get count: KPL aggregates that consumers drop, because
+they are in a shard of other hash keys, are passed over."""
 
 EXAMPLES = """\
 examples:

@@ -7,14 +7,18 @@ from datetime import timedelta
 from itertools import count
 from typing import NamedTuple
 
+from sublet.decisions.out_of_range import why_kept
 from sublet.decisions.read_position import IteratorType, ReadPosition, not_yet_handled, read_position
 from sublet.errors import ShardNotFound, StreamUnavailable
 from sublet.operate.place import SeekTime
 from sublet.ports import PollRefusal, Ports
-from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.aggregation import ALL, deaggregate, deaggregated
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.lease import Lease, lease_key_of
-from sublet.protocol.records import UserRecord
+from sublet.protocol.records import Page, StreamRecord, UserRecord
+from sublet.protocol.shard import HashKeyRange
+from sublet.protocol.stream_info import Placement
 
 POLL_INTERVAL = timedelta(milliseconds=500)
 """Between two reads: the shard's other readers share five a second."""
@@ -46,13 +50,35 @@ def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart |
     return None if opened is None else PeekStart(opened, row.checkpoint)
 
 
+class ShardAsHandled(NamedTuple):
+    """What decides which aggregates a consumer drops, as KCL does: those outside the shard's hash keys, if it is known that
+    Kinesis has not placed them there.
+    """
+
+    hash_keys: HashKeyRange
+    placement: Placement
+
+    def user_records(self, page: Page) -> list[UserRecord]:
+        parts = deaggregated(page.records, KeysInside(self.hash_keys), ALL, self._may_drop)
+        return [record for part in parts for record in part.user_records]
+
+    def _may_drop(self, record: StreamRecord) -> bool:
+        return why_kept(record.approximate_arrival_timestamp, self.placement) is None
+
+
 def upcoming(
-    shard_id: str, start: ReadPosition, after: Checkpoint, ports: Ports, reads: int | None = None
+    shard_id: str,
+    start: ReadPosition,
+    after: Checkpoint,
+    ports: Ports,
+    reads: int | None = None,
+    as_handled: ShardAsHandled | None = None,
 ) -> Iterator[UserRecord]:
     """User records from `start` on, aggregates expanded, up to the shard's tip or end. Raises what Stream raises.
 
-    after  leaves out what is at or before this checkpoint
-    reads  at most so many: an idle shard may need hundreds to be walked to its tip
+    after       leaves out what is at or before this checkpoint
+    reads       at most so many: an idle shard may need hundreds to be walked to its tip
+    as_handled  leaves out what no handler gets; None: all are shown
     """
     reader, pause, refused = ports.stream.reader(shard_id, start), ports.tasks.signal(), 0
     for read in count(1):
@@ -65,9 +91,15 @@ def upcoming(
                 )
         else:
             refused = 0
-            yield from not_yet_handled(list(deaggregate(page.records, None).user_records), after)
+            yield from not_yet_handled(_user_records(page, as_handled), after)
             if page.is_shard_end or (not page.records and not page.millis_behind_latest):
                 return
         if read == reads:
             return
         pause.wait(POLL_INTERVAL)
+
+
+def _user_records(page: Page, as_handled: ShardAsHandled | None) -> list[UserRecord]:
+    if as_handled is not None:
+        return as_handled.user_records(page)
+    return list(deaggregate(page.records, None).user_records)

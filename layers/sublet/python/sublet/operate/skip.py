@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sublet.decisions.failure_policy import Condition
 from sublet.decisions.read_position import read_position
 from sublet.decisions.skip import SkipPlan, lease_to_skip_in, plan_skip
-from sublet.errors import SeekRefused
-from sublet.operate.peek import upcoming
+from sublet.errors import LeaseTableNotFound, SeekRefused
+from sublet.operate.peek import ShardAsHandled, upcoming
 from sublet.operate.planned_seek import PlannedSeek, carry_out
 from sublet.operate.seek import Seek, check_stream
 from sublet.ports import FailureDestination, Ports, SnapshotStore
@@ -17,6 +17,7 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
 from sublet.several_streams import settings_of_stream
 
@@ -41,10 +42,18 @@ def planned_skip(
 ) -> PlannedSkip:
     """Moves nothing. `known`: see `check_stream`. Raises SeekRefused, StreamNotAdopted and what Stream raises."""
     shard, lease = lease_to_skip_in(scan, shards, shard_id)
-    stream = check_stream(settings.application, known, scan.leases, shards, ports).identity
+    stream = check_stream(settings.application, known, scan.leases, shards, ports)
     start = read_position(lease)
-    coming = () if start is None else upcoming(shard_id, start, lease.checkpoint, ports)
-    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan, stream)
+    handled = ShardAsHandled(shard.hash_key_range, _remembered(ports).with_description(stream))
+    coming = () if start is None else upcoming(shard_id, start, lease.checkpoint, ports, as_handled=handled)
+    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan, stream.identity)
+
+
+def _remembered(ports: Ports) -> Placement:
+    try:
+        return ports.sightings.load().placement
+    except LeaseTableNotFound:  # a Java KCL's application has none
+        return Placement()
 
 
 def skip(
