@@ -163,14 +163,15 @@ class FanOut {
   answered(operation, streamName, text) {
     if (/^PutRecords?$/.test(operation)) {
       const shards = this.numbers.put(streamName, text);
-      this.wake((each) => each.consumer.stream === streamName && shards.has(each.asked.ShardId));
+      this.wake((each) => each.consumer.stream === streamName && shards.has(each.asked.ShardId), false);
     } else if (CHANGES.test(operation)) {
       if (operation === 'DeleteStream') this.numbers.forget(streamName);
-      for (const ms of AFTER_A_CHANGE) setTimeout(() => this.wake(() => true, true), ms).unref();
+      const check = () => this.wake((each) => each.consumer.stream === streamName, /^De/.test(operation));
+      for (const ms of AFTER_A_CHANGE) setTimeout(check, ms).unref();
     }
   }
 
-  wake(isMeant, check = false) {
+  wake(isMeant, check) {
     for (const { current } of this.slots.values()) if (current && isMeant(current)) current.wake(check);
   }
 }
