@@ -6,6 +6,8 @@ because it only checks the signatures of roles and users. It also lets every web
 signed with a secret that this ministack knows, and none may come from a web page. Two paths are open to clients that
 cannot sign: its health, and the response of a custom resource, which contains a token from CloudFormation.
 
+Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's.
+
 It also decides for kinesis-local, whose own front door (signed_kinesis.cjs) asks what a role's session may do there.
 It records which calls were allowed and denied, for tests.
 """
@@ -16,10 +18,13 @@ import hashlib
 import hmac
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
+import boto3
 from ministack import app as ministack
 from ministack.core import iam_evaluator, lambda_runtime
 from ministack.core.iam_evaluator import (
@@ -39,10 +44,12 @@ from ministack.core.sigv4 import (
     request_time_failure,
 )
 from ministack.services import sts
+from ministack.services.cloudformation import provisioners
 
 ACCOUNT = os.environ["MINISTACK_ACCOUNT_ID"]
 REGION = os.environ["MINISTACK_REGION"]
 SECRET = os.environ["AWS_SECRET_ACCESS_KEY"]
+LOOKS_EVERY = 0.05
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -175,6 +182,30 @@ def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
     return {**made, "AWS_SECRET_ACCESS_KEY": secret}
 
 
+def register_consumer(_logical_id: str, properties: Mapping[str, str], _stack: str) -> tuple[str, Message]:
+    """CloudFormation's AWS::Kinesis::StreamConsumer, once it is active: its ARN, and its attributes."""
+    kinesis = boto3.client("kinesis")
+    named = {"StreamARN": properties["StreamARN"], "ConsumerName": properties["ConsumerName"]}
+    made = kinesis.register_stream_consumer(**named)["Consumer"]
+    while (
+        state := kinesis.describe_stream_consumer(**named)["ConsumerDescription"]["ConsumerStatus"]
+    ) != "ACTIVE":
+        time.sleep(LOOKS_EVERY)
+    attributes = {
+        **named,
+        "ConsumerARN": made["ConsumerARN"],
+        "ConsumerStatus": state,
+        "ConsumerCreationTimestamp": str(made["ConsumerCreationTimestamp"].timestamp()),
+    }
+    return made["ConsumerARN"], attributes
+
+
+def deregister_consumer(physical_id: str, _properties: Mapping[str, str]) -> None:
+    kinesis = boto3.client("kinesis")
+    with suppress(kinesis.exceptions.ResourceNotFoundException):
+        kinesis.deregister_stream_consumer(ConsumerARN=physical_id)
+
+
 async def whole(receive: Receive) -> bytes:
     parts = []
     while True:
@@ -215,6 +246,10 @@ async def send_json(send: Send, status: int, content: object, *more: tuple[bytes
 
 
 if __name__ == "__main__":
+    provisioners._RESOURCE_HANDLERS["AWS::Kinesis::StreamConsumer"] = {  # noqa: SLF001 - ministack offers no other way
+        "create": register_consumer,
+        "delete": deregister_consumer,
+    }
     lambda_runtime.execution_credentials = credentials_of_a_function
     iam_evaluator.enforce = enforce_and_remember
     ministack.app = door
