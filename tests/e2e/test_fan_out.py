@@ -16,6 +16,7 @@ from infra.local.deploy import deploy, destroy
 from infra.local.fan_out import FanOut
 from tests.e2e.deliveries import Recorder, out_of_order
 from tests.e2e.fleet import HANDLERS, Fleet
+from tests.e2e.test_least_privilege import judged
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -59,6 +60,7 @@ def test_a_stack_reads_by_its_own_registered_consumer(aws: EmbeddedAws, tmp_path
     assert {call.shard_id for call in calls if call.answer == "subscribed"} == {
         shard["ShardId"] for shard in kinesis.list_shards(StreamName=STREAM)["Shards"]
     }
+    assert [each for each in judged(aws) if not each.is_allowed] == []
     destroy(aws, context)
     left = kinesis.list_stream_consumers(StreamARN=arn)["Consumers"]
     assert [each for each in left if each["ConsumerStatus"] != "DELETING"] == []
