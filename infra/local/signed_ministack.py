@@ -184,7 +184,7 @@ def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
 
 def register_consumer(_logical_id: str, properties: Mapping[str, str], _stack: str) -> tuple[str, Message]:
     """CloudFormation's AWS::Kinesis::StreamConsumer, once it is active: its ARN, and its attributes."""
-    kinesis = boto3.client("kinesis")
+    kinesis: Any = boto3.client("kinesis")
     named = {"StreamARN": properties["StreamARN"], "ConsumerName": properties["ConsumerName"]}
     made = kinesis.register_stream_consumer(**named)["Consumer"]
     while (
@@ -201,7 +201,7 @@ def register_consumer(_logical_id: str, properties: Mapping[str, str], _stack: s
 
 
 def deregister_consumer(physical_id: str, _properties: Mapping[str, str]) -> None:
-    kinesis = boto3.client("kinesis")
+    kinesis: Any = boto3.client("kinesis")
     with suppress(kinesis.exceptions.ResourceNotFoundException):
         kinesis.deregister_stream_consumer(ConsumerARN=physical_id)
 
