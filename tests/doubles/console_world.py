@@ -69,7 +69,9 @@ class MemoryApplication:
             settings,
             ports,
             MemorySnapshotStore(),
-            SetAsidePlace(ASIDE, self.aside, lambda: SetAsideWaiting(len(self.aside.taken))),
+            SetAsidePlace(
+                ASIDE, self.aside, lambda: SetAsideWaiting(self.aside.counted().available), self.aside
+            ),
         )
 
     def without_control(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from sublet.cli import console
 from sublet.cli.main import main
-from sublet.errors import SettingsError
+from sublet.errors import HandlerNotLoadable, SettingsError
 
 TOKEN = "twenty-characters-long"
 
@@ -44,6 +46,25 @@ def test_a_short_token_is_refused_and_not_shown() -> None:
 def test_a_token_s_file_that_is_not_there_is_named() -> None:
     with pytest.raises(SettingsError, match="@/nowhere/token"):
         console.token_of("@/nowhere/token")
+
+
+def test_a_handler_is_one_application_s_and_loaded_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "console_handler.py").write_text("def handle(batch): pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+
+    def given(handler: str | None) -> Namespace:
+        return Namespace(handler=handler, handler_contract=None)
+
+    assert console.redriver_of(given(None), {}) is None
+    assert console.redriver_of(given("console_handler:handle"), {"orders": "events"}) is not None
+    with pytest.raises(HandlerNotLoadable, match="no_such_module"):
+        console.redriver_of(given("no_such_module:handle"), {"orders": "events"})
+    for named in ({}, {"orders": "events", "billing": None}):
+        with pytest.raises(SettingsError, match="the handler of one application: name it"):
+            console.redriver_of(given("console_handler:handle"), named)
 
 
 def test_applications_are_named_with_or_without_their_stream() -> None:

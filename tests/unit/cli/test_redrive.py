@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sublet.cli.redrive import note, said
 from sublet.engine.redrive import Redriven
+from sublet.operate.redrive_text import note, said
 from sublet.settings import HandlerContract
 
 

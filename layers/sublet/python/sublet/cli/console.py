@@ -17,13 +17,14 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.settings_options import settings_of
+from sublet.cli.settings_options import add_setting, settings_of
 from sublet.errors import SettingsError, SubletError
+from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
     from sublet.account import Account
     from sublet.console.access import SignIn
-    from sublet.console.applications import OpenApplication, SetAsidePlace
+    from sublet.console.applications import OpenApplication, Redriver, SetAsidePlace
     from sublet.inspection import Inspection
     from sublet.ports import Ports
     from sublet.settings import Settings
@@ -38,7 +39,8 @@ page is open, which costs $0.002 an hour), and else by what was seen since the c
 Without a name it shows every application of the account and region, which reads each of its lease tables every minute. A KCL
 application's table does not say which stream it is of: name it with its stream, for its lag and records.
 
-The page is read-only without --allow-changes. It listens on this machine alone, and the printed link lets one browser in, once;
+The page is read-only without --allow-changes. With --handler it can also redrive what the application has set aside, which calls
+your handler in this process. It listens on this machine alone, and the printed link lets one browser in, once;
 press Enter for another link. On another address everyone who can reach it may try, so that --address requires --token; put a
 proxy with TLS in front of it, or better, use an SSH tunnel to the console on loopback."""
 
@@ -47,6 +49,7 @@ examples:
   sublet console
   sublet console orders-audit=orders billing-kcl=orders
   sublet console orders-audit=orders --allow-changes
+  sublet console orders-audit=orders --allow-changes --handler orders:handle
   sublet console --address 0.0.0.0 --token @token.txt --host-name console.example.com"""
 
 LISTED_FOR = timedelta(minutes=5)
@@ -61,6 +64,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "applications", nargs="*", metavar="APPLICATION[=STREAM]", help="only these, each with its stream"
     )
     parser.add_argument("--allow-changes", action="store_true", help="let the page move positions")
+    parser.add_argument(
+        "--handler", metavar="MODULE:FUNCTION",
+        help="of the one application that is named: lets the page redrive what it has set aside",
+    )  # fmt: skip
+    add_setting(parser, DEFINITIONS["handler_contract"])
     parser.add_argument(
         "--port", type=int, default=PORT, metavar="NUMBER", help=f"0: a free one (default: {PORT})"
     )
@@ -96,7 +104,8 @@ def run_console(options: Namespace) -> int:
         )
     _log_to_standard_error()
     account = AwsAccount()
-    applications = AwsApplications(account, named(options.applications))
+    named_ones = named(options.applications)
+    applications = AwsApplications(account, named_ones, redriver_of(options, named_ones), options)
     clock, tasks, log = account.clock, account.tasks, account.log
     console = Console(
         applications,
@@ -118,6 +127,30 @@ def run_console(options: Namespace) -> int:
         lambda origin: _say(origin, console.access, with_browser=with_browser),
     )
     return 0
+
+
+def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Redriver | None:
+    """It is loaded at the start, so that what is wrong with it is said there. Raises HandlerNotLoadable and SettingsError."""
+    if options.handler is None:
+        return None
+    if len(named_ones) != 1:
+        raise SettingsError(
+            "handler", options.handler, "the handler of one application: name it, as in orders-audit=orders"
+        )
+    from sublet.console.applications import Redriver
+    from sublet.handlers.load import load_handler
+
+    ((application, stream),) = named_ones.items()
+    settings = _settings(application, stream, options)
+    sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
+    return Redriver(load_handler(settings.handler, settings))
+
+
+def _settings(application: str, stream: str | None, options: Namespace | None) -> Settings:
+    handler = {} if options is None else {"handler": options.handler}
+    contract = {} if options is None else {"handler_contract": options.handler_contract}
+    stated = Namespace(application=application, stream=stream, **handler, **contract)
+    return settings_of(stated, os.environ, required=("application",))
 
 
 def token_of(text: str | None) -> str | None:
@@ -169,10 +202,17 @@ def _log_to_standard_error() -> None:
 
 @dataclass(slots=True)
 class AwsApplications:
-    """The Applications port over an account. `named`: streams by application; empty: those that the account has."""
+    """The Applications port over an account.
+
+    named     streams by application; empty: those that the account has
+    redriver  of the one that is named; None: no handler was given
+    options   the command's, with what names the handler
+    """
 
     account: Account
     named: Mapping[str, str | None]
+    redriver: Redriver | None = None
+    options: Namespace | None = None
     _listed: Sequence[str] = field(default=(), init=False)
     _listed_at: datetime | None = field(default=None, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -203,17 +243,19 @@ class AwsApplications:
             return None
         known = self.account.stream_of(name)
         stream = self.named.get(name) or (None if known is None else StreamArn.parse(known.arn).stream)
-        stated = Namespace(application=name, stream=stream)
-        settings = settings_of(stated, os.environ, required=("application",))
+        settings = _settings(name, stream, self.options)
         ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
         inspection = AwsInspection(settings, None if known is None else known.arn)
         aside = set_aside_place(settings, ports, inspection)
         snapshots = snapshot_store(settings)
-        return OpenApplication(name, stream, settings, ports, snapshots, aside, known, inspection)
+        return OpenApplication(
+            name, stream, settings, ports, snapshots, aside, known, inspection, self.redriver
+        )
 
 
 def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:
     """The application's failure destination, by SUBLET_ON_FAILURE, or a folder beside this process."""
+    from sublet.aws.failure_destinations import set_aside_store
     from sublet.cli.skip import destination_of
     from sublet.console.applications import SetAsidePlace
     from sublet.decisions.set_aside_waiting import SetAsideWaiting
@@ -223,8 +265,8 @@ def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) ->
     destination, where = destination_of(None if settings.on_failure else folder, settings, ports.destination)
     if isinstance(destination, SetAsideFolder):
         kept = destination
-        return SetAsidePlace(where, kept, lambda: SetAsideWaiting(kept.counted().available))
-    return SetAsidePlace(where, destination, lambda: inspection.set_aside(where))
+        return SetAsidePlace(where, kept, lambda: SetAsideWaiting(kept.counted().available), kept)
+    return SetAsidePlace(where, destination, lambda: inspection.set_aside(where), set_aside_store(where))
 
 
 COMMAND = Command("console", "a page that shows applications, and moves them", add_arguments, run_console)

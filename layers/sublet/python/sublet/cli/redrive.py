@@ -8,17 +8,14 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from importlib.util import find_spec
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.errors import SettingsError
-from sublet.ports import GIVEN_FOR
-from sublet.settings import DEFINITIONS, HandlerContract
+from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
@@ -45,16 +42,6 @@ examples:
   sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle \\
       --max-rate 200
   sublet redrive --from orders-audit-skipped --application orders-audit --stream orders --handler orders:handle"""
-
-TOLD_BY = {
-    HandlerContract.BATCH: "batch.is_redrive",
-    HandlerContract.LAMBDA_EVENT: 'getattr(context, "is_redrive", False)',
-    HandlerContract.RECORD_PROCESSOR: "process_records_input.is_redrive, from version 2 of kclpy on",
-}
-"""How a handler of each contract can tell that a batch is redriven."""
-
-SLOWEST = 0.001
-"""Records a second."""
 
 SETTINGS = ("application", "stream", "handler", "handler_contract", "checkpointing", "log_exceptions")
 
@@ -98,18 +85,18 @@ def destination(text: str) -> str:
 
 
 def rate(text: str) -> float:
+    from sublet.operate.redrive_text import rate_of
+
     try:
-        records = float(text)
-    except ValueError:
-        records = 0
-    if not SLOWEST <= records < inf:
-        raise ArgumentTypeError(f"{text!r} is not a number of records a second, from {SLOWEST}")
-    return records
+        return rate_of(text)
+    except ValueError as refused:
+        raise ArgumentTypeError(str(refused)) from None
 
 
 def redrive(options: Namespace) -> int:
     from sublet.engine.redrive import Redrive
     from sublet.handlers.load import load_handler
+    from sublet.operate.redrive_text import note, said
     from sublet.system.clock import SystemClock
     from sublet.system.python_log import PythonLog
     from sublet.system.threads import ThreadTasks
@@ -152,46 +139,6 @@ def _store(source: str | None) -> SetAsideStore:
             "on_failure", source, "a redrive is from a queue or a bucket: a topic keeps nothing"
         )
     return store
-
-
-def note(contract: HandlerContract) -> str:
-    """A redrive cannot see this, but its user has to know: the handler returns, whatever it has done."""
-    return (
-        "these records come before others that the handler has done since. A handler that skips records before its own position "
-        f"skips these too, and they are removed all the same: it must check {TOLD_BY[contract]}"
-    )
-
-
-def said(done: Redriven, *, dry_run: bool) -> str:
-    """The result in one line."""
-    what = "would be handed over" if dry_run else "handled and removed"
-    text = f"{done.records_done:,} records in {done.done:,} batches {what}"
-    if done.hidden:
-        minutes = GIVEN_FOR // timedelta(minutes=1)
-        text += f"; about {done.hidden:,} more are hidden, since another consumer received them: "
-        text += f"for {minutes} minutes at most if it was a redrive"
-    if done.failed:
-        text += f"; {done.failed:,} batches failed again and stay"
-    if done.changed:
-        text += f"; {done.changed:,} are handled, but stay, since they were set aside again or received by others meanwhile"
-    if done.foreign:
-        text += f"; {done.foreign:,} belong to other applications or cannot be read, and stay"
-    if done.held_back:
-        text += f"; {_behind(done)}"
-    if done.is_shared:
-        text += (
-            "; another redrive is removing the same batches, so this one has stopped and leaves it the rest"
-        )
-    return text
-
-
-def _behind(done: Redriven) -> str:
-    many = f"about {done.behind:,} batches" if done.behind else "what may be"
-    return (
-        f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be received: a FIFO queue returns no more of "
-        "its message group. Fix the handler for those first, or give the queue a dead-letter queue, which takes what is received "
-        "too often"
-    )
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Protocol
 
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
+from sublet.handler import Handler
 from sublet.inspection import Inspection
-from sublet.ports import FailureDestination, Ports, SnapshotStore
+from sublet.ports import FailureDestination, Ports, SetAsideStore, SnapshotStore
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
 
@@ -19,11 +21,21 @@ class SetAsidePlace:
 
     name     as `sublet redrive --from` takes it
     waiting  what it keeps; raises SubletError
+    store    for a redrive; None: a topic keeps nothing
     """
 
     name: str
     destination: FailureDestination
     waiting: Callable[[], SetAsideWaiting]
+    store: SetAsideStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Redriver:
+    """The handler that the console was started with, for one redrive at a time. Its name is in the application's settings."""
+
+    handler: Handler
+    lock: Lock = field(default_factory=Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,7 @@ class OpenApplication:
 
     stream      the stream's name; None if it is not known: then only what the lease table says can be shown
     known       the stream of its leases, as lease managers have stored it; None if they have not
+    redriver    None: the console was started without a handler
     inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
     """
 
@@ -43,6 +56,7 @@ class OpenApplication:
     aside: SetAsidePlace
     known: StreamIdentity | None = None
     inspection: Inspection | None = None
+    redriver: Redriver | None = None
 
 
 class Applications(Protocol):

@@ -52,6 +52,7 @@ class Prepared:
     carry_out  does it, and says what was done; raises SubletError
     progress   how many rows are done meanwhile
     meaning    what all rows together come to, a sentence each
+    steps      how many there are to do, if that is not the number of rows
     """
 
     rows: tuple[PlanRow, ...]
@@ -62,6 +63,11 @@ class Prepared:
     undone_by: str = ""
     needs_name: bool = False
     meaning: tuple[str, ...] = ()
+    steps: Callable[[], int] | None = None
+
+    @property
+    def total(self) -> int:
+        return len(self.rows) if self.steps is None else self.steps()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -53,9 +54,13 @@ def bytes_text(count: float) -> str:
     return f"{size:.1f} GB"
 
 
+SEQUENCE_NUMBER = re.compile(r"\d{25,}(:\d+)?")
+"""A long one."""
+
+
 def short_position(text: str) -> str:
-    """Of a sequence number the end, in which those of one shard differ."""
-    return text if len(text) <= 24 else f"…{text[-14:]}"
+    """Of a sequence number the end, in which those of one shard differ. Any other text as it is."""
+    return f"…{text[-14:]}" if SEQUENCE_NUMBER.fullmatch(text) else text
 
 
 _ENVIRONMENT = _environment()

@@ -67,6 +67,7 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
             sent("/a/{application}/positions/undo", positions.plan_an_undo),
             changed("/a/{application}/positions/snapshot", positions.keep_a_snapshot),
             shown("/a/{application}/failures", failures.show),
+            sent("/a/{application}/failures/redrive", failures.plan_a_redrive),
             shown("/a/{application}/control", control.show),
             sent("/a/{application}/control/pause", control.plan_a_pause),
             sent("/a/{application}/control/drain", control.plan_a_drain),

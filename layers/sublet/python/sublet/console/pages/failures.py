@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
+from http import HTTPStatus
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from sublet.console.console import Console, opened
+from sublet.console.forms import Form
+from sublet.console.redriving import prepare_redrive, redrive_command
 from sublet.console.rendering import LIVE_HEADER, page
 from sublet.console.watching import Seen
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
-from sublet.errors import SubletError
+from sublet.errors import ControlRefused, SubletError
+from sublet.operate.redrive_text import rate_of
 
 LISTED = 200
 
@@ -25,6 +28,7 @@ def show(console: Console, request: Request) -> Response:
         (shard for shard in shards if shard.attempts or shard.crashes or shard.lost is not None),
         key=lambda shard: (shard.lost is None, -shard.attempts, -shard.crashes),
     )
+    named = application.name if application.stream is None else f"{application.name}={application.stream}"
     waiting: SetAsideWaiting | None = None
     problem = ""
     if LIVE_HEADER not in request.headers:
@@ -32,14 +36,6 @@ def show(console: Console, request: Request) -> Response:
             waiting = application.aside.waiting()
         except SubletError as unknown:
             problem = str(unknown)
-    command = [
-        "sublet",
-        "redrive",
-        "--application",
-        application.name,
-        "--stream",
-        application.stream or "STREAM",
-    ]
     return page(
         request,
         "failures.html",
@@ -50,6 +46,24 @@ def show(console: Console, request: Request) -> Response:
         waiting=waiting,
         problem=problem,
         now=console.clock.now(),
-        command=shlex.join([*command, "--from", application.aside.name, "--handler", "MODULE:FUNCTION"]),
+        command=redrive_command(application),
+        start=f"sublet console {named} --handler MODULE:FUNCTION --allow-changes",
         tab="failures",
     )
+
+
+def plan_a_redrive(console: Console, request: Request, form: Form) -> Response:
+    application = opened(console, request.path_params["application"])
+    try:
+        limit = form.get("max_rate", "")
+        max_rate = rate_of(limit) if limit else None
+    except ValueError as refused:
+        raise ControlRefused(str(refused)) from None
+    plan = console.plans.begin(
+        application.name,
+        "failures",
+        f"Redrive {application.aside.name}",
+        redrive_command(application, max_rate),
+        lambda: prepare_redrive(application, max_rate, console.log),
+    )
+    return RedirectResponse(f"/a/{application.name}/plans/{plan.number}", HTTPStatus.SEE_OTHER)
