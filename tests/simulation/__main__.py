@@ -20,6 +20,7 @@ from tests.simulation.giving_up import give_up
 from tests.simulation.operating import operate_in
 from tests.simulation.other_hands import give_up_beside_other_hands
 from tests.simulation.pull_worlds import broken_promise
+from tests.simulation.pushing import push
 from tests.simulation.seeking import seek_in
 from tests.simulation.set_aside import set_aside
 from tests.simulation.side_by_side import give_up_side_by_side
@@ -40,6 +41,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "seeking": seek_in,
     "operating": operate_in,
     "quiet": stay_quiet,
+    "push": push,
 }
 
 HISTORY_SHOWN = 40

@@ -15,10 +15,11 @@ from sublet.decisions.push import (
     TAKEN_OVER_AFTER,
     WAITS_AT_MOST,
     Act,
+    Ending,
     PushEnd,
     Step,
     Subscribed,
-    end_of_shard,
+    ending,
     is_silent,
     next_step,
 )
@@ -169,30 +170,28 @@ TOLD = ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE)
 
 
 @pytest.mark.parametrize(
-    ("told", "listed", "believed"),
+    ("told", "listed", "meaning"),
     [
-        ([TOLD], [shard(PARENT)], None),
-        ([], [shard(PARENT)], None),
-        ([], [shard(PARENT, is_open=False)], None),
-        ([TOLD], [shard(PARENT, is_open=False)], (TOLD,)),
-        ([], [shard(PARENT, is_open=False), shard(CHILD, PARENT)], (TOLD,)),
-        ([], [shard(CHILD, PARENT)], (TOLD,)),
-        ([], [], ()),
+        ([TOLD], [shard(PARENT)], Ending.STILL_OPEN),
+        ([], [shard(PARENT)], Ending.STILL_OPEN),
+        ([TOLD], [shard(PARENT, is_open=False)], Ending.ENDED),
+        ([], [shard(PARENT, is_open=False), shard(CHILD, PARENT)], Ending.ASK_BY_POLLS),
+        ([TOLD], [shard(CHILD, PARENT)], Ending.ASK_BY_POLLS),
+        ([], [], Ending.ASK_BY_POLLS),
     ],
     ids=[
         "the listing says that it is open",
         "a null continuation alone",
-        "closed, and no children are known yet",
         "both agree",
-        "children from the listing",
-        "the shard is gone, its children are not",
-        "the shard is gone with all of its children",
+        "the listing alone: records may follow",
+        "not listed: too new, or past retention",
+        "all of its children are gone too",
     ],
 )
 def test_an_end_is_a_null_continuation_and_the_listing(
-    told: list[ChildShard], listed: list[Shard], believed: tuple[ChildShard, ...] | None
+    told: list[ChildShard], listed: list[Shard], meaning: Ending
 ) -> None:
-    """Not the children alone, without which Bento never ends a shard; and not the continuation alone
-    (amazon-kinesis-client#1744).
+    """Not the continuation alone (amazon-kinesis-client#1744). And a shard whose children are gone ends too, which Bento never
+    ends: its polls say so.
     """
-    assert end_of_shard(PARENT, told, listed) == believed
+    assert ending(PARENT, told, listed) is meaning

@@ -154,7 +154,9 @@ class PushReader(ShardReader, Protocol):
 
     @property
     def is_polling(self) -> bool:
-        """True once the consumer is gone: the caller then has to pace its reads as polls."""
+        """True once it polls, because the consumer is gone or to make sure of the shard's end: then its caller has to pace its
+        reads.
+        """
 
     @property
     def as_of(self) -> datetime | None:

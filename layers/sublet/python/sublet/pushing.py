@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.push import Act, PushEnd, Step, Subscribed, end_of_shard, is_silent, next_step
+from sublet.decisions.push import Act, Ending, PushEnd, Step, Subscribed, ending, is_silent, next_step
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.time_and_chance import Chance
 from sublet.ports import Clock, PollRefusal, Pushes, ShardReader, ShardSubscription, Stream, Tasks
@@ -138,7 +138,7 @@ class FanOutReader:
     def _receive(self) -> PollRefusal | None:
         """Take the next event into `_rest`. Otherwise, why not."""
         if next_step(self._known, self._clock.steady()).act is Act.POLL:
-            self._polls = self._stream.reader(self._shard_id, self._known.position)
+            self._poll()
             return PollRefusal.NOT_PUSHED
         assert self._subscription is not None, "wait has found something"
         came = self._subscription.next()
@@ -152,14 +152,20 @@ class FanOutReader:
         return None
 
     def _ended(self, page: Page) -> PollRefusal | None:
-        """The position stays where it is until the listing agrees, so that the event comes again otherwise."""
-        children = end_of_shard(self._shard_id, page.child_shards, self._stream.list_shards())
-        if children is None:
-            self._over(PushEnd.NOT_AN_END)
-            return PollRefusal.NOT_YET
-        self._rest = page._replace(is_shard_end=True, child_shards=children)
-        self._drop()
-        return None
+        """The position stays where it is unless the end is believed, so that the event's records are read again otherwise."""
+        meaning = ending(self._shard_id, page.child_shards, self._stream.list_shards())
+        if meaning is Ending.ENDED:
+            self._rest = page._replace(is_shard_end=True)
+            self._drop()
+            return None
+        self._over(PushEnd.NOT_AN_END)
+        if meaning is Ending.ASK_BY_POLLS:
+            self._poll()
+        return PollRefusal.NOT_YET
+
+    def _poll(self) -> None:
+        """From now on, by polls."""
+        self._polls = self._stream.reader(self._shard_id, self._known.position)
 
     def _with_lag(self, page: Page, has_more: bool) -> Page:
         """With the lag of now, if more has come since: the service's figure is as of when it sent the event."""

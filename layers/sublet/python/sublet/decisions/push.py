@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from sublet.decisions.read_position import ReadPosition, after
 from sublet.decisions.time_and_chance import Chance
-from sublet.protocol.shard import ChildShard, Shard, child_of
+from sublet.protocol.shard import ChildShard, Shard
 
 LASTS = timedelta(minutes=5)
 """Kinesis: how long a subscription lives."""
@@ -155,19 +155,24 @@ def is_silent(known: Subscribed, now: datetime) -> bool:
     return known.heard_at is not None and now - known.heard_at >= SILENCE_MAX
 
 
-def end_of_shard(
-    shard_id: str, told: Collection[ChildShard], listed: Collection[Shard]
-) -> tuple[ChildShard, ...] | None:
-    """The children of a shard whose event has no continuation, or None if the end is not believed yet.
+class Ending(StrEnum):
+    """What an event without a continuation means."""
 
-    An event without a continuation may be a fault (awslabs/amazon-kinesis-client#1744), and one that names children may be
-    early. So the listing must agree: the shard is closed and its children are known, or it is gone.
+    ENDED = "the event names the shard's children, and the listing says that it is closed"
+    STILL_OPEN = "the listing says that it is open"
+    ASK_BY_POLLS = "only a poll can tell whether records follow"
+
+
+def ending(shard_id: str, told: Collection[ChildShard], listed: Collection[Shard]) -> Ending:
+    """Whether the shard has ended, by the children that the event names and by the listing.
+
+    An event without a continuation may be a fault (awslabs/amazon-kinesis-client#1744). If it names no children, they may
+    be past retention, or there may be more records; and a listing may not show a new shard yet.
     """
     shard = next((each for each in listed if each.shard_id == shard_id), None)
     if shard is not None and shard.is_open:
-        return None
-    children = tuple(told) or tuple(child_of(each) for each in listed if shard_id in each.parent_shard_ids)
-    return None if shard is not None and not children else children
+        return Ending.STILL_OPEN
+    return Ending.ENDED if shard is not None and told else Ending.ASK_BY_POLLS
 
 
 def _pause(end: PushEnd, failures: int, chance: Chance) -> timedelta:

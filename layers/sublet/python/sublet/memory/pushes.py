@@ -10,7 +10,6 @@ from sublet.decisions.push import LASTS, TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.read_position import ReadPosition
 from sublet.memory.stream import MemoryStream
 from sublet.ports import Clock, Pushed, ShardSubscription, Signal, Tasks
-from sublet.protocol.records import Page
 
 EVENT_RECORDS_MAX = 500
 EMPTY_EVENT_EVERY = timedelta(seconds=5)
@@ -29,6 +28,7 @@ class MemoryFanOut:
     tasks: Tasks
     is_registered: bool = True
     records_max: int = EVENT_RECORDS_MAX
+    looks_every: timedelta = LOOKS_EVERY
     _latest: dict[str, MemorySubscription] = field(default_factory=dict)
     _reached: dict[tuple[str, str], datetime] = field(default_factory=dict)
     """By shard and continuation: how far in the shard's time an event had come."""
@@ -57,15 +57,9 @@ class MemoryFanOut:
             page, iterator_after = self.stream.pushed(iterator, self.records_max)
             if iterator_after is None:
                 return Pushed(page._replace(is_shard_end=False, answered_at=None), None), None
-            continuation = self._continuation(shard_id, page)
+            continuation = self.stream.continuation(iterator_after)
             self._reached[(shard_id, continuation)] = datetime.fromisoformat(iterator_after.split(" ")[3])
             return Pushed(page._replace(answered_at=None), continuation), iterator_after
-
-    def _continuation(self, shard_id: str, page: Page) -> str:
-        is_at_tip = page.millis_behind_latest == 0
-        if page.records and not is_at_tip:
-            return page.records[-1].sequence_number
-        return self.stream.continuation(shard_id)
 
     def _iterator(self, shard_id: str, position: ReadPosition) -> str:
         reached = self._reached.get((shard_id, position.sequence_number or ""))
@@ -92,7 +86,7 @@ class MemorySubscription:
             left = over - clock.steady()
             if left <= timedelta(0):
                 return False
-            self.cut.wait(min(left, LOOKS_EVERY))
+            self.cut.wait(min(left, self.consumer.looks_every))
         return True
 
     def next(self) -> Pushed | PushEnd:

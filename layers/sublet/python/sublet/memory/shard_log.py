@@ -106,11 +106,16 @@ class ShardLog:
         is_ours = (number >> 4) & (2**76 - 1) == self.number and number & 15 == 2
         return is_ours and number >= self._starting_number and (number <= self._last_number or self.is_open)
 
-    def continuation(self, position: int) -> int:
-        """The sequence number of a position without a record; of the last record if the shard is closed."""
-        if not self.is_open:
-            return self._last_number
-        return sequence_number(self.number, self.created_at, position, self._short_numbers)
+    def continuation(self, position: int, unused: int) -> int:
+        """A sequence number before the record at the position, and after all earlier ones. Without a record there, one of a
+        position that no record has; of the last record if the shard is closed.
+        """
+        index = max(position - self._trimmed, 0)
+        if index < len(self._numbers):
+            return self._numbers[index] - (1 << 80)
+        if self.is_open:
+            self._last_number = sequence_number(self.number, self.created_at, unused, self._short_numbers)
+        return self._last_number
 
     def position_at(self, number: int) -> int:
         """Of the record, or of the oldest one left if it is trimmed."""

@@ -151,10 +151,11 @@ class MemoryStream:
         page = Page(records, size, behind, answered_at=at)
         return Polled(page, self._iterator(log.shard_id, after, reached)), after
 
-    def continuation(self, shard_id: str) -> str:
-        """A sequence number after all that the shard has now, and before all that is put later."""
+    def continuation(self, iterator: str) -> str:
+        """A sequence number after which a subscription goes on as this iterator would."""
         with self._lock:
-            return str(self._log(shard_id).continuation(self._next_position()))
+            shard_id, position, _, _ = iterator.split(" ")
+            return str(self._log(shard_id).continuation(int(position), self._next_position()))
 
     def resumed(self, shard_id: str, position: ReadPosition, reached: datetime) -> str:
         """Like `open`, but for a moment in the shard's time that the caller knows to have been reached."""

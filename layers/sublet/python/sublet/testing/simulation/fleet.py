@@ -19,7 +19,7 @@ from sublet.errors import StreamNotAdopted, SubletError
 from sublet.handler import Handler
 from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.polling import PolledStream
-from sublet.ports import FailureDestination, LeaseTable, Ports, Stream
+from sublet.ports import FailureDestination, LeaseTable, Ports, Pushes, Stream
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 from sublet.testing.simulation.control import SimControlStore
@@ -67,6 +67,8 @@ class Wiring:
     """Starts other actors beside the fleet."""
     at_the_end: Callable[[World], str | None] = lambda _: None
     """A problem found once the world has drained and nothing moves any more, or None."""
+    pushes: Callable[[World, Process], Pushes | None] = lambda *_: None
+    """Who pushes records to a lease worker; None: it polls."""
     has_rules: bool = True
     """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
 
@@ -290,6 +292,7 @@ class SimulatedFleet:
         ports = self._ports(
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
+        ports = replace(ports, pushes=self.wiring.pushes(world, process))
         settings = self.wiring.settings(world.settings)
         worker = LeaseWorker(
             ports, self.wiring.handler(world, process), settings, replaced_at_once=True, asks=world.asks
