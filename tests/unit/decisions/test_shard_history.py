@@ -58,6 +58,12 @@ def test_what_lease_managers_owners_and_operators_left() -> None:
     ]
 
 
+def test_a_lease_that_was_seen_without_an_owner_names_none() -> None:
+    sighting = Sighting(7, None, NOW, True, NOW - 3 * MINUTE)
+    (seen,) = shard_history(LEASE, [], sighting, None).events
+    assert seen.by == ""
+
+
 def test_lines_say_what_is_not_kept_and_nothing_moves_a_cursor() -> None:
     lines = list(lines_of(shard_history(LEASE, [replace(SEEK, why="se\x1bek", by="a\x1b")], None, None)))
     assert lines[0] == "2026-11-22T07:51:00Z  'se\\x1bek' by 'a\\x1b': 49:2 -> TRIM_HORIZON"
