@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport, Outcome
 from sublet.engine.calls.guard import HandlerCall
@@ -11,7 +13,9 @@ from sublet.engine.lease.held import HeldLease, instant
 from sublet.engine.lease.progress import Progress
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.metric_names import Metric
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, StreamRecord
+from sublet.settings import Checkpointing
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld
 
@@ -20,12 +24,14 @@ EMPTY_AT_TIP = Page((), 0, 0)
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def metrics_of(world: EngineWorld) -> LeaseMetrics:
+def progress_in(world: EngineWorld) -> Progress:
     stop = world.tasks.signal()
     held = HeldLease(world.table.lease(), instant(world.clock), world.ports, CONTINUOUS.failover_time, stop)
-    return LeaseMetrics(
-        SHARD, world.ports, Progress(held, CONTINUOUS, world.clock, stop, world.ports.tasks.lock())
-    )
+    return Progress(held, world.settings, world.clock, stop, world.ports.tasks.lock())
+
+
+def metrics_of(world: EngineWorld) -> LeaseMetrics:
+    return LeaseMetrics(SHARD, world.ports, progress_in(world))
 
 
 def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:
@@ -59,6 +65,29 @@ def test_a_shard_that_is_not_polled_for_long_waits_too_though_it_was_at_the_tip(
     world = shown(polled=True, after=6 * MINUTE)
     assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD) == [6 * 60_000]
     assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 6 * 60_000]
+
+
+@pytest.mark.parametrize(("after", "age"), [(5 * MINUTE - MILLISECOND, 0), (5 * MINUTE, 5 * 60_000)])
+def test_a_poll_is_overdue_after_five_minutes(after: timedelta, age: int) -> None:
+    assert shown(polled=True, after=after).metrics.values(Metric.CHECKPOINT_AGE) == [0, age]
+
+
+def test_records_that_a_handler_keeps_are_trouble_after_five_minutes_and_logged_every_five() -> None:
+    world = EngineWorld(replace(CONTINUOUS, checkpointing=Checkpointing.MANUAL))
+    progress = progress_in(world)
+    metrics = LeaseMetrics(SHARD, world.ports, progress)
+    progress.begin_call(Checkpoint("7"), 3)
+
+    def named_and_logged(after: timedelta) -> tuple[int, int]:
+        world.clock.advance(after)
+        metrics.show(TOTAL, 0, None)
+        said = [line for line in world.log.lines if line.message.startswith("records were handed over")]
+        return len(world.metrics.values(Metric.OLDEST_UNFINISHED_AGE, SHARD)), len(said)
+
+    assert named_and_logged(5 * MINUTE - MILLISECOND) == (0, 0)
+    assert named_and_logged(MILLISECOND) == (1, 1)
+    assert named_and_logged(5 * MINUTE - MILLISECOND) == (2, 1)
+    assert named_and_logged(MILLISECOND) == (3, 2)
 
 
 def test_a_shard_whose_polls_are_throttled_waits_at_once_though_it_was_at_the_tip() -> None:

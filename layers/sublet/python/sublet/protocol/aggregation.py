@@ -238,12 +238,12 @@ def _is_inside(
     inside: KeysInside, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
 ) -> bool:
     """Whether every user record's hash key is in the range."""
-    if not all(int(text) in inside for text in explicit_hash_keys.values() if text is not None):
-        return False
     table, indexes = contents.partition_key_table, contents.partition_key_indexes
     explicit = contents.explicit_hash_key_indexes
     if not explicit and inside.hold(table):
         return True
+    if not all(int(text) in inside for text in explicit_hash_keys.values() if text is not None):
+        return False
     # An entry of the table that no user record is placed by does not count.
     placing = {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
     return inside.hold([table[index] for index in placing])
