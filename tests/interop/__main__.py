@@ -31,7 +31,7 @@ from tests.interop.deaggregation import COUNT, compare
 from tests.interop.produced import PRODUCED, compare_produced
 from tests.interop.stories.catch_up import CatchUp
 from tests.interop.stories.even_shares import OF_FOUR, ON_LAMBDA, EvenOnLambda, EvenShares, First, Size
-from tests.interop.stories.fan_out import FanOut
+from tests.interop.stories.fan_out import FanOut, FanOutTogether
 from tests.interop.stories.handoff import Handoff, HandoffDeaths
 from tests.interop.stories.led_fleet import LedFleet
 from tests.interop.stories.migration import Migration, Tables
@@ -80,6 +80,10 @@ SHORT: Mapping[str, Callable[[Stage, Java], Story]] = {
 LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "handoff-deaths": HandoffDeaths,
     "fan-out-2": partial(FanOut, profile=Profile.KCL_2),
+    **{
+        f"fan-out-together-{number}": partial(FanOutTogether, profile=profile)
+        for number, profile in ((2, Profile.KCL_2), (3, Profile.KCL_3))
+    },
     "together-3": partial(Together, profile=Profile.KCL_3),
     "led-fleet": LedFleet,
     **{f"even-{first}": partial(EvenShares, first=first) for first in First},

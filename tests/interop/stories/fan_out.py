@@ -1,7 +1,8 @@
-"""Java's KCL reads by SubscribeToShard: through a split and a merge, with a second worker that takes leases from a live
-one, and then from a killed one.
+"""Java's KCL reads by SubscribeToShard, alone and beside sublet: through splits and merges, with workers that take leases
+from live ones, and from killed ones.
 
-A lease's new owner subscribes while the old one's subscription goes on, or has just ended.
+All subscribe as one registered consumer. So a lease's new owner subscribes while the old one's subscription goes on, or
+has just ended.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
+from infra.local import fan_out as embedded
+from tests.e2e.deliveries import wait_until
 from tests.interop.build import Profile
 from tests.interop.workers import Java
-from tests.mixed_fleet.stage import Stage
+from tests.mixed_fleet.stage import PATIENCE, Stage
 from tests.mixed_fleet.workers import How, Worker
 
 
@@ -41,3 +44,56 @@ class FanOut:
         worker = self.stage.hire(self.java.kcl(self.profile, name, fansOut="true"))
         self.stage.handles(worker)
         return worker
+
+
+@dataclass(frozen=True)
+class FanOutTogether:
+    """Both sides must get a share each time, and both subscribe."""
+
+    stage: Stage
+    java: Java
+    profile: Profile
+    repeats_nothing: Container[str] = (How.STOPPED,)
+
+    def run(self) -> None:
+        stage = self.stage
+        with stage.producing():
+            java = stage.hire(self.java.kcl(self.profile, "1", fansOut="true"))
+            stage.handles(java)
+            ours = stage.hire(self._sublet("1"))
+            stage.settle("both subscribe", stage.alive(), each=True)
+            stage.fleet.split()
+            stage.settle("a split", stage.alive(), each=True)
+            java.kill()
+            stage.settle("Java is killed", [ours])
+            self._subscribes_alone()
+            java = stage.hire(self.java.kcl(self.profile, "2", fansOut="true"))
+            stage.settle("Java takes its share from sublet", stage.alive(), each=True)
+            ours.stop()
+            stage.settle("sublet is stopped", [java])
+            stage.fleet.merge(1)
+            stage.hire(self._sublet("2"))
+            stage.settle("a merge, and sublet takes its share from Java", stage.alive(), each=True)
+        stage.drained()
+
+    def _subscribes_alone(self) -> None:
+        """Sublet does, and does not only poll: no other worker lives."""
+        fan_out = embedded.FanOut(self.java.employer.aws, self._consumer())
+        before = len(fan_out.calls())
+        self.stage.fleet.split()
+
+        def has_subscribed() -> bool:
+            return any(call.answer == "subscribed" for call in fan_out.calls()[before:])
+
+        wait_until(has_subscribed, PATIENCE, lambda: f"sublet only polls: {fan_out.calls()[before:]}")
+
+    def _sublet(self, name: str) -> Worker:
+        return self.java.employer.sublet(name, reading="fan_out", fan_out_consumer=self._consumer())
+
+    def _consumer(self) -> str:
+        """The one that Java has registered."""
+        kinesis, name = self.stage.fleet.kinesis, self.stage.fleet.stream
+        stream = kinesis.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]["StreamARN"]
+        (consumer,) = kinesis.list_stream_consumers(StreamARN=stream)["Consumers"]
+        arn: str = consumer["ConsumerARN"]
+        return arn
