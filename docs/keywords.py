@@ -32,6 +32,7 @@ from sublet.settings.kinds import (
     FailureDetails,
     HandlerContract,
     HashRangeFilter,
+    HotShardKeys,
     KclFleet,
     LogExceptions,
     MetricsByShard,

@@ -15,7 +15,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 from sublet.decisions import role_needs
 from sublet.errors import SettingsError
-from sublet.settings import Settings
+from sublet.settings import HotShardKeys, Settings
 from sublet_cdk import roles
 from sublet_cdk.failure_destination import Destination
 from sublet_cdk.tables import Tables
@@ -53,6 +53,7 @@ class Access:
             "leases": roles.allow(role_needs.LEASE_WORKER_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
             **self._sightings(role_needs.LEASE_WORKER_ON_SIGHTINGS),
+            "sketches": self._sketches(),
             "stream": roles.allow(role_needs.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             **self._fan_out(),
             **self._keys(),
@@ -74,7 +75,7 @@ class Access:
     def grant(self, grantee: iam.IGrantable, duties: Duties) -> None:
         for statement in duties.values():
             if statement is not None:
-                roles.grant(grantee, statement.actions, *statement.resources)
+                roles.grant(grantee, statement.actions, *statement.resources, conditions=statement.conditions)
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
         if keys := self._table_keys():
@@ -93,6 +94,11 @@ class Access:
     def _fan_out(self) -> Duties:
         consumer = self.fan_out_consumer
         return {"fan-out": roles.allow(role_needs.READER_ON_FAN_OUT, consumer)} if consumer else {}
+
+    def _sketches(self) -> iam.PolicyStatement | None:
+        if self.settings.hot_shard_keys is HotShardKeys.NONE:
+            return None
+        return roles.allow_sketches(self.tables.sightings.table_arn)
 
     def _keys(self) -> Duties:
         stream, tables = self.stream_key, self._table_keys()

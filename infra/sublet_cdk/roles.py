@@ -14,6 +14,10 @@ from constructs import Construct
 from sublet.decisions.role_needs import LEASE_MANAGER_ON_SIGHTINGS
 from sublet.settings import KclFleet, Mode, Settings
 
+LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
+"""On the items of the sightings table whose keys begin with "hot", and no others: a worker writes neither the control nor a
+tick's sightings."""
+SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["hot*"]}}
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
@@ -85,6 +89,12 @@ def allow(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=list(actions), resources=list(resources))
 
 
+def allow_sketches(table_arn: str) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=LEASE_WORKER_ON_SKETCHES, resources=[table_arn], conditions=SKETCHES_ALONE
+    )
+
+
 def on_kcl(
     scope: Construct, settings: Settings, reports: Sequence[str], state: Sequence[str]
 ) -> dict[str, iam.PolicyStatement]:
@@ -148,5 +158,15 @@ def add_duties(
     return policy
 
 
-def grant(grantee: iam.IGrantable, actions: Sequence[str], *resources: str) -> iam.Grant:
-    return iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=list(resources))
+def grant(
+    grantee: iam.IGrantable,
+    actions: Sequence[str],
+    *resources: str,
+    conditions: Mapping[str, Mapping[str, object]] | None = None,
+) -> iam.Grant:
+    return iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=list(actions),
+        resource_arns=list(resources),
+        conditions=None if not conditions else {test: dict(values) for test, values in conditions.items()},
+    )

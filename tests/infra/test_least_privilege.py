@@ -153,6 +153,10 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     ("snapshots.py", ""): dict.fromkeys(
         ("dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"), OF_THE_PROGRAM
     ),
+    ("sketch_store.py", ""): {
+        "dynamodb:GetItem": {"sightings": "worker process"},
+        "dynamodb:PutItem": {"sketches": "worker", "sightings": "process"},
+    },
     ("stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
     ("waiting_set_aside.py", ""): dict.fromkeys(
         (
@@ -204,6 +208,7 @@ class Allowed(NamedTuple):
     duty: str
     action: str
     resource: str
+    conditions: str = ""
 
 
 def test_it_is_said_of_every_call_who_makes_it() -> None:
@@ -306,8 +311,27 @@ def test_a_grantee_may_make_the_same_calls(build: Build, grant: str, role: str) 
     found: dict[str, set[str]] = defaultdict(set)
     for each in granted(Template.from_stack(stack), "Theirs"):
         duty = {STREAM_ARN: "stream", QUEUE: "on-failure"}.get(each.resource)
+        if "LeadingKeys" in each.conditions:
+            duty = "sketches"
         found[duty or ("sightings" if "Sightings" in each.resource else "leases")].add(each.action)
     assert found == of_service(needed(role), "sqs")
+
+
+def test_a_worker_writes_sketches_and_nothing_else_beside_them(build: Build) -> None:
+    """An operator's control and the ticks' sightings are in the same table."""
+    stack = build()
+    stack.consumer.grant_worker(iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal()))
+    template = Template.from_stack(stack)
+    of_worker = [*allowed(template, "LeaseWorkerRole"), *granted(template, "Theirs")]
+    limited = [each for each in of_worker if "Sightings" in each.resource and "PutItem" in each.action]
+    assert len(limited) == 2
+    for each in limited:
+        assert json.loads(each.conditions) == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["hot*"]}}
+
+
+def test_no_sketches_no_permission(build: Build) -> None:
+    template = Template.from_stack(build(hot_shard_keys="none"))
+    assert "sketches" not in by_duty(allowed(template, "LeaseWorkerRole"))
 
 
 def every_template(build: Build, folder: Path) -> Iterator[Template]:
@@ -410,7 +434,7 @@ def allowed(template: Template, role: str) -> list[Allowed]:
     """What a role's own policies allow, by duty."""
     (found,) = [each for name, each in template.find_resources("AWS::IAM::Role").items() if role in name]
     return [
-        Allowed(policy["PolicyName"], action, resource)
+        Allowed(policy["PolicyName"], action, resource, json.dumps(statement.get("Condition")))
         for policy in found["Properties"].get("Policies", ())
         for statement in policy["PolicyDocument"]["Statement"]
         for action in texts(statement["Action"])
@@ -421,7 +445,7 @@ def allowed(template: Template, role: str) -> list[Allowed]:
 def granted(template: Template, role: str) -> list[Allowed]:
     """What separate policies allow."""
     return [
-        Allowed(name, action, resource)
+        Allowed(name, action, resource, json.dumps(statement.get("Condition")))
         for name, policy in template.find_resources("AWS::IAM::Policy").items()
         if name.startswith(role)
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]

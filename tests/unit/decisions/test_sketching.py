@@ -17,11 +17,11 @@ from tests.doubles.traffic import NOW, Traffic, sketch_of
 
 
 def test_few_records_are_all_counted() -> None:
-    found = sketch_of("0", [Traffic("a", 10, 100), Traffic("b", 5, 300)], seconds=30)
-    assert (found.records, found.bytes, found.is_sampled) == (450, 30 * (10 * 101 + 5 * 301), False)
+    found = sketch_of("0", [Traffic("a", 4, 100), Traffic("b", 3, 300)], seconds=30)
+    assert (found.records, found.bytes, found.is_sampled) == (210, 30 * (4 * 101 + 3 * 301), False)
     assert {key.name: (key.records, key.bytes) for key in found.keys} == {
-        "a": (300, 30_300),
-        "b": (150, 45_150),
+        "a": (120, 12_120),
+        "b": (90, 27_090),
     }
     assert sum(found.buckets) == found.load
 
@@ -41,9 +41,8 @@ def test_a_sample_s_bounds_hold(seed: int) -> None:
     assert found.is_sampled
     assert top.name == "big"
     assert top.at_least <= 0.3 <= top.at_most
-    assert top.at_least > 0.2
-    assert top.at_most < 0.45
-    assert found.records == pytest.approx(200_000, rel=0.06)
+    assert top.at_most - top.at_least < 0.15
+    assert found.records == pytest.approx(200_000, rel=0.1)
     assert found.worst is not None
     assert found.worst.records == 2000
 

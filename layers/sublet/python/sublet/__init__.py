@@ -29,7 +29,7 @@ _PUBLIC = {
     "sublet.pull.record": "Record",
     "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
-        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions MetricsByShard "
+        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter HotShardKeys KclFleet LogExceptions MetricsByShard "
         "Mode Reading Settings StartKind StartPosition"
     ),
 }
@@ -84,6 +84,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.settings import FailureDetails as FailureDetails
     from sublet.settings import HandlerContract as HandlerContract
     from sublet.settings import HashRangeFilter as HashRangeFilter
+    from sublet.settings import HotShardKeys as HotShardKeys
     from sublet.settings import KclFleet as KclFleet
     from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import MetricsByShard as MetricsByShard

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.push import PushEnd
     from sublet.decisions.read_position import ReadPosition
+    from sublet.decisions.sketch import ShardSketch
     from sublet.decisions.time_and_chance import Chance
     from sublet.decisions.unread_shards import UnreadShard
     from sublet.metric_names import Metric
@@ -339,6 +340,20 @@ class ControlStore(Protocol):
         """Keep an empty control instead of one that cannot be read."""
 
 
+class SketchStore(Protocol):
+    """Where the sketches of the ten hottest shards are kept: beside the sightings. Ticks ignore them. Raises what LeaseTable
+    raises. Safe for threads.
+    """
+
+    def keep(self, sketch: ShardSketch) -> bool:
+        """Store it if its shard is hot, and among the ten hottest (decisions.sketch_places), together with what is stored of
+        the same half hour. Returns whether it was stored.
+        """
+
+    def sketches(self) -> tuple[ShardSketch, ...]:
+        """All that can be read, old ones too."""
+
+
 class WorkerReports(Protocol):
     """The reports by which workers of a KCL 3.x fleet show its leader that they are alive. Raises what LeaseTable raises.
 
@@ -540,6 +555,8 @@ class Ports:
     """None: we do not report to a KCL 3.x leader, and it assigns us nothing."""
     control: ControlStore | None = None
     """None: no operator can pause this application's leases."""
+    sketches: SketchStore | None = None
+    """None: no sketches are made."""
     pushes: Pushes | None = None
     """None: shards are read by polls."""
     streams: Streams | None = None

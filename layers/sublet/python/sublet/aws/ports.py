@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from random import SystemRandom
@@ -16,10 +17,11 @@ from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.sketch_store import DynamoDbSketchStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
-from sublet.ports import FailureDestination, Log, Ports, Pushes, Streams
-from sublet.settings import Settings
+from sublet.ports import FailureDestination, Log, Ports, Pushes, SketchStore, Streams
+from sublet.settings import HotShardKeys, Settings
 from sublet.settings.value import NO_STREAM
 from sublet.several_streams import AllStreams
 from sublet.system.clock import SystemClock
@@ -65,7 +67,15 @@ def aws_ports(
         control=DynamoDbControlStore(connect, settings.sightings_table),
         streams=streams,
         pushes=_pushes(settings, connection) if _leases(settings, service) else None,
+        sketches=_sketches(settings, connect),
     )
+
+
+def _sketches(settings: Settings, connect: Callable[[], DynamoDBClient]) -> SketchStore | None:
+    if settings.hot_shard_keys is HotShardKeys.NONE:
+        return None
+    with_names = settings.hot_shard_keys is HotShardKeys.NAMES
+    return DynamoDbSketchStore(connect, settings.sightings_table, with_names=with_names)
 
 
 def log_of(service: str, output: Output | None) -> Log:

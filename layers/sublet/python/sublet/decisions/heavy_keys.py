@@ -39,10 +39,11 @@ class HeavyKey(Struct, frozen=True):
 
 
 class Counter(Struct):
-    """A key's figures in the making."""
+    """A key's figures in the making. `bucket`: where `place` is; None outside the shard's range."""
 
     key_hash: int
     place: int
+    bucket: int | None
     error: int
     load: int = 0
     bytes: int = 0
@@ -65,11 +66,11 @@ class HeavyKeys:
     def known(self, partition_key: str) -> Counter | None:
         return self._counters.get(partition_key)
 
-    def enter(self, partition_key: str, key_hash: int, place: int) -> Counter:
+    def enter(self, partition_key: str, key_hash: int, place: int, bucket: int | None = None) -> Counter:
         """A counter for a key that is not known. Add its load to it before the next call."""
         if len(self._counters) >= 2 * self._max:
             self._counters, self.missed = _kept(self._counters, self.missed, self._max)
-        entered = self._counters[partition_key] = Counter(key_hash, place, self.missed)
+        entered = self._counters[partition_key] = Counter(key_hash, place, bucket, self.missed)
         return entered
 
     def finished(self) -> tuple[tuple[HeavyKey, ...], int]:

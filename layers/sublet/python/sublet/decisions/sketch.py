@@ -56,7 +56,7 @@ class ShardSketch(Struct, frozen=True):
     explicit      with a known explicit hash key: only aggregates show one
     elsewhere     with a partition key that hashes outside the shard's range: something else placed it here
     keyless       without a partition key
-    dropped       user records of aggregates outside the shard's range, which KCL's rule drops
+    dropped       aggregates outside the shard's range, which KCL's rule drops: their records are in no other figure
     """
 
     shard_id: str

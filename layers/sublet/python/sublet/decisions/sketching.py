@@ -16,7 +16,7 @@ from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
-SAMPLES = 24
+SAMPLES = 8
 """About how many records of a page are counted. A page that has fewer is counted in full."""
 
 DRAWN = 256
@@ -64,6 +64,11 @@ class Sketching:
             at += self._distance()
         self._skip = at - count
 
+    @property
+    def heat(self) -> float:
+        """As the sketch's would be, for less."""
+        return max((peak.share for peak in self._worst()), default=0.0)
+
     def sketch(self, now: datetime) -> ShardSketch:
         keys, missed = self._keys.finished()
         return ShardSketch(
@@ -75,7 +80,7 @@ class Sketching:
     def _distance(self) -> int:
         """To the next record to count: on average the stride, which doubles when a page has had its samples."""
         self._counted_in_page += 1
-        if self._counted_in_page % (2 * SAMPLES) == 0:
+        if self._counted_in_page % SAMPLES == 0:
             self._stride *= 2
         self._weight = stride = self._stride
         if stride == 1:
@@ -87,41 +92,36 @@ class Sketching:
         return 1 + (self._drawn.pop() * (2 * stride - 1) >> 32)
 
     def _count(self, record: UserRecord, weight: int) -> None:
-        key, is_aggregated = record.partition_key, record.is_aggregated
-        size = len(record.data) + len(key or "")
-        load = (size if is_aggregated else size + RECORD_LOAD) * weight
+        key, data = record.partition_key, record.data
+        is_plain = data is record.stream_record.data
+        size = (len(data) + len(key or "")) * weight
+        load = size + RECORD_LOAD * weight if is_plain else size
         self._records += weight
-        self._bytes += size * weight
+        self._bytes += size
         self._load += load
         self._squares += load * load
-        if is_aggregated:
+        if not is_plain:
             self._aggregated += load
         if key is None:
             self._keyless += load
             return
-        counter = self._keys.known(key)
-        if counter is None:
-            counter = self._enter(key, record.explicit_hash_key)
+        counter = self._keys.known(key) or self._enter(key, record.explicit_hash_key)
         counter.load += load
-        counter.bytes += size * weight
+        counter.bytes += size
         counter.records += weight
-        self._place(counter, record, load)
-
-    def _enter(self, key: str, explicit_hash_key: str | None) -> Counter:
-        key_hash = hash_key(key, None)
-        place = key_hash if explicit_hash_key is None else hash_key(key, explicit_hash_key)
-        return self._keys.enter(key, key_hash, place)
-
-    def _place(self, counter: Counter, record: UserRecord, load: int) -> None:
+        bucket = counter.bucket
         if record.explicit_hash_key is not None:
             self._explicit += load
             bucket = bucket_of(int(record.explicit_hash_key), self._range)
-        else:
-            bucket = bucket_of(counter.key_hash, self._range)
         if bucket is None:
             self._elsewhere += load
         else:
             self._buckets[bucket] += load
+
+    def _enter(self, key: str, explicit_hash_key: str | None) -> Counter:
+        key_hash = hash_key(key, None)
+        place = key_hash if explicit_hash_key is None else int(explicit_hash_key)
+        return self._keys.enter(key, key_hash, place, bucket_of(place, self._range))
 
     def _note_seconds(self, records: Sequence[StreamRecord], data_bytes: int) -> None:
         """Some records stand for as many beside them, and all of them together for the page's bytes."""
@@ -130,7 +130,7 @@ class Sketching:
             keys = len(records[0].partition_key or "") * len(records)
             self._add(first, len(records), data_bytes + keys)
         else:
-            sampled = records[:: max(1, len(records) // SAMPLES)]
+            sampled = records[:: -(-len(records) // SAMPLES)]
             each = len(records) / len(sampled)
             scale = data_bytes / max(1, sum(len(record.data) for record in sampled))
             for record in sampled:

@@ -11,6 +11,7 @@ from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import MemoryLog
 from sublet.memory.metrics import MemoryMetrics
 from sublet.memory.sighting_store import MemorySightingStore
+from sublet.memory.sketch_store import MemorySketchStore
 from sublet.memory.stream import MemoryStream
 from sublet.memory.worker_reports import MemoryWorkerReports
 from sublet.ports import (
@@ -22,6 +23,7 @@ from sublet.ports import (
     Metrics,
     Ports,
     SightingStore,
+    SketchStore,
     Stream,
     Tasks,
 )
@@ -41,6 +43,7 @@ def memory_ports(
     log: Log | None = None,
     destination: FailureDestination | None = None,
     control: ControlStore | None = None,
+    sketches: SketchStore | None = None,
 ) -> Ports:
     """New, empty ports, except for those given. The clock is the machine's, and the tasks are its threads."""
     clock, table = clock or SystemClock(), table or MemoryLeaseTable()
@@ -56,4 +59,5 @@ def memory_ports(
         destination=destination or MemoryDestination(),
         reports=MemoryWorkerReports(table) if isinstance(table, MemoryLeaseTable) else None,
         control=control or MemoryControlStore(),
+        sketches=sketches or MemorySketchStore(),
     )

@@ -14,6 +14,7 @@ from sublet.settings.kinds import (
     FailureDetails,
     HandlerContract,
     HashRangeFilter,
+    HotShardKeys,
     KclFleet,
     LogExceptions,
     MetricsByShard,
@@ -72,6 +73,7 @@ class SharedKeywords(TypedDict, total=False):
     hash_range_filter: HashRangeFilter | Literal["kcl", "off"]
     log_exceptions: LogExceptions | Literal["full", "frames"]
     metrics_by_shard: MetricsByShard | Literal["worst", "all", "none"]
+    hot_shard_keys: HotShardKeys | Literal["hashed", "names", "none"]
 
 
 class WorkerKeywords(SharedKeywords, total=False):

@@ -91,6 +91,16 @@ class Reading(StrEnum):
     FAN_OUT = "fan_out"
 
 
+class HotShardKeys(StrEnum):
+    """What is stored of the partition keys that make a shard hot, which may be personal data."""
+
+    HASHED = "hashed"
+    """Their MD5, by which Kinesis places them."""
+    NAMES = "names"
+    NONE = "none"
+    """No sketches are made."""
+
+
 class StartKind(StrEnum):
     TRIM_HORIZON = "TRIM_HORIZON"
     LATEST = "LATEST"

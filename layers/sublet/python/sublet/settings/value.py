@@ -30,6 +30,7 @@ from sublet.settings.kinds import (
     FailureDetails,
     HandlerContract,
     HashRangeFilter,
+    HotShardKeys,
     KclFleet,
     LogExceptions,
     MetricsByShard,
@@ -422,6 +423,11 @@ class Settings:
     metrics_by_shard: MetricsByShard = MetricsByShard.WORST
     """Which shards have metrics of their own. worst: the ten with the most lag and the ten with the most bytes, as ticks see
     them, and any shard in trouble. all: each shard, for $0.90 a month. none: only the application's, which the alarms watch.
+    """
+
+    hot_shard_keys: HotShardKeys = HotShardKeys.HASHED
+    """What `sublet hot` may know of the partition keys that make a shard hot. hashed: the MD5 by which Kinesis places them, which
+    shows a key only to those who guess it. names: the keys themselves. none: workers make no sketches of their shards.
     """
 
     def __new__(cls, **given: object) -> Self:

@@ -12,6 +12,7 @@ from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.records import UserRecords
+from sublet.engine.session.sketch import SessionSketch
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import Page, StreamRecord, UserRecord
@@ -38,9 +39,11 @@ class PageRunner:
     user_records: UserRecords
     runner: BatchRunner
     lag: SessionLag
+    sketch: SessionSketch
 
     def handle(self, page: Page) -> bool:
         """False if the handler did not finish the page's records."""
+        self.sketch.turn(page)
         for stream_records in slices(page.records, page.data_bytes, slice_bytes(page)):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False

@@ -10,6 +10,7 @@ from sublet.decisions.read_position import not_yet_handled
 from sublet.decisions.record_filter import Fault
 from sublet.engine.lease.progress import Progress
 from sublet.engine.process_shared import ProcessShared
+from sublet.engine.session.sketch import SessionSketch
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import Deaggregation, deaggregated
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
@@ -35,6 +36,7 @@ class UserRecords:
     shared: ProcessShared
     shard_id: str
     progress: Progress
+    sketch: SessionSketch
     inside: KeysInside | None = field(default=None, init=False)
     dropped_out_of_range: int = field(default=0, init=False)
     faults: dict[Checkpoint, Fault] = field(default_factory=dict, init=False)
@@ -81,7 +83,9 @@ class UserRecords:
             self._note(part.dropped_out_of_range, part.delivered_whole)
             if part.user_records:
                 self.last = part.user_records[-1].checkpoint
-            yield not_yet_handled(part.user_records, max(self.progress.reached, given)), part.piece_bytes
+            records = not_yet_handled(part.user_records, max(self.progress.reached, given))
+            self.sketch.see(records)
+            yield records, part.piece_bytes
             if part.user_records:
                 given = part.user_records[-1].checkpoint
 
@@ -122,6 +126,7 @@ class UserRecords:
         """Count aggregates that were dropped, or delivered whole."""
         if dropped_out_of_range:
             self.dropped_out_of_range += dropped_out_of_range
+            self.sketch.drop(dropped_out_of_range)
             self.shared.ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)
         if delivered_whole:
             self.shared.ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole)

@@ -30,6 +30,7 @@ from sublet.engine.session.page_runner import PageRunner
 from sublet.engine.session.pages import GapWatch, PageFeed
 from sublet.engine.session.phase import PhaseEvent, Phases
 from sublet.engine.session.records import UserRecords
+from sublet.engine.session.sketch import SessionSketch
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal
@@ -54,6 +55,7 @@ class LeaseSession:
     """When the runtime ends this process, whatever it is doing."""
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
+    sketch: SessionSketch = field(init=False)
     user_records: UserRecords = field(init=False)
     calls: SessionCalls = field(init=False)
     caller: Caller = field(init=False)
@@ -68,7 +70,8 @@ class LeaseSession:
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
         lock = shared.ports.tasks.lock()
         self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop, lock)
-        self.user_records = UserRecords(shared, self.shard_id, self.progress)
+        self.sketch = SessionSketch(self.shard_id, self.held.lease.hash_key_range, shared.ports)
+        self.user_records = UserRecords(shared, self.shard_id, self.progress, self.sketch)
         failing = FailingCalls(self.held.lease)
         self.held.know_failing(failing.at)
         self.calls = SessionCalls(
@@ -81,7 +84,7 @@ class LeaseSession:
         self.lag = SessionLag(self.held.lease, shared.ports.clock, shared.ports.tasks.lock())
         self.held.know_lag(self.lag.report)
         self.page_runner = PageRunner(
-            shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag
+            shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag, self.sketch
         )
 
     def run(self) -> LeaseReport:
@@ -269,6 +272,7 @@ class LeaseSession:
             handler_failures=tally.failures, problem=problem or tally.problem,
         )  # fmt: skip
         self.show()
+        self.sketch.store(is_last=True)
         return self.count
 
     @property

@@ -108,6 +108,7 @@ class Upkeep:
         metrics.put(Metric.WORKER_LEASES, len(running))
         for session in running:
             session.show()
+            session.sketch.store()
         show_no_trouble(self.shared.ports)
         metrics.flush()
 

@@ -1,0 +1,94 @@
+"""Which shards' sketches are stored: the ten hottest, each in a place of its own, so that the table has no more than ten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from sublet.decisions.sketch import ShardSketch, merged
+
+PLACES = 10
+
+WARM = 0.5
+"""A shard whose worst second takes less than this share of its quota needs no explanation, and is not stored."""
+
+FORGOTTEN_AFTER = timedelta(hours=1)
+
+TOGETHER_FOR = timedelta(minutes=30)
+"""Sketches of the same shard are merged until they cover this long."""
+
+CLEARLY = 1.1
+"""So many times as hot as the coolest stored shard: two shards that are alike do not displace each other in turns."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SketchPlace(Struct, frozen=True):
+    """Place `number` has this shard's sketch."""
+
+    number: int
+    shard_id: str
+    heat: float
+    at: datetime
+
+
+def placed(
+    places: Sequence[SketchPlace], sketch: ShardSketch, now: datetime
+) -> tuple[SketchPlace, tuple[SketchPlace, ...]] | None:
+    """The sketch's place, and all places with it; None if it is too cool to be stored."""
+    if sketch.heat < WARM:
+        return None
+    stand = [each for each in places if now - each.at < FORGOTTEN_AFTER]
+    number = _number(stand, sketch)
+    if number is None:
+        return None
+    place = SketchPlace(number, sketch.shard_id, round(sketch.heat, 3), now)
+    others = (each for each in stand if number != each.number and each.shard_id != sketch.shard_id)
+    return place, (*others, place)
+
+
+def _number(stand: Sequence[SketchPlace], sketch: ShardSketch) -> int | None:
+    own = next((each.number for each in stand if each.shard_id == sketch.shard_id), None)
+    if own is not None:
+        return own
+    free = sorted(set(range(PLACES)) - {each.number for each in stand})
+    if free:
+        return free[0]
+    coolest = min(stand, key=lambda each: (each.heat, each.number))
+    return coolest.number if sketch.heat > CLEARLY * coolest.heat else None
+
+
+def together(stored: ShardSketch | None, sketch: ShardSketch) -> ShardSketch:
+    """What to store: with what is stored, unless that is of another shard or of long ago."""
+    if stored is None or stored.shard_id != sketch.shard_id or stored.hash_key_range != sketch.hash_key_range:
+        return sketch
+    return merged(stored, sketch) if sketch.until - stored.since <= TOGETHER_FOR else sketch
+
+
+def encode_places(places: Sequence[SketchPlace]) -> bytes:
+    rows = [[each.number, each.shard_id, each.heat, int(each.at.timestamp())] for each in places]
+    return json.dumps(rows).encode()
+
+
+def decode_places(data: bytes) -> tuple[SketchPlace, ...]:
+    """Empty if it is damaged: then the next sketches find new places."""
+    try:
+        return tuple(
+            SketchPlace(int(number), str(shard_id), float(heat), _EPOCH + timedelta(seconds=int(at)))
+            for number, shard_id, heat, at in json.loads(data)
+            if 0 <= int(number) < PLACES
+        )
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return ()
+
+
+def fresh(sketches: Sequence[ShardSketch], now: datetime) -> dict[str, ShardSketch]:
+    """By shard id, the latest of each, of those that are not forgotten. A place may hold a late writer's sketch."""
+    found: dict[str, ShardSketch] = {}
+    for sketch in sorted(sketches, key=lambda each: each.until):
+        if now - sketch.until < FORGOTTEN_AFTER:
+            found[sketch.shard_id] = sketch
+    return found

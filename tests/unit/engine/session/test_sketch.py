@@ -1,0 +1,97 @@
+"""A worker stores the sketch of a hot shard: what came, in the session that read it, for little and at no one's cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from sublet.decisions.sketch import ShardSketch
+from sublet.errors import LeaseTableAccessDenied
+from sublet.handler import Batch
+from sublet.memory.sketch_store import MemorySketchStore
+
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
+
+
+def a_world(**changes: Any) -> tuple[EngineWorld, MemorySketchStore]:
+    world, store = EngineWorld(replace(NO_WAITING, **changes)), MemorySketchStore(with_names=True)
+    world.ports_with = {"sketches": store}
+    return world, store
+
+
+def test_a_hot_shard_s_sketch_is_stored_when_its_session_ends() -> None:
+    world, store = a_world()
+    world.shards.put_all([("big", b"x" * 100)] * 400 + [("small", b"y")] * 300)
+    world.window()
+    [found] = store.sketches()
+    assert (found.shard_id, found.peaks[0].records) == (SHARD, 700)
+    assert [key.name for key in found.keys] == ["big", "small"]
+    assert len(world.handler.finished) == 700
+
+
+def test_a_cool_shard_s_is_not() -> None:
+    world, store = a_world()
+    world.shards.put_all([("big", b"x")] * 400)
+    world.window()
+    assert store.sketches() == ()
+
+
+def test_records_that_the_handler_does_not_want_are_in_it() -> None:
+    """They use the shard's quota all the same."""
+    world, store = a_world(filter_criteria='{"Filters": [{"Pattern": "{\\"data\\": {\\"a\\": [1]}}"}]}')
+    world.shards.put_all([("big", b'{"a": 2}')] * 700)
+    world.window()
+    assert not world.handler.finished
+    assert [key.name for sketch in store.sketches() for key in sketch.keys] == ["big"]
+
+
+def test_a_long_window_stores_one_every_five_minutes() -> None:
+    world, store = a_world()
+    world.settings = CONTINUOUS
+    kept: list[ShardSketch] = []
+    keep = store.keep
+
+    class Watched:
+        def keep(self, sketch: ShardSketch) -> bool:
+            kept.append(sketch)
+            return keep(sketch)
+
+        sketches = store.sketches
+
+    world.ports_with = {"sketches": Watched()}
+    for minute in range(12):
+        world.at(minute * MINUTE + SECOND, lambda: world.shards.put_all([("big", b"x")] * 600))
+    world.window(lasts=12 * MINUTE)
+    assert 2 <= len(kept) <= 3
+    assert all(later.since >= earlier.until - SECOND for earlier, later in pairwise(kept))
+    [found] = store.sketches()
+    assert len(found.peaks) == 12
+    assert abs(found.records - 7200) < 1500
+
+
+def test_a_store_that_refuses_costs_one_warning_and_no_record() -> None:
+    world, _ = a_world()
+
+    class Refusing:
+        def keep(self, sketch: ShardSketch) -> bool:
+            raise LeaseTableAccessDenied(f"no permission to write {sketch.shard_id}")
+
+        def sketches(self) -> tuple[ShardSketch, ...]:
+            return ()
+
+    world.ports_with = {"sketches": Refusing()}
+    world.shards.put_all([("big", b"x")] * 700)
+    world.window()
+    assert len(world.handler.finished) == 700
+    assert [line for line in world.log.lines if "sketch" in str(line)]
+
+
+def test_without_a_store_nothing_is_sketched() -> None:
+    world = EngineWorld(NO_WAITING)
+    batches: list[Batch] = []
+    world.handler.script = batches.append
+    world.shards.put_all([("big", b"x")] * 700)
+    world.window(lasts=timedelta(seconds=10))
+    assert batches
