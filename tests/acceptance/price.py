@@ -10,6 +10,7 @@ from sublet.decisions.prices import (
     ALARM,
     ALARMED_METRICS,
     DASHBOARD,
+    FAN_OUT_SHARD_HOUR,
     GIGABYTE_SECOND,
     HOURS,
     METRIC,
@@ -28,8 +29,8 @@ KEY = 1.00
 """A customer-managed key, per month. A key that is scheduled for deletion costs nothing."""
 BESIDE_IDLE = timedelta(minutes=45)
 """The time of the steps that do not wait for the idle shard, mostly deployments."""
-CONSUMERS = 3
-SHARDS = 6
+CONSUMERS = 4
+SHARDS = 8
 """The most at once, in the provisioned streams together."""
 MARGIN = 2
 """The total is doubled, for retries and rounding up to a minute, an hour or a month."""
@@ -60,6 +61,7 @@ def estimate(records: int, idle: timedelta) -> list[Line]:
             * CONSUMERS
             * (METRIC * (METRICS + 4 * METRICS_BY_SHARD) + ALARM * ALARMED_METRICS + DASHBOARD),
         ),
+        Line("Kinesis: two registered consumers", hours * 2 * 2 * FAN_OUT_SHARD_HOUR),
         Line("KMS: a key", of_month * KEY),
     ]
     return [*lines, Line("in all, at most", MARGIN * sum(line.dollars for line in lines))]

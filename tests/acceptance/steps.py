@@ -13,6 +13,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ParamValidationError
 
 from tests.acceptance.idle_walk import walk
+from tests.acceptance.pushed import observed
 from tests.acceptance.stage import Consumer, Idle, Stage
 from tests.e2e.deliveries import out_of_order, wait_until
 
@@ -120,6 +121,33 @@ def a_stream_under_a_key(stage: Stage) -> None:
     stage.facts["records"] = str(len(texts))
 
 
+def by_fan_out(stage: Stage) -> None:
+    """A deployed consumer through a split; and what a subscription is like, by another registered consumer."""
+    kinesis, arn = stage.client("kinesis"), stage.make_stream("pushed", ShardCount=1)
+    fleet = stage.deploy_consumer("pushed", arn, mode="continuous", fan_out="true").fleet
+    texts = fleet.produce(KEYS[:100])
+    fleet.tick()
+    fleet.recorder.wait_for(texts, PATIENCE)
+    fleet.split()
+    texts += fleet.produce(KEYS[:100])
+    if wrong := out_of_order(fleet.recorder.wait_for(texts, PATIENCE)):
+        raise NotAsItShouldBe(f"{len(wrong)} records came out of order, such as {wrong[0]}")
+    stage.facts["records"] = f"{len(texts)}, 0 missing, 0 out of order"
+    consumer = kinesis.register_stream_consumer(StreamARN=arn, ConsumerName=stage.name("observer"))[
+        "Consumer"
+    ]
+    which = {"ConsumerARN": consumer["ConsumerARN"]}
+    wait_until(
+        lambda: (
+            kinesis.describe_stream_consumer(**which)["ConsumerDescription"]["ConsumerStatus"] == "ACTIVE"
+        ),
+        PATIENCE,
+        lambda: "the consumer never became active",
+    )
+    closed, quiet, *_ = (shard["ShardId"] for shard in kinesis.list_shards(StreamARN=arn)["Shards"])
+    stage.facts.update(observed(kinesis, consumer["ConsumerARN"], closed, quiet))
+
+
 def records_without_a_key(stage: Stage) -> None:
     """On a stream that distributes them itself, between records that have a key."""
     arn = _offered(
@@ -169,6 +197,7 @@ STEPS: tuple[Callable[[Stage], None], ...] = (
     a_worker_is_killed,
     redeploy_under_load,
     a_stream_under_a_key,
+    by_fan_out,
     records_without_a_key,
     walk_the_idle_shard,
 )
