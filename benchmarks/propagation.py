@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
 from typing import Any, NamedTuple
@@ -29,6 +29,10 @@ minute."""
 PATIENCE = 120.0
 
 SUBLET = Consumer("sublet", "sublet_arrivals", is_peer=False)
+PUSHED = Consumer("sublet, pushed to", "sublet_pushed_arrivals", is_peer=False)
+BARE = Consumer("bare loop, pushed to", "bare_pushed_arrivals", is_peer=False)
+PUSHED_P50, PUSHED_P99, SLOWER_MAX = 0.1, 0.25, 1.3
+"""Goals of a push at the first load: seconds, and p50 beside the bare loop's."""
 KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust_arrivals", is_peer=True)
 
 
@@ -48,7 +52,8 @@ Found = dict[float, dict[str, list[float]]]
 
 
 def measure() -> Found:
-    consumers = (SUBLET, KCL_RS) if peers.PYTHON.exists() else (SUBLET,)
+    ours = (SUBLET, PUSHED, BARE)
+    consumers = (*ours, KCL_RS) if peers.PYTHON.exists() else ours
     with embedded_aws() as aws:
         paths = os.pathsep.join([str(peers.ROOT), str(peers.ROOT / "layers/sublet/python")])
         inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
@@ -70,9 +75,22 @@ def report(found: Found) -> bool:
                 line += f"   goal {goal}: {'met' if fast else 'MISSED'}"
                 met &= fast
             print(line)
+    met &= _pushed_in_time(found[LOADS[0].rate])
     if KCL_RS.name not in found[LOADS[0].rate]:
         print(f"  {peers.MISSING}")
     return met
+
+
+def _pushed_in_time(found: Mapping[str, Sequence[float]]) -> bool:
+    """Print the goals of a push; True if they are met."""
+    pushed, bare = sorted(found[PUSHED.name]), sorted(found[BARE.name])
+    p50, p99, bare_p50 = pushed[len(pushed) // 2], pushed[int(len(pushed) * 0.99)], bare[len(bare) // 2]
+    is_fast = p50 < PUSHED_P50 and p99 < PUSHED_P99 and p50 <= SLOWER_MAX * bare_p50
+    print(
+        f"  pushed to: p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms; bare loop p50 {bare_p50 * 1000:.1f} ms"
+        f"   goal {PUSHED_P50 * 1000:g} ms, {PUSHED_P99 * 1000:g} ms, {SLOWER_MAX:g} times: {'met' if is_fast else 'MISSED'}"
+    )
+    return is_fast
 
 
 def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer]) -> dict[str, list[float]]:
