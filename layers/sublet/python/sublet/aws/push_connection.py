@@ -36,12 +36,14 @@ class ConnectionLost(OSError):
 class Network:
     """How to reach the service: what botocore was configured with.
 
-    tls         makes the TLS context; called once for each connection, which may share it
-    proxy_for   the URL of the proxy for a URL, or None
+    tls             makes the TLS context; called once for each connection, which may share it
+    proxy_for       the URL of the proxy for a URL, or None
+    is_http2_known  the endpoint speaks HTTP/2, also without TLS, which would negotiate it
     """
 
     tls: Callable[[], ssl.SSLContext]
     proxy_for: Callable[[str], str | None] = lambda _: None
+    is_http2_known: bool = False
 
 
 def tls_context(
@@ -69,7 +71,7 @@ class PushConnection:
         """What of the body came with the head."""
         self._socket = _connected(request.url, network)
         try:
-            self._reply: Reply = self._spoken()(request)
+            self._reply: Reply = self._spoken(network)(request)
             self._send()
         except BaseException:
             self._socket.close()
@@ -124,9 +126,9 @@ class PushConnection:
             self._socket.settimeout(ANSWER_SECONDS)
             self._socket.sendall(data)
 
-    def _spoken(self) -> Callable[[Request], Reply]:
+    def _spoken(self, network: Network) -> Callable[[Request], Reply]:
         protocol = self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
-        return Http2Reply if protocol == "h2" else Http1Reply
+        return Http2Reply if protocol == "h2" or network.is_http2_known else Http1Reply
 
     def _is_ended_by_close(self) -> bool:
         """A reply over HTTP/1.1 that has neither a length nor chunks ends with its connection."""
