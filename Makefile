@@ -170,7 +170,7 @@ fuzz: .local/fuzz/.installed ## coverage-guided junk for everything that reads d
 	@PYTHONPATH=layers/sublet/python:infra:. .local/fuzz/bin/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),60)
 
 .PHONY: scenarios
-scenarios: setup ## write the scenario files' expectations anew; review the diff
+scenarios: setup ## rewrite the scenario files' expectations; review the diff
 	@$(PY) -m pytest tests/scenarios --rewrite
 	@git --no-pager diff --stat -- tests/scenarios
 
@@ -294,7 +294,7 @@ layers/dependencies/.built-emr: infra/sublet_cdk/dependencies.py requirements/em
 LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 SPARK_TESTED := pyproject.toml --extra spark --extra delta --extra progress --group test --group spark-test
 .PHONY: lock
-lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
+lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency again, at its newest version
 	@$(say) "Locking: Python"
 	@$(LOCK) pyproject.toml --extra demo --extra cdk --extra console --extra fan-out --group test --group parallel-tests --group browser --group infra --output-file requirements/dev.txt
 	@$(LOCK) $(SPARK_TESTED) --output-file requirements/spark.txt

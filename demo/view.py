@@ -156,7 +156,7 @@ def _owner(shard: Shard, owner: str | None, *, ended: bool, has_lease: bool) -> 
         return Text("● ", style=shade).append(owner[-16:], style="")
     if not has_lease:
         return Text("no lease yet", style="bright_black")
-    return Text("○ nobody" if shard.is_open else "○ nobody, closed", style="bright_black")
+    return Text("○ no owner" if shard.is_open else "○ no owner, closed", style="bright_black")
 
 
 def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:

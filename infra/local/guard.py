@@ -53,7 +53,7 @@ def _report_end(server: subprocess.Popen[bytes]) -> None:
 def end_group(leader: subprocess.Popen[Any]) -> None:
     """End the whole group of `leader`, which exists as long as one of its processes lives.
 
-    Ended children that nobody waits for (a container's first process may not) count as members for ever, so SIGKILL
+    Ended children that no process waits for (a container's first process may not) count as members for ever, so SIGKILL
     is the last attempt.
     """
     for signal_number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 1.0)):

@@ -88,7 +88,7 @@ LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "led-fleet": LedFleet,
     **{f"even-{first}": partial(EvenShares, first=first) for first in First},
     "even-lambda": EvenOnLambda,
-    "even-3.4": partial(EvenShares, first=First.NOBODY, profile=Profile.KCL_3_4),
+    "even-3.4": partial(EvenShares, first=First.NEITHER, profile=Profile.KCL_3_4),
     "seeking-2": partial(Seeking, profile=Profile.KCL_2),
     "seeking-3": partial(Seeking, profile=Profile.KCL_3),
     "migration": Migration,

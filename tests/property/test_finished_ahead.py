@@ -155,7 +155,7 @@ ALL = FinishedAhead((Checkpoint("9" * 60), Checkpoint("9" * 60)))
 """For ever, in two lanes: a reader that believes it skips everything."""
 
 
-NOBODY = replace(LONG, lease_owner=None, holder=None, holder_counter=None, crashes=0)
+UNOWNED = replace(LONG, lease_owner=None, holder=None, holder_counter=None, crashes=0)
 PLACES = [Checkpoint(str(n)) for n in (10, 20, 30)]
 
 
@@ -173,7 +173,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @initialize(at=st.sampled_from([TRIM_HORIZON, *PLACES]))
     def begins(self, at: Checkpoint) -> None:
-        self.row = encode_row(replace(NOBODY, checkpoint=at, lease_counter=0))
+        self.row = encode_row(replace(UNOWNED, checkpoint=at, lease_counter=0))
 
     @property
     def lease(self) -> Lease:

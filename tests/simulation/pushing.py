@@ -57,7 +57,7 @@ class RenewedAtLatest:
 
 @dataclass(frozen=True, slots=True)
 class AheadOfItself:
-    """Says of a cut event that it has come: the next subscription begins behind records that nobody has read."""
+    """Says of a cut event that it has come: the next subscription begins behind records that were not read."""
 
     real: Pushes
 

@@ -49,7 +49,7 @@ APART = 10.0
 
 
 class First(StrEnum):
-    NOBODY = "together"
+    NEITHER = "together"
     JAVA = "java-first"
     SUBLET = "sublet-first"
 

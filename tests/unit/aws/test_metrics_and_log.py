@@ -189,7 +189,7 @@ class Unwritable(io.StringIO):
     """Like /dev/full, or a broken pipe."""
 
     def flush(self) -> None:
-        raise BrokenPipeError("nobody reads it")
+        raise BrokenPipeError("the reader is gone")
 
 
 def closed() -> io.StringIO:

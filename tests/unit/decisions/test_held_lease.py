@@ -127,7 +127,7 @@ def test_our_own_checkpoint_that_seemed_to_fail_moves_nothing() -> None:
 
 
 def test_a_checkpoint_that_one_of_ours_refused_is_made_again() -> None:
-    """Its answer was lost. Nobody else has moved the row: what is finished since would be handled again by the next owner."""
+    """Its answer was lost. No other writer has moved the row: what is finished since would be handled again by the next owner."""
     row = replace(BEATEN, checkpoint=Checkpoint("4"))
     reply = after_write(unanswered("4"), checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=NOW)
     assert reply == AfterWrite(Holding(row, NOW), Verdict.WRITE_AGAIN, is_done=False, then=Then.WRITE_AGAIN)

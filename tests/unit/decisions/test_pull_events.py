@@ -1,4 +1,4 @@
-"""Signs of life: what is told, once, and when the timer pauses."""
+"""Signs of life: which events are sent, once each, and when the timer pauses."""
 
 from __future__ import annotations
 

@@ -177,14 +177,14 @@ NEW, OLD = stream_record(101, NOW - MINUTE), stream_record(100, NOW - HOUR)
         ((Page((OLD,), 0, 0, is_shard_end=True),), ProbeResult.QUIET),
     ],
     ids=[
-        "nobody answered", "one is there", "behind what is handled", "the tip", "far behind", "walked to one", "to the tip",
+        "no answer", "one is there", "behind what is handled", "the tip", "far behind", "walked to one", "to the tip",
         "more may follow at once", "nothing will follow",
     ],
 )  # fmt: skip
 def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: ProbeResult) -> None:
     looked = probe()
     for page in pages:
-        assert looked.answer is ProbeResult.UNKNOWN, "nobody asks on"
+        assert looked.answer is ProbeResult.UNKNOWN, "no further page is asked for"
         looked = looked.after(page, NOW)
     assert looked.answer is answer
     assert looked.waiting == (MINUTE if answer is ProbeResult.WAITS else None)

@@ -61,7 +61,7 @@ def test_what_a_row_has_gained_goes_by_runs() -> None:
 @pytest.mark.parametrize(
     ("spark", "missing", "overlap"),
     [
-        ({"N1": [[4, 5]], "N2": [[2, 3]]}, 1, 0),  # one that nobody has
+        ({"N1": [[4, 5]], "N2": [[2, 3]]}, 1, 0),  # one that no table has
         ({"N1": [[3, 6]], "N2": [[2, 3]]}, 0, 1),  # one that the fleet had before
         ({"N1": [[4, 7]], "N2": [[2, 3]]}, 0, 1),  # one that the fleet had afterwards
         ({"N1": [[4, 6], [5, 6]], "N2": [[2, 3]]}, 0, 2),  # a batch that is there twice

@@ -77,7 +77,7 @@ def test_a_pause_until_a_time_ends_by_itself() -> None:
 
 
 def test_leases_of_new_shards_are_created_while_all_are_paused() -> None:
-    """Nothing may be trimmed because nobody knew of it."""
+    """Records must not be trimmed without a warning."""
     world = EngineWorld(shards=2, leases=False)
     pause(world)
     assert dispatched(world) == []

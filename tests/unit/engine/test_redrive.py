@@ -301,7 +301,7 @@ def test_what_was_set_aside_twice_is_handled_once_and_removed_twice() -> None:
 
 
 def test_a_batch_that_begins_alike_and_is_as_large_is_no_repeat() -> None:
-    """After a crash the same records are grouped anew, above all with parallelization_factor."""
+    """After a crash the same records are grouped differently, above all with parallelization_factor."""
     redriving = Redriving(batch(100), batch(100, second=103))
     assert redriving.run().done == 2
     handled = {record.sequence_number for given in redriving.calls for record in given.records}

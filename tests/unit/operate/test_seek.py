@@ -260,7 +260,7 @@ def test_an_undo_is_refused_if_the_last_seek_s_snapshot_cannot_be_read() -> None
 def test_positions_of_another_stream_are_refused(
     number: str | None, stream: StreamIdentity | None, said: str
 ) -> None:
-    """Nobody could read on from there, and every later look would refuse the leases."""
+    """No worker could read on from there, and every later look would refuse the leases."""
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
     consume(world)

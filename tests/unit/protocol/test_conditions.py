@@ -21,22 +21,22 @@ from sublet.protocol.conditions import (
 )
 from sublet.protocol.lease import AttributeValue
 
-ROW: Row = {"key": {"S": "k"}, "count": {"N": "7"}, "checkpoint": {"S": "495"}, "nobody": {"NULL": True}}
+ROW: Row = {"key": {"S": "k"}, "count": {"N": "7"}, "checkpoint": {"S": "495"}, "null": {"NULL": True}}
 
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
         (Exists("key"), True),
-        (Exists("nobody"), True),  # a NULL is a value
+        (Exists("null"), True),  # a NULL is a value
         (Exists("missing"), False),
         (Absent("missing"), True),
-        (Absent("nobody"), False),
+        (Absent("null"), False),
         (Equal("count", {"N": "7"}), True),
         (Equal("count", {"N": "7.0"}), True),  # numbers by value
         (Equal("count", {"S": "7"}), False),  # never across types
         (Equal("missing", {"S": "k"}), False),
-        (Equal("nobody", {"NULL": True}), True),
+        (Equal("null", {"NULL": True}), True),
         (NotEqual("key", {"S": "other"}), True),
         (NotEqual("key", {"S": "k"}), False),
         (NotEqual("missing", {"S": "k"}), True),  # a missing attribute is unlike every value
@@ -49,7 +49,7 @@ ROW: Row = {"key": {"S": "k"}, "count": {"N": "7"}, "checkpoint": {"S": "495"}, 
         (Size("checkpoint", "<", 4), True),
         (Size("checkpoint", "<", 3), False),
         (Size("missing", "<", 3), False),
-        (Size("nobody", "<", 3), False),
+        (Size("null", "<", 3), False),
     ],
 )
 def test_one_comparison(condition: Condition, expected: bool) -> None:

@@ -1,4 +1,4 @@
-"""The lease row, attribute by attribute: what Java writes, what other clients write, and what nobody could have."""
+"""The lease row, attribute by attribute: what Java writes, what other clients write, and what no client could have written."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def test_a_new_lease_has_kcls_required_attributes_and_no_empty_ones() -> None:
     }
 
 
-@pytest.mark.parametrize("nobody", [None, {"NULL": True}, {"S": ""}])
-def test_a_missing_null_or_empty_owner_is_no_owner(nobody: AttributeValue | None) -> None:
+@pytest.mark.parametrize("none", [None, {"NULL": True}, {"S": ""}])
+def test_a_missing_null_or_empty_owner_is_no_owner(none: AttributeValue | None) -> None:
     row = {name: value for name, value in JAVA_2.items() if name != "leaseOwner"}
-    if nobody is not None:
-        row["leaseOwner"] = nobody
+    if none is not None:
+        row["leaseOwner"] = none
     assert lease_of(row).lease_owner is None
 
 

@@ -91,9 +91,9 @@ def test_a_checkpoint_only_goes_on(
     assert (apply_to(make(lease, to), encode_row(lease)) is not None) is accepted
 
 
-@pytest.mark.parametrize("nobody", [{"NULL": True}, {"S": ""}])
-def test_an_unowned_lease_can_be_acquired_however_that_is_written(nobody: dict[str, object]) -> None:
-    row = encode_row(FREE) | {"leaseOwner": nobody}
+@pytest.mark.parametrize("none", [{"NULL": True}, {"S": ""}])
+def test_an_unowned_lease_can_be_acquired_however_that_is_written(none: dict[str, object]) -> None:
+    row = encode_row(FREE) | {"leaseOwner": none}
     seen = decode_row(row)
     assert isinstance(seen, Lease)
     taken = apply_to(writes.acquire(seen.fence, ME, "h"), row)

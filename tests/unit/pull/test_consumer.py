@@ -77,7 +77,7 @@ def test_what_it_cannot_be_made_of_is_named(kind: type, given: dict[str, Any], w
 
 def test_on_a_loop_there_is_no_handler() -> None:
     with pytest.raises(SettingsError, match=r"handler = .*: left out to pull records"):
-        AsyncConsumer("audit", "orders", handler=print)  # type: ignore[call-arg] # as where nobody checks types
+        AsyncConsumer("audit", "orders", handler=print)  # type: ignore[call-arg] # as in a program without type checks
 
 
 def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports: Ports) -> None:
@@ -235,7 +235,7 @@ def test_its_bounds_are_judged_when_it_is_made(handler: Any) -> None:
     with pytest.raises(SettingsError, match="max_ack_pending"):
         Consumer("orders-audit", "orders", handler, max_ack_pending=-5)
     with pytest.raises(SettingsError, match="ack_wait"):
-        AsyncConsumer("orders-audit", "orders", ack_wait="5s")  # type: ignore[arg-type] # as where nobody checks types
+        AsyncConsumer("orders-audit", "orders", ack_wait="5s")  # type: ignore[arg-type] # as in a program without type checks
 
 
 @pytest.mark.parametrize(

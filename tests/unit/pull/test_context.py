@@ -86,7 +86,7 @@ def test_limits_and_use(context: Context, orders: Stream) -> None:
 
 def test_what_no_stream_can_be_is_refused_before_it_is_made(context: Context) -> None:
     with pytest.raises(SettingsError, match="mode"):
-        context.create_stream("invoices", mode="PROVISIONED")  # type: ignore[arg-type] # as where nobody checks types
+        context.create_stream("invoices", mode="PROVISIONED")  # type: ignore[arg-type] # as in a program without type checks
     assert context.streams() == ["orders"]
 
 

@@ -165,13 +165,13 @@ def test_a_table_that_is_out_of_reach_for_a_while_costs_a_tick(consume: Consume)
 
 
 def test_a_fault_in_one_window_is_reported_and_the_next_tick_goes_on(consume: Consume) -> None:
-    consumer = consume(faults_of_poll=[KeyError("a fault that nobody planned")])
+    consumer = consume(faults_of_poll=[KeyError("an unplanned fault")])
     assert consumer.handled.wait(PATIENCE)
     assert consumer.seen == [b"record"]
     (failed,) = [line.fields for line in consumer.log.lines if line.message == "window failed"]
     assert failed["error"] == "KeyError"
     assert f"{__file__}:" in str(failed["frames"]).split(" > ")[-1]  # where it was raised: our own stream
-    assert "a fault that nobody planned" in str(failed["traceback"])
+    assert "an unplanned fault" in str(failed["traceback"])
 
 
 def test_what_asking_again_cannot_mend_ends_it_with_its_lease_released(consume: Consume) -> None:

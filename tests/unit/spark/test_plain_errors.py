@@ -17,7 +17,7 @@ def spark_s_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @plainly
 def broken() -> None:
-    raise KeyError("of nobody's plan")
+    raise KeyError("unplanned")
 
 
 @plainly

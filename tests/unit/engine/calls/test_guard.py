@@ -224,7 +224,7 @@ def test_an_optional_function_that_hangs_gives_its_lease_up_too(what: str) -> No
 def test_a_call_that_hangs_when_all_of_its_records_are_done_gives_its_lease_up_all_the_same(
     factor: int,
 ) -> None:
-    """Nothing is left to be handed over, and nobody would ask for the call again."""
+    """No record is left to hand over, so nothing would repeat the call."""
     world = EngineWorld(
         replace(CONTINUOUS, handler_timeout=20 * SECOND, parallelization_factor=factor), shards=1
     )

@@ -1,4 +1,4 @@
-"""Whose leases these are: another stream, and this one created anew, are refused by name before anything is written."""
+"""Whose leases these are: another stream, and this one created again, are refused by name before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tick tells of shards that nobody reads, and what a window tells of a lease that does not get on."""
+"""What a tick reports of shards that are not read, and a window of a lease that makes no progress."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_a_record_that_has_just_come_to_a_long_quiet_shard_is_young() -> None:
     assert worst(world, Metric.MILLIS_BEHIND_LATEST) // MILLIS_A_MINUTE == 1
 
 
-@pytest.mark.parametrize("of", ["caught up", "pinned by nobody", "waits for its parent"])
+@pytest.mark.parametrize("of", ["caught up", "never pinned", "waits for its parent"])
 def test_which_shards_are_not_probed(of: str) -> None:
     world = EngineWorld(replace(NO_WAITING, quiet_visit_interval=timedelta(0)))
     world.put("a")
     if of == "caught up":
         world.change_lease(caught_up_at=world.clock.now())
-    elif of == "pinned by nobody":
+    elif of == "never pinned":
         world.change_lease(checkpoint=LATEST)
     else:
         world.shards.split(SHARD)

@@ -52,7 +52,7 @@ def test_what_its_leader_assigns_is_taken_by_the_next_tick() -> None:
 
 
 class Broken:
-    """No table, and an error that nobody planned."""
+    """No table, and an unplanned error."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("no such service")

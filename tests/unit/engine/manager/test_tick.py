@@ -395,7 +395,7 @@ def test_an_ended_lease_goes_when_its_children_are_under_way() -> None:
     assert line.fields["lease_key"] == SHARD
     tick_until_done(world)
     assert sorted(world.handler.data()) == [b"high", b"low", b"parent"]
-    assert world.table.get(SHARD) is None, "and it is not created anew"
+    assert world.table.get(SHARD) is None, "and it is not created again"
 
 
 # Failures

@@ -87,7 +87,7 @@ def test_a_shards_end_after_a_heartbeat_that_timed_out_but_happened_still_names_
 def test_a_process_that_was_paused_at_the_end_creates_no_children_of_a_shard_that_others_are_done_with() -> (
     None
 ):
-    """They have ended it and its children too, and the rows are gone: created anew, the children would be read once more."""
+    """They have ended it and its children too, and the rows are gone: children created again would be read once more."""
     world = EngineWorld()
     world.shards.split(SHARD)
 

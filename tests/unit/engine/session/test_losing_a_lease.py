@@ -142,7 +142,7 @@ def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> 
 
 
 def test_a_lease_that_is_asked_for_as_its_attempts_are_noted_is_handed_over_and_not_released() -> None:
-    """A release would be refused, and a lease that is kept nobody would hand over."""
+    """A release would be refused, and a lease that is kept would never be handed over."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("bad")
     world.handler.script = raising(RuntimeError("not now"))

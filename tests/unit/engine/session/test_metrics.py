@@ -61,7 +61,7 @@ def test_at_the_tip_a_quiet_minute_is_no_standing_still() -> None:
 
 
 def test_a_shard_that_is_not_polled_for_long_waits_too_though_it_was_at_the_tip() -> None:
-    """A quiet one is polled far more often; whether there are records nobody knows."""
+    """A quiet one is polled far more often; so it is unknown whether records wait."""
     world = shown(polled=True, after=6 * MINUTE)
     assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD) == [6 * 60_000]
     assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 6 * 60_000]
@@ -120,7 +120,7 @@ def test_the_state_of_a_shard_tells_of_the_call_under_way_and_how_far_behind_it_
     metrics = metrics_of(world)
     assert metrics.state(0, None) == ShardReport(SHARD, timedelta(0), None, timedelta(0), None)
     metrics.polled(Page((), 0, 5_000))
-    assert metrics.state(0, None).millis_behind_latest is None, "nobody knows whether records wait"
+    assert metrics.state(0, None).millis_behind_latest is None, "it is unknown whether records wait"
     metrics.polled(Page((StreamRecord("1", b"x", "key", world.clock.now()),), 1, 5_000))
     call = HandlerCall(SHARD, SHARD, "handle")
     assert metrics.state(0, call).call_lasts == timedelta(0), "it waits for its slot"

@@ -1,4 +1,4 @@
-"""An operator moves a checkpoint in the table while its lease is held: what stands there counts, and nobody loses the lease."""
+"""An operator moves a checkpoint in the table while its lease is held: the row counts, and the lease is not lost."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def stray(world: EngineWorld) -> str:
 
 
 def test_an_aggregate_that_the_stream_itself_has_placed_is_delivered() -> None:
-    """KCL drops it, silently, and nobody sends it again."""
+    """KCL drops it silently, and the producer does not send it again."""
     world = EngineWorld(shards=2)
     stray(world)
     world.shards.distribution = RecordDistribution.AUTO
@@ -338,7 +338,7 @@ def test_continuous_tells_at_its_last_window_that_it_was_caught_up() -> None:
 
 
 def test_a_lease_that_is_kept_over_a_quiet_day_has_no_gap() -> None:
-    """Nobody releases it, so its owner notes by the hour that nothing is left."""
+    """It is never released, so its owner notes by the hour that nothing is left."""
     world = EngineWorld(SLOWLY)
     world.put("read")
     world.window(world.item(windows_left=9), lasts=26 * HOUR)

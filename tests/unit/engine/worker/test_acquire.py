@@ -82,7 +82,7 @@ def test_a_lease_to_be_stolen_whose_row_goes_meanwhile_is_not_acquired(asks: boo
     worker = LeaseWorker(world.ports, world.handler, world.settings, asks=asks)
     report = world.window(item, lasts=MINUTE, worker=worker)
     assert only(report).outcome is Outcome.COULD_NOT_ACQUIRE
-    assert world.seconds() < 1, "there is nobody to ask"
+    assert world.seconds() < 1, "there is no other worker to ask"
 
 
 def crashed_attempt(world: EngineWorld, *lease_keys: str, crashes: int) -> WorkerItem:

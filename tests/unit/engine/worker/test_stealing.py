@@ -79,7 +79,7 @@ def test_an_old_claim_is_none() -> None:
 @pytest.mark.parametrize(
     ("why", "given_back_after", "acquired_after"),
     [(ClaimReason.STEAL, None, 5), (ClaimReason.STEAL, 2, 2), (ClaimReason.FREE, None, 0)],
-    ids=["not given back", "given back", "nobody's"],
+    ids=["not given back", "given back", "unowned"],
 )
 def test_an_owner_is_asked_for_its_lease_for_a_while_and_then_stolen_from(
     why: ClaimReason, given_back_after: int | None, acquired_after: int

@@ -203,7 +203,7 @@ def test_a_lease_table_that_refuses_fails_the_lease_and_is_no_refusal_to_read() 
 
 
 def test_a_lease_table_that_does_not_exist_is_an_error_with_its_name() -> None:
-    """Nobody planned that: the invocation fails, and says why."""
+    """An unplanned error: the invocation fails, and says why."""
     world = EngineWorld()
     world.table.disturb = raising(LeaseTableNotFound("table orders does not exist"))
     with pytest.raises(LeaseTableNotFound, match="orders"):
@@ -474,7 +474,7 @@ def test_an_unexpected_fault_is_raised_after_every_lease_is_released(
 
 
 def test_a_thread_that_cannot_be_started_ends_the_window_with_every_lease_released() -> None:
-    """Sessions left running past their invocation would call the handler with nobody to heartbeat them."""
+    """Sessions left running past their invocation would call the handler without heartbeats."""
     world = EngineWorld(CONTINUOUS, shards=3)
     spawn, calls = world.tasks.spawn, iter(range(100))
 

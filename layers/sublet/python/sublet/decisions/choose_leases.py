@@ -39,7 +39,7 @@ class ClaimReason(StrEnum):
     CONTINUE = "continue"
 
 
-NOBODY: Mapping[str, str] = MappingProxyType({})
+NONE_UNDER_WAY: Mapping[str, str] = MappingProxyType({})
 
 
 class Choice(Struct, frozen=True):
@@ -101,7 +101,7 @@ def choose_leases(
     worker_ids: Sequence[str],
     recently_ended: frozenset[str] = frozenset(),
     malformed: Collection[str] = (),
-    under_way: Mapping[str, str] = NOBODY,
+    under_way: Mapping[str, str] = NONE_UNDER_WAY,
     fleet: Fleet = NO_LEADER,
     paused: Collection[str] = (),
     left_alone: Collection[str] = (),

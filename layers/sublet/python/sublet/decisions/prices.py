@@ -137,7 +137,7 @@ class QuietMonth(NamedTuple):
 def quiet_month(
     shards: int, *, ticks_per_hour: float = 60, leases: int = LEASES, gigabytes: float = 0.5
 ) -> QuietMonth:
-    """Ticks that ask Kinesis and send nobody, and a worker's visit per lease and hour. Kinesis' calls are free. `leases` in a
+    """Ticks that ask Kinesis and send no worker, and a worker's visit per lease and hour. Kinesis' calls are free. `leases` in a
     worker of so many `gigabytes`.
     """
     ticks, visits = ticks_per_hour * HOURS, min(VISITS_PER_HOUR, ticks_per_hour) * HOURS

@@ -12,7 +12,7 @@ from math import isfinite
 
 
 class Numeral(str):
-    """A number with a fraction or an exponent, still as text: perhaps nobody needs it, or no float can hold it."""
+    """A number with a fraction or an exponent, still as text: perhaps it is not needed, or no float can hold it."""
 
     __slots__ = ()
 

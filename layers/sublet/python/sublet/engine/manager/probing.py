@@ -101,7 +101,7 @@ def _warn(one: StandsStill, ports: Ports) -> None:
         )  # fmt: skip
     else:
         ports.log.warning(
-            "a shard has records, and nobody reads it",
+            "a shard has records, and no worker reads it",
             shard_id=lease.shard_id, seconds=seconds, checkpoint=str(lease.checkpoint), crashes=lease.crashes,
         )  # fmt: skip
 
