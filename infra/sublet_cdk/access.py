@@ -18,6 +18,7 @@ from sublet.errors import SettingsError
 from sublet.settings import HotShardKeys, Settings
 from sublet_cdk import roles
 from sublet_cdk.failure_destination import Destination
+from sublet_cdk.several_streams import finding_streams, on_streams
 from sublet_cdk.tables import Tables
 
 Duties = Mapping[str, iam.PolicyStatement | None]
@@ -32,7 +33,7 @@ class Access:
 
     scope: Construct
     settings: Settings
-    stream: kinesis.IStream
+    stream: kinesis.IStream | None
     stream_key: kms.IKey | None
     tables: Tables
     destination: Destination | None
@@ -44,7 +45,7 @@ class Access:
             "leases": roles.allow(role_needs.LEASE_MANAGER_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.LEASE_MANAGER_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
             **self._sightings(role_needs.LEASE_MANAGER_ON_SIGHTINGS),
-            "stream": roles.allow(role_needs.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
+            **self._streams(role_needs.LEASE_MANAGER_ON_STREAM, finds=True),
             **self._keys(),
         }
 
@@ -54,7 +55,7 @@ class Access:
             **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
             **self._sightings(role_needs.LEASE_WORKER_ON_SIGHTINGS),
             "sketches": self._sketches(),
-            "stream": roles.allow(role_needs.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
+            **self._streams(role_needs.LEASE_WORKER_ON_STREAM),
             **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
@@ -66,7 +67,7 @@ class Access:
             "leases": roles.allow(role_needs.PROCESS_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
             **self._sightings(role_needs.PROCESS_ON_SIGHTINGS),
-            "stream": roles.allow(role_needs.PROCESS_ON_STREAM, self.stream.stream_arn),
+            **self._streams(role_needs.PROCESS_ON_STREAM, finds=True),
             **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
@@ -87,6 +88,13 @@ class Access:
         if self.destination is None:
             raise SettingsError("on_failure", None, "the destination that a redrive reads")
         self.destination.grant_redrive(grantee, self.settings.application)
+
+    def _streams(self, actions: Sequence[str], *, finds: bool = False) -> Duties:
+        if self.stream is not None:
+            return {"stream": roles.allow(actions, self.stream.stream_arn)}
+        choice = self.settings.streams
+        assert choice is not None, "the settings require one or the other"
+        return {**on_streams(self.scope, choice, actions), **(finding_streams(choice) if finds else {})}
 
     def _sightings(self, actions: Sequence[str]) -> Duties:
         return {"sightings": roles.allow(actions, self.tables.sightings.table_arn)}

@@ -32,12 +32,8 @@ KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 APPLICATION_MAX = 64
 """Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
 
-OF_SEVERAL = ("streams", "stream_discovery_interval", "former_streams_wait")
-"""Of an application of several streams, which a construct does not deploy yet."""
-
 STATED_OTHERWISE = (
     "application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure", "reading", "fan_out_consumer",
-    *OF_SEVERAL,
 )  # fmt: skip
 """Settings that the construct takes as separate properties, or fills in itself."""
 
@@ -70,7 +66,7 @@ def as_setting(name: str, value: object, names: Sequence[str] | None = None) -> 
 
 def settings_of(
     application: str,
-    stream: kinesis.IStream,
+    stream: kinesis.IStream | None,
     handler: str,
     properties: Mapping[str, object],
     worker_timeout: Duration,
@@ -85,25 +81,34 @@ def settings_of(
             f"at most {APPLICATION_MAX} characters: it prefixes the state machine's name",
         )
     given: dict[str, Any] = {name: as_setting(name, value) for name, value in properties.items()}
-    unresolved = Token.is_unresolved(stream.stream_name)
-    name = KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name
+    named = named_stream(stream)
     settings = Settings(
         application=application,
-        stream=name,
-        stream_arn=None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
+        **named,
         handler=handler,
         on_failure=destination.checked_arn if destination else None,
         **given,
-        **reading_settings(fan_out, name),
+        **reading_settings(fan_out, str(named.get("stream"))),
     )
     check_sets_aside(settings)
     check_window_fits(settings, timedelta(seconds=float(worker_timeout.to_seconds())))
     return settings
 
 
+def named_stream(stream: kinesis.IStream | None) -> dict[str, Any]:
+    """The settings that name the stream, as far as they are known at synth. None of an application of several."""
+    if stream is None:
+        return {}
+    unresolved = Token.is_unresolved(stream.stream_name)
+    return {
+        "stream": KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name,
+        "stream_arn": None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
+    }
+
+
 def environment_of(
     settings: Settings,
-    stream: kinesis.IStream,
+    stream: kinesis.IStream | None,
     destination: Destination | None = None,
     fan_out_consumer: str | None = None,
 ) -> dict[str, str]:
@@ -111,7 +116,11 @@ def environment_of(
     CloudFormation fills in."""
     fan_out = {f"{PREFIX}FAN_OUT_CONSUMER": fan_out_consumer} if fan_out_consumer else {}
     on_failure = {f"{PREFIX}ON_FAILURE": destination.arn} if destination else {}
-    known_later = {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
+    known_later = (
+        {}
+        if stream is None
+        else {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
+    )
     return settings.to_environment() | on_failure | fan_out | known_later
 
 

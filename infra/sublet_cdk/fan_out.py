@@ -33,10 +33,10 @@ def reading_settings(stated: bool | str, stream_name: str) -> Mapping[str, Any]:
 
 
 def consumer_of(
-    scope: Construct, settings: Settings, stream: kinesis.IStream, stated: bool | str
+    scope: Construct, settings: Settings, stream: kinesis.IStream | None, stated: bool | str
 ) -> str | None:
     """The ARN of the consumer: a new one's, or the stated one; None without fan-out."""
-    if stated is False:
+    if stated is False or stream is None:
         return None
     Annotations.of(scope).add_info(_price(stream))
     if isinstance(stated, str):

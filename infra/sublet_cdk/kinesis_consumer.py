@@ -78,7 +78,8 @@ class KinesisConsumer(Construct):
     """One application (consumer group) on one stream.
 
     application             names the lease table (KCL's convention) and prefixes all other names
-    stream                  new, or imported by its ARN
+    stream                  new, or imported by its ARN; left out with `streams`, which names several. Their roles may then read
+                            streams by name, pattern or tag, also those that do not exist yet
     handler_code, handler   a folder, and the `module:function` in it. Its requirements.txt is installed from wheels
                             for the function's platform, without Docker. Files with a leading dot in their names are
                             left out, except those in handler_dot_files
@@ -136,7 +137,7 @@ class KinesisConsumer(Construct):
         construct_id: str,
         *,
         application: str,
-        stream: kinesis.IStream,
+        stream: kinesis.IStream | None = None,
         handler_code: str | Path,
         handler: str,
         lease_table: dynamodb.ITable | None = None,
@@ -174,7 +175,10 @@ class KinesisConsumer(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         timeout = worker_timeout or Duration.minutes(15)
-        self.stream, self.stream_key = stream, stream_key or stream.encryption_key
+        self.stream, self.stream_key = (
+            stream,
+            stream_key or (None if stream is None else stream.encryption_key),
+        )
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
         self.settings = settings_of(application, stream, handler, settings, timeout, self.destination, fan_out)  # fmt: skip
@@ -275,7 +279,7 @@ class KinesisConsumer(Construct):
     def names(self) -> dict[str, str]:
         """The created resources' names, as in the outputs."""
         return {
-            "StreamName": self.stream.stream_name,
+            **({} if self.stream is None else {"StreamName": self.stream.stream_name}),
             "LeaseTable": self.lease_table.table_name,
             "SightingsTable": self.sightings_table.table_name,
             "LeaseManager": self.manager.function_name,

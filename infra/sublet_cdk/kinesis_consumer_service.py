@@ -103,7 +103,7 @@ class KinesisConsumerService(Construct):
         construct_id: str,
         *,
         application: str,
-        stream: kinesis.IStream,
+        stream: kinesis.IStream | None = None,
         handler: str,
         handler_code: str | Path | None = None,
         image: ecs.ContainerImage | None = None,
@@ -140,7 +140,10 @@ class KinesisConsumerService(Construct):
         **settings: Unpack[ServiceKeywords],
     ) -> None:
         super().__init__(scope, construct_id)
-        self.stream, self.stream_key = stream, stream_key or stream.encryption_key
+        self.stream, self.stream_key = (
+            stream,
+            stream_key or (None if stream is None else stream.encryption_key),
+        )
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
         self.settings = service_settings_of(application, stream, handler, settings, self.destination, fan_out)
@@ -193,7 +196,7 @@ class KinesisConsumerService(Construct):
     def names(self) -> dict[str, str]:
         """The created resources' names, as in the outputs."""
         return {
-            "StreamName": self.stream.stream_name,
+            **({} if self.stream is None else {"StreamName": self.stream.stream_name}),
             "LeaseTable": self.lease_table.table_name,
             "SightingsTable": self.sightings_table.table_name,
             "ClusterName": self.cluster.cluster_name,

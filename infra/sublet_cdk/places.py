@@ -32,9 +32,11 @@ def _place(arn: str, resource: IResource) -> Place:
     return Place(_known(resource.env.region), _known(resource.env.account))
 
 
-def check_stream(scope: Construct, stream: kinesis.IStream) -> None:
+def check_stream(scope: Construct, stream: kinesis.IStream | None) -> None:
     """Raises SettingsError for a stream of another region: the functions call their own region's Kinesis. A stream of
     another account can be read if that account allows it; a warning at synth says what is needed."""
+    if stream is None:  # of several streams, each process checks the ARNs that it is given
+        return
     here, there = _stack(scope), _place(stream.stream_arn, stream)
     if _differ(here.region, there.region):
         raise SettingsError(
@@ -51,11 +53,12 @@ def check_stream(scope: Construct, stream: kinesis.IStream) -> None:
         )
 
 
-def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kinesis.IStream) -> None:
+def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kinesis.IStream | None) -> None:
     """Raises SettingsError for a table of another region or account: a table is addressed by its name, which refers
     to the stack's own."""
     here, there = _stack(scope), _place(table.table_arn, table)
-    region = here.region or _place(stream.stream_arn, stream).region  # the stack will be where the stream is
+    of_stream = None if stream is None else _place(stream.stream_arn, stream).region
+    region = here.region or of_stream  # the stack will be where the stream is
     if _differ(region, there.region) or _differ(here.account, there.account):
         where = f" ({region})" if region else ""
         raise SettingsError(name, table.table_arn, f"a table in the stack's own region{where} and account")

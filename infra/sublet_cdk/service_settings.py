@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from aws_cdk import Token
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
 from sublet.runtimes.process_settings import process_defaults
 from sublet.settings import DEFINITIONS, Only, Settings, check_sets_aside
 from sublet_cdk.consumer_settings import (
-    KNOWN_ONLY_AT_DEPLOYMENT,
     STATED_OTHERWISE,
     as_setting,
+    named_stream,
 )
 from sublet_cdk.failure_destination import Destination
 from sublet_cdk.fan_out import reading_settings
@@ -43,7 +42,7 @@ def service_setting_names() -> list[str]:
 
 def service_settings_of(
     application: str,
-    stream: kinesis.IStream,
+    stream: kinesis.IStream | None,
     handler: str,
     properties: Mapping[str, object],
     destination: Destination | None = None,
@@ -52,8 +51,7 @@ def service_settings_of(
     """Validated as at the start of the process. Raises SettingsError before anything is deployed."""
     names = service_setting_names()
     given: dict[str, Any] = {name: as_setting(name, value, names) for name, value in properties.items()}
-    unresolved = Token.is_unresolved(stream.stream_name)
-    known_name = KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name
+    named = named_stream(stream)
     defaults = {
         name: value for name, value in process_defaults(application).items() if name not in OF_EACH_START
     }
@@ -62,11 +60,10 @@ def service_settings_of(
             **defaults,
             **given,
             "application": application,
-            "stream": known_name,
-            "stream_arn": None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
+            **named,
             "handler": handler,
             "health": HEALTH,
-            **reading_settings(fan_out, known_name),
+            **reading_settings(fan_out, str(named.get("stream"))),
             "on_failure": destination.checked_arn if destination else None,
         }
     )

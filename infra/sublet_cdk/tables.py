@@ -40,7 +40,7 @@ class Tables:
 def tables_of(
     scope: Construct,
     settings: Settings,
-    stream: kinesis.IStream,
+    stream: kinesis.IStream | None,
     keeping: TableKeeping,
     leases: dynamodb.ITable | None,
     sightings: dynamodb.ITable | None = None,

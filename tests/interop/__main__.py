@@ -26,6 +26,7 @@ from typing import NamedTuple, Protocol
 
 from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.fleet import Fleet, deployed
+from tests.interop import several_streams
 from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
 from tests.interop.produced import PRODUCED, compare_produced
@@ -50,6 +51,8 @@ DEAGGREGATION = "deaggregation"
 """Not a story: see deaggregation.py, and produced.py for what sublet.Producer puts. `python -m tests.interop.deaggregation` uses
 other records."""
 SEED = 20260131
+SEVERAL = {"several-2": Profile.KCL_2, "several-3": Profile.KCL_3}
+"""Not stories of one stream: see several_streams.py."""
 
 
 AT_ONCE = 2
@@ -120,7 +123,7 @@ def main() -> int:
         print(f"skipped: {why}")
         return int("CI" in os.environ)
     build()
-    names = arguments.stories or list(LONG if arguments.long else [*SHORT, DEAGGREGATION])
+    names = arguments.stories or list(LONG if arguments.long else [*SHORT, *SEVERAL, DEAGGREGATION])
     if len(names) == 1:
         return int(not _told(*names))
     wrong = [
@@ -136,6 +139,9 @@ def _told(name: str) -> bool:
     print(f"==> {name}", flush=True)
     if name == DEAGGREGATION:
         clean = compare(COUNT, SEED) & compare_produced(PRODUCED, SEED)
+    elif name in SEVERAL:
+        with embedded_aws() as aws:
+            clean = several_streams.is_well(aws, SEVERAL[name])
     else:
         with embedded_aws() as aws:
             clean = _play(aws, name)
@@ -193,10 +199,12 @@ def _fleet(aws: EmbeddedAws, name: str, folder: Path) -> AbstractContextManager[
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.interop")
-    parser.add_argument("stories", nargs="*", metavar="STORY", help=", ".join([DEAGGREGATION, *SHORT, *LONG]))
+    parser.add_argument(
+        "stories", nargs="*", metavar="STORY", help=", ".join([DEAGGREGATION, *SHORT, *SEVERAL, *LONG])
+    )
     parser.add_argument("--long", action="store_true", help="the long ones, instead of the short ones")
     arguments = parser.parse_args()
-    if unknown := set(arguments.stories) - {DEAGGREGATION, *SHORT, *LONG}:
+    if unknown := set(arguments.stories) - {DEAGGREGATION, *SHORT, *SEVERAL, *LONG}:
         parser.error(f"no such story: {', '.join(sorted(unknown))}")
     return arguments
 

@@ -6,10 +6,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Instant;
+import java.util.Arrays;
 import java.util.Date;
+import java.util.List;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 
 import software.amazon.awssdk.http.Protocol;
 import software.amazon.awssdk.http.nio.netty.NettyNioAsyncHttpClient;
@@ -19,6 +22,8 @@ import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
 import software.amazon.kinesis.common.ConfigsBuilder;
 import software.amazon.kinesis.common.InitialPositionInStream;
 import software.amazon.kinesis.common.InitialPositionInStreamExtended;
+import software.amazon.kinesis.common.StreamConfig;
+import software.amazon.kinesis.common.StreamIdentifier;
 import software.amazon.kinesis.coordinator.CoordinatorConfig;
 import software.amazon.kinesis.coordinator.Scheduler;
 import software.amazon.kinesis.leases.LeaseManagementConfig;
@@ -29,14 +34,18 @@ import software.amazon.kinesis.lifecycle.events.ShardEndedInput;
 import software.amazon.kinesis.lifecycle.events.ShutdownRequestedInput;
 import software.amazon.kinesis.metrics.MetricsLevel;
 import software.amazon.kinesis.metrics.NullMetricsFactory;
+import software.amazon.kinesis.processor.FormerStreamsLeasesDeletionStrategy;
+import software.amazon.kinesis.processor.MultiStreamTracker;
 import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
 import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.retrieval.KinesisClientRecord;
+import software.amazon.kinesis.retrieval.RetrievalConfig;
 import software.amazon.kinesis.retrieval.fanout.FanOutConfig;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
  * One KCL worker, 2.x or 3.x depending on the class path: {@code Consumer APPLICATION STREAM WORKER_ID START_POSITION}.
+ * STREAM is a name, or several of account:stream:creation epoch with commas between them: then it is a multi-stream worker.
  *
  * <p>It writes handled records to RECORDER_DIRECTORY/PID.jsonl in the format of tests/e2e/handlers/recorder.py, a line a record,
  * before it checkpoints them, and the KCL's other calls to its log. SIGTERM is a graceful shutdown. AWS' endpoint and credentials
@@ -67,14 +76,19 @@ public final class Consumer {
                 .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_KINESIS")))
                 .httpClientBuilder(NettyNioAsyncHttpClient.builder().protocol(FANS_OUT ? Protocol.HTTP2 : Protocol.HTTP1_1))
                 .build();
-        ConfigsBuilder configs = new ConfigsBuilder(
-                stream,
-                application,
-                kinesis,
-                DynamoDbAsyncClient.builder().endpointOverride(endpoint).build(),
-                CloudWatchAsyncClient.builder().endpointOverride(endpoint).build(),
-                workerId,
-                Recording::new);
+        DynamoDbAsyncClient dynamoDb =
+                DynamoDbAsyncClient.builder().endpointOverride(endpoint).build();
+        CloudWatchAsyncClient cloudWatch =
+                CloudWatchAsyncClient.builder().endpointOverride(endpoint).build();
+        boolean isOfSeveral = stream.contains(":");
+        ConfigsBuilder configs = isOfSeveral
+                ? new ConfigsBuilder(
+                        new Several(stream, start), application, kinesis, dynamoDb, cloudWatch, workerId, Recording::new)
+                : new ConfigsBuilder(stream, application, kinesis, dynamoDb, cloudWatch, workerId, Recording::new);
+        RetrievalConfig retrieval = configs.retrievalConfig();
+        if (!isOfSeveral) {
+            retrieval.initialPositionInStreamExtended(start); // of several streams, each has its own
+        }
         Scheduler scheduler = new Scheduler(
                 configs.checkpointConfig(),
                 coordinator(configs.coordinatorConfig()),
@@ -82,12 +96,10 @@ public final class Consumer {
                 configs.lifecycleConfig(),
                 configs.metricsConfig().metricsLevel(MetricsLevel.NONE).metricsFactory(new NullMetricsFactory()),
                 configs.processorConfig(),
-                configs.retrievalConfig()
-                        .retrievalSpecificConfig(
+                retrieval.retrievalSpecificConfig(
                                 FANS_OUT
                                         ? new FanOutConfig(kinesis).streamName(stream).applicationName(application)
-                                        : new PollingConfig(stream, kinesis).maxRecords(500).idleTimeBetweenReadsInMillis(250))
-                        .initialPositionInStreamExtended(start));
+                                        : polling(isOfSeveral ? new PollingConfig(kinesis) : new PollingConfig(stream, kinesis))));
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             tell("asked to stop");
             try {
@@ -97,6 +109,31 @@ public final class Consumer {
             }
         }));
         scheduler.run();
+    }
+
+    private static PollingConfig polling(PollingConfig config) {
+        return config.maxRecords(500).idleTimeBetweenReadsInMillis(250);
+    }
+
+    /** The streams of a multi-stream worker, each as account:stream:creation epoch, separated by commas. */
+    private static final class Several implements MultiStreamTracker {
+        private final List<StreamConfig> streams;
+
+        Several(String streams, InitialPositionInStreamExtended start) {
+            this.streams = Arrays.stream(streams.split(","))
+                    .map(each -> new StreamConfig(StreamIdentifier.multiStreamInstance(each), start))
+                    .collect(Collectors.toList());
+        }
+
+        @Override
+        public List<StreamConfig> streamConfigList() {
+            return streams;
+        }
+
+        @Override
+        public FormerStreamsLeasesDeletionStrategy formerStreamsLeasesDeletionStrategy() {
+            return new FormerStreamsLeasesDeletionStrategy.NoLeaseDeletionStrategy();
+        }
     }
 
     /**

@@ -28,6 +28,9 @@ from sublet.settings.stream_choice import StreamChoice
 class SharedKeywords(TypedDict, total=False):
     """Of whatever runs a handler."""
 
+    streams: StreamChoice | str | Sequence[str] | None
+    stream_discovery_interval: timedelta | str
+    former_streams_wait: timedelta | str
     handler_contract: HandlerContract | Literal["batch", "lambda_event", "record_processor"]
     checkpointing: Checkpointing | Literal["automatic", "manual"] | None
     deaggregate: bool
@@ -92,9 +95,6 @@ class ServiceKeywords(SharedKeywords, total=False):
 class ProcessKeywords(SharedKeywords, total=False):
     """Of a consumer in a process."""
 
-    streams: StreamChoice | str | Sequence[str] | None
-    stream_discovery_interval: timedelta | str
-    former_streams_wait: timedelta | str
     stream_arn: str | None
     worker_id: str | None
     reading: Reading | Literal["polling", "fan_out"]

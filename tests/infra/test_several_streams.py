@@ -1,0 +1,143 @@
+"""A consumer of several streams: what its functions are told, and what their roles may read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk.assertions import Match, Template
+from sublet.errors import SettingsError
+from sublet_cdk.kinesis_consumer import KinesisConsumer
+from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
+
+from tests.infra.apps import an_app
+from tests.infra.conftest import STREAM_ARN
+from tests.infra.test_least_privilege import allowed, by_duty, needed, of_service
+
+STREAMS = "orders,audit-*@LATEST,tag:team=billing,arn:aws:kinesis:eu-central-1:210987654321:stream/theirs"
+READS = {
+    "kinesis:DescribeStreamSummary",
+    "kinesis:GetRecords",
+    "kinesis:GetShardIterator",
+    "kinesis:ListShards",
+}
+
+
+Make = Callable[..., Template]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """A consumer's template."""
+    root = tmp_path_factory.mktemp("several")
+    (root / "layer" / "python").mkdir(parents=True)
+    (root / "layer" / "python" / "dependency.py").write_text("")
+    (root / "code").mkdir()
+    (root / "code" / "orders.py").write_text("def handle(batch): ...\n")
+
+    def template_of(**given: Any) -> Template:
+        stack = Stack(an_app(), "several")
+        KinesisConsumer(
+            stack, "Consumer", application="orders-audit", handler_code=root / "code", handler="orders:handle",
+            dependencies_layer=root / "layer", deployment_check=False, **given,
+        )  # fmt: skip
+        return Template.from_stack(stack)
+
+    return template_of
+
+
+@pytest.fixture(scope="module")
+def template(make: Make) -> Template:
+    return make(streams=STREAMS, former_streams_wait="2h")
+
+
+def statements(template: Template, role: str) -> Mapping[str, Mapping[str, Any]]:
+    """By duty."""
+    (found,) = [each for name, each in template.find_resources("AWS::IAM::Role").items() if role in name]
+    return {
+        policy["PolicyName"]: policy["PolicyDocument"]["Statement"][0]
+        for policy in found["Properties"]["Policies"]
+    }
+
+
+def test_both_functions_are_told_the_streams_and_no_single_one(template: Template) -> None:
+    for name in ("LeaseManager", "LeaseWorker"):
+        functions = template.find_resources("AWS::Lambda::Function")
+        (function,) = [each for key, each in functions.items() if f"{name}" in key and "Check" not in key][:1]
+        variables = function["Properties"]["Environment"]["Variables"]
+        assert variables["SUBLET_STREAMS"] == STREAMS
+        assert variables["SUBLET_FORMER_STREAMS_WAIT"] == "2h"
+        assert not {"SUBLET_STREAM", "SUBLET_STREAM_ARN"} & variables.keys()
+
+
+@pytest.mark.parametrize("role", ["LeaseManagerRole", "LeaseWorkerRole"])
+def test_streams_are_read_by_name_pattern_and_arn_and_by_tag(template: Template, role: str) -> None:
+    by_arn, by_tag = (statements(template, role)[duty] for duty in ("stream", "stream-by-tag-0"))
+    assert set(by_arn["Action"]) == set(by_tag["Action"]) == READS
+    names = [json.dumps(arn).rpartition("stream/")[2].strip('"]} ') for arn in by_arn["Resource"]]
+    assert names == ["orders", "audit-*", "theirs"]
+    assert by_tag["Condition"] == {"StringEquals": {"aws:ResourceTag/team": "billing"}}
+    assert "stream/*" in json.dumps(by_tag["Resource"])
+
+
+def test_only_the_lease_manager_looks_which_streams_there_are(template: Template) -> None:
+    manager, worker = statements(template, "LeaseManagerRole"), statements(template, "LeaseWorkerRole")
+    assert manager["streams"]["Action"] == "kinesis:ListStreams"
+    assert manager["tags"]["Action"] == "tag:GetResources"
+    assert not {"streams", "tags"} & worker.keys()
+
+
+def test_its_permissions_are_those_of_its_calls(make: Make) -> None:
+    """Of several streams, a manager makes the calls that find them, and all others as of one."""
+    template = make(streams="orders,audit-*")
+    found, wanted = (
+        by_duty(allowed(template, "LeaseManagerRole")),
+        of_service(needed("manager", "several"), ""),
+    )
+    assert {duty: actions for duty, actions in wanted.items() if duty != "tags"} == found
+
+
+def test_a_choice_without_tags_asks_for_none(make: Make) -> None:
+    template = make(streams="orders")
+    assert not {"tags", "stream-by-tag-0"} & statements(template, "LeaseManagerRole").keys()
+
+
+def test_one_stream_or_several(make: Make) -> None:
+    with pytest.raises(SettingsError, match="required; or streams"):
+        make()
+    of_one = kinesis.Stream.from_stream_arn(Stack(an_app(), "one"), "Stream", STREAM_ARN)
+    with pytest.raises(SettingsError, match="left out beside streams"):
+        make(streams="orders", stream=of_one)
+
+
+def test_a_service_of_several_streams(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
+    stack = Stack(an_app(), "several")
+    KinesisConsumerService(
+        stack, "Orders", application="orders-audit", streams=["orders", "audit-*"], handler_code=tmp_path,
+        handler="orders:handle", vpc=ec2.Vpc(stack, "Network", max_azs=1),
+    )  # fmt: skip
+    template = Template.from_stack(stack)
+    template.has_resource_properties(
+        "AWS::ECS::TaskDefinition",
+        {
+            "ContainerDefinitions": Match.array_with(
+                [
+                    Match.object_like(
+                        {
+                            "Environment": Match.array_with(
+                                [{"Name": "SUBLET_STREAMS", "Value": "orders,audit-*"}]
+                            )
+                        }
+                    )
+                ]
+            )
+        },
+    )
+    assert "kinesis:ListStreams" in json.dumps(statements(template, "TaskRole"))
