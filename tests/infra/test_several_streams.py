@@ -119,8 +119,9 @@ def test_one_stream_or_several(make: Make) -> None:
 def test_a_service_of_several_streams(tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
     stack = Stack(an_app(), "several")
+    of_several: dict[str, Any] = {"streams": ["orders", "audit-*"]}
     KinesisConsumerService(
-        stack, "Orders", application="orders-audit", streams=["orders", "audit-*"], handler_code=tmp_path,
+        stack, "Orders", **of_several, application="orders-audit", handler_code=tmp_path,
         handler="orders:handle", vpc=ec2.Vpc(stack, "Network", max_azs=1),
     )  # fmt: skip
     template = Template.from_stack(stack)

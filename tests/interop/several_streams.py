@@ -130,7 +130,8 @@ class SeveralStreams:
 
     def _handled(self, what: str) -> None:
         """Put records, and wait until each is handled."""
-        started, texts = time.monotonic(), []
+        started = time.monotonic()
+        texts: list[str] = []
         for name in STREAMS:
             for n in range(EACH):
                 text = f"{name}-{len(self.put) + len(texts)}-{n}"
