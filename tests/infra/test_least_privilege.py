@@ -68,6 +68,7 @@ OF_STREAMS = [
             "DescribeLimits",
         ),
         *("UpdateStreamMode", "UpdateShardCount", "UpdateMaxRecordSize", "StartStreamEncryption"),
+        *("SplitShard", "MergeShards"),
         *("StopStreamEncryption", "IncreaseStreamRetentionPeriod", "DecreaseStreamRetentionPeriod"),
     )
 ]

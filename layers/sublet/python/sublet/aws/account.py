@@ -28,6 +28,7 @@ from sublet.aws.put_records import KinesisWriter, entry_of
 from sublet.aws.raw_json import keep_raw_json
 from sublet.aws.table_errors import named_table_errors
 from sublet.decisions.describing import Doubt, doubt_of
+from sublet.decisions.resharding import Merge, Reshard, Split
 from sublet.decisions.stream_changes import (
     Change,
     RemoveKey,
@@ -145,8 +146,17 @@ class AwsAccount:
                     kinesis.update_max_record_size(**arn, MaxRecordSizeInKiB=kib)
                 case SetKey(key):
                     kinesis.start_stream_encryption(**named, EncryptionType="KMS", KeyId=key)
+                case Split() | Merge():
+                    self._reshard(named, change)
                 case RemoveKey(key):
                     kinesis.stop_stream_encryption(**named, EncryptionType="KMS", KeyId=key)
+
+    def _reshard(self, named: dict[str, str], change: Reshard) -> None:
+        match change:
+            case Split(shard_id, at):
+                self._kinesis.split_shard(**named, ShardToSplit=shard_id, NewStartingHashKey=str(at))
+            case Merge(shard_id, adjacent):
+                self._kinesis.merge_shards(**named, ShardToMerge=shard_id, AdjacentShardToMerge=adjacent)
 
     def delete(self, stream: str) -> None:
         with named_stream_errors(stream):

@@ -23,6 +23,7 @@ PLACES: Mapping[str, str] = {
     "streams": "streams.COMMAND",
     "console": "console.COMMAND",
     "doctor": "doctor.COMMAND",
+    "hot": "hot.COMMAND",
     "cost": "cost.COMMAND",
     "leases": "leases.COMMAND",
     "peek": "peek.COMMAND",

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from sublet.decisions.read_position import LONGEST_RETENTION, SHORTEST_RETENTION
+from sublet.decisions.resharding import Merge, Split
 from sublet.errors import SettingsError
 from sublet.protocol.records import RECORD_MAX
 from sublet.protocol.stream_info import MAX_RECORD_KIB, StreamInfo, StreamMode
@@ -49,7 +50,7 @@ class RemoveKey(Struct, frozen=True):
     key: str
 
 
-Change = SetMode | SetShards | SetRetention | SetMaxRecordKib | SetKey | RemoveKey
+Change = SetMode | SetShards | SetRetention | SetMaxRecordKib | SetKey | RemoveKey | Split | Merge
 
 
 class StreamOptions(TypedDict, total=False):

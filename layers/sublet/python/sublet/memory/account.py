@@ -12,6 +12,7 @@ import msgspec
 
 from sublet.account import ALL, ApplicationRows, Tags
 from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.decisions.resharding import Merge, Split
 from sublet.decisions.stream_changes import (
     Change,
     RemoveKey,
@@ -103,6 +104,10 @@ class MemoryAccount:
                     self._say(name, max_record_kib=kib)
                 case SetKey(key):
                     self._say(name, key=key)
+                case Split(shard_id, at):
+                    made.split(shard_id, at)
+                case Merge(shard_id, adjacent):
+                    made.merge(shard_id, adjacent)
                 case RemoveKey():
                     self._say(name, key=None)
 

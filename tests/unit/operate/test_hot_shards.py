@@ -1,0 +1,57 @@
+"""Looking at hot shards, and waiting for a stream between two changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as replaced
+from sublet.account import Account
+from sublet.decisions.hot_shards import HeatVerdict
+from sublet.decisions.resharding import Split
+from sublet.errors import StreamError
+from sublet.memory import memory_ports
+from sublet.memory.account import MemoryAccount
+from sublet.memory.clock import FakeClock
+from sublet.memory.sketch_store import MemorySketchStore
+from sublet.operate.hot_shards import look, reshard, stored_sketches
+from sublet.testing.turn_taking import TurnTaking
+
+from tests.doubles.traffic import NOW, Traffic, sketch_of
+
+SHARD = "shardId-000000000000"
+
+
+def of_memory() -> Account:
+    account = MemoryAccount()
+    account.create("orders", 1)
+    return account
+
+
+def test_a_stream_that_stays_busy_is_not_waited_for_without_end() -> None:
+    class Busy:
+        """Its stream is UPDATING for ever."""
+
+        def __init__(self) -> None:
+            self.clock = FakeClock()
+            self.tasks = TurnTaking(self.clock)
+            self.real = of_memory()
+
+        def change(self, stream: str, change: object) -> None: ...
+
+        def info(self, stream: str) -> object:
+            return replaced(self.real.info(stream), status="UPDATING")
+
+    account = Busy()
+    with pytest.raises(StreamError, match="still not ACTIVE"):
+        list(reshard("orders", [Split(SHARD, 9)], account))  # type: ignore[arg-type]
+
+
+def test_the_stored_sketch_explains_the_shard() -> None:
+    account, clock = of_memory(), FakeClock(NOW)
+    store = MemorySketchStore(with_names=True)
+    store.keep(sketch_of(SHARD, [Traffic("big", 950, 1000)], seconds=10))
+    ports = replace(memory_ports(account.reading("orders"), clock=clock), sketches=store)
+    [hot] = look("orders", ports, account, stored_sketches(ports))
+    assert (hot.verdict, hot.keys[0].name) == (HeatVerdict.ONE_KEY, "big")
+    assert stored_sketches(replace(ports, sketches=None)) == {}
