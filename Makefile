@@ -118,7 +118,7 @@ e2e: setup ## only the tests on the deployed stack
 
 .PHONY: e2e-localstack
 e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the same on LocalStack, without Docker (or on one that runs, at E2E_ENDPOINT=http://...)
-	@E2E_AWS=localstack $(PY) -m pytest $(addprefix tests/e2e/test_,consumer.py localstack.py event_source_mapping.py multilang_daemon.py) \
+	@E2E_AWS=localstack $(PY) -m pytest $(addprefix tests/e2e/test_,consumer.py pausing.py localstack.py event_source_mapping.py multilang_daemon.py) \
 		tests/unit/handlers/test_kclpy_sample.py $(PYTEST_ARGS)
 
 .PHONY: aws-acceptance
