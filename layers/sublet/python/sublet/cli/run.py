@@ -34,7 +34,7 @@ Each setting can also be set in the environment: --failover-time 10s is SUBLET_F
 EXAMPLES = """\
 examples:
   sublet run --application orders-audit --stream orders --handler orders:handle
-  SUBLET_STREAM=orders sublet run --application orders-audit --handler orders:handle --failover-time 10s --no-create
+  SUBLET_STREAM=orders sublet run --application orders-audit --handler orders:handle --failover-time 30s --no-create
   sublet run --application orders-audit --stream orders --handler orders:handle --register orders-audit"""
 
 
