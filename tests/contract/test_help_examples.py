@@ -17,6 +17,7 @@ from enum import StrEnum
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from threading import Event, Thread, Timer
+from typing import Any
 
 import boto3
 import pytest
@@ -277,15 +278,11 @@ def test_no_example_is_left_out() -> None:
     """Each command has one, and each of them is run by one of the tests here."""
     assert all(examples_of(command.add_arguments) for command in all_commands())
     assert sorted(example for kind in Kind for example in examples(kind)) == sorted(every_example())
-    parametrized = {
-        argument
-        for test in (
-            test_an_example_runs_as_it_is_printed,
-            test_an_example_that_goes_on_says_something_and_ends_at_ctrl_c,
-            test_an_example_that_deploys_makes_its_template,
-            test_an_example_that_needs_spark_says_so,
-        )
-        for mark in test.pytestmark  # type: ignore[attr-defined] # pytest's own
-        for argument in mark.args[1]
-    }
+    tests: Sequence[Any] = (
+        test_an_example_runs_as_it_is_printed,
+        test_an_example_that_goes_on_says_something_and_ends_at_ctrl_c,
+        test_an_example_that_deploys_makes_its_template,
+        test_an_example_that_needs_spark_says_so,
+    )
+    parametrized = {argument for test in tests for mark in test.pytestmark for argument in mark.args[1]}
     assert parametrized == set(every_example())
