@@ -22,6 +22,10 @@ SHOWN: tuple[tuple[type, str], ...] = (
         sublet.Consumer,
         "`from sublet import Consumer`; with `await`, `async for` and `async with`: `sublet.aio`",
     ),
+    (
+        sublet.Producer,
+        "`from sublet import Producer`; with `await` and `async with`: `sublet.aio`. [producer.md](producer.md) says what it promises",
+    ),
     (sublet.Record, "What a consumer without a handler pulls. `from sublet import Record`"),
     (Records, PULLED),
     (Consuming, CALLED_BACK),
@@ -42,7 +46,7 @@ def _of(shown: type, said: str) -> Iterator[str]:
     yield from ("```text", inspect.getdoc(shown) or "", "```", "")
     if rows := list(_fields(shown)):
         yield from ("| field | type | default |", "|---|---|---|", *rows, "")
-    if shown is sublet.Consumer:  # the only class that a program instantiates
+    if shown in (sublet.Consumer, sublet.Producer):  # what a program instantiates
         yield from (f"`{shown.__name__}{_signature(shown)}`", "")
     for name, member in vars(shown).items():
         if not name.startswith("_") and inspect.getdoc(member) and not isinstance(member, MEMBER):

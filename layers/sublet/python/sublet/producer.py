@@ -64,6 +64,7 @@ class Producer:
 
     @property
     def stream(self) -> str:
+        """As it was given."""
         return self._parts.stream
 
     @property
