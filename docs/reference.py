@@ -24,7 +24,7 @@ SHOWN: tuple[tuple[type, str], ...] = (
     ),
     (
         sublet.Producer,
-        "`from sublet import Producer`; with `await` and `async with`: `sublet.aio`. [producer.md](producer.md) says what it promises",
+        "`from sublet import Producer`; with `await` and `async with`: `sublet.aio`. [What it promises](producer.md)",
     ),
     (sublet.Record, "What a consumer without a handler pulls. `from sublet import Record`"),
     (Records, PULLED),
