@@ -144,8 +144,15 @@ class JavaWorker:
         return any(isinstance(parent, Lease) and not parent.is_ended for parent in parents)
 
     def _read(self, lease: JavaLease, row: Lease) -> None:
-        """From the stored checkpoint on; a 3.x worker that is asked to hand over drains first."""
+        """From the stored checkpoint on; a 3.x worker that is asked to hand over drains first.
+
+        It may have stood still since it read the row. If an operator has moved the lease meanwhile, it reads a batch from the old
+        position before it hears of that; the next owner reads all from the new one.
+        """
         self.world.ledger.begin_session(lease, row.shard_id, row.checkpoint)
+        stands = self.world.table.get(row.lease_key)
+        if isinstance(stands, Lease) and stands.lease_owner != self.worker_id:
+            self.world.ledger.moved_before_it_began(lease, row.shard_id, stands.checkpoint)
         start_at = row.start_at or self.world.settings.start_position.at
         position = read_position(replace(row, start_at=start_at))
         assert position is not None, "an ended lease is not read"

@@ -140,6 +140,10 @@ class Ledger:
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
 
+    def moved_before_it_began(self, owner: object, shard_id: str, to: Checkpoint) -> None:
+        """By an operator, after the session's worker had read its row."""
+        self.sessions[owner, shard_id].moved_to.append(self.shards[shard_id].covered_by(to))
+
     def orphan_sessions(self, shard_id: str) -> None:
         for (_, of_shard), session in self.sessions.items():
             session.is_orphaned = session.is_orphaned or of_shard == shard_id
