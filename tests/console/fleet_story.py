@@ -8,6 +8,7 @@ from math import sin
 
 from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HashKeyRange, Shard
@@ -75,10 +76,17 @@ class FleetStory:
                     owner,
                     parent_shard_ids=shard.parent_shard_ids,
                     hash_key_range=HashKeyRange(*shard.hash_key_range),
+                    failing=self.failure(index, minute),
                     throughput_kbps=None if owner is None else 40 + 11.0 * (index % 5) + 6 * sin(minute / 5),
                 )
             )
         )
+
+    def failure(self, index: int, minute: int) -> HandlerFailure | None:
+        """Of the stalled shard: its handler fails with the same record again and again."""
+        stands_for = lag_of(index, minute) if index == STALLED else 0
+        since = self.clock.now() - timedelta(minutes=stands_for)
+        return HandlerFailure("ValueError", 2 * stands_for, since) if stands_for else None
 
 
 def payload(shard: int, minute: int) -> bytes:
