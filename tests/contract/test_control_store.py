@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from sublet.memory.control import MemoryControlStore
 from sublet.ports import ControlStore
 from sublet.protocol.control import NO_CONTROL, Control, Order, Pause, encode_control
 
-from tests.contract.dynamodb_tables import create_table
+from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 
 PAUSED = Control(
     Pause(Order.DRAIN, BEGINNING, "anna@desk"),
@@ -26,27 +25,12 @@ PAUSED = Control(
 )
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("moto", marks=pytest.mark.emulator),
-        pytest.param("embedded", marks=pytest.mark.emulator),
-    ]
-)
+@pytest.fixture(params=["memory", *EMULATORS])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
     if request.param == "memory":
         return MemoryControlStore()
-    if request.param == "moto":
-        request.getfixturevalue("moto_aws")
-    else:
-        for name, value in request.getfixturevalue("embedded_aws").environment.items():
-            monkeypatch.setenv(name, value)
-    client = dynamodb_client()
-    return DynamoDbControlStore(lambda: client, a_table(client))
-
-
-def a_table(client: Any) -> str:
-    return create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
+    client = emulated_dynamodb(request, monkeypatch)
+    return DynamoDbControlStore(lambda: client, sightings_table(client))
 
 
 def test_nothing_is_ordered_before_anything_was_kept(store: ControlStore) -> None:
@@ -92,7 +76,7 @@ def _damage(store: ControlStore) -> None:
 @pytest.mark.usefixtures("moto_aws")
 def test_ticks_leave_it_where_it_is() -> None:
     client = dynamodb_client()
-    table = a_table(client)
+    table = sightings_table(client)
     sightings, control = (
         DynamoDbSightingStore(lambda: client, table),
         DynamoDbControlStore(lambda: client, table),
@@ -116,7 +100,7 @@ def test_ticks_leave_it_where_it_is() -> None:
 )
 def test_a_damaged_item_says_what_to_do(item: Any) -> None:
     client = dynamodb_client()
-    table = a_table(client)
+    table = sightings_table(client)
     client.put_item(TableName=table, Item={KEY: {"S": CONTROL}, **item})
     with pytest.raises(ControlUnreadable, match="resume --force"):
         DynamoDbControlStore(lambda: client, table).control()
@@ -126,7 +110,7 @@ def test_a_damaged_item_says_what_to_do(item: Any) -> None:
 def test_a_refusal_by_our_own_write_is_a_success() -> None:
     """botocore repeats a call whose response was lost."""
     client = dynamodb_client()
-    store = DynamoDbControlStore(lambda: client, a_table(client))
+    store = DynamoDbControlStore(lambda: client, sightings_table(client))
     assert store.keep_control(PAUSED)
     assert store.keep_control(PAUSED)
     assert store.control() == replace(PAUSED, round=1)

@@ -29,6 +29,7 @@ from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
 
+from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb
 from tests.contract.scripted_service import Reply, ScriptedService, error
 
 
@@ -36,19 +37,9 @@ def orders() -> Settings:
     return Settings(application=f"orders-{uuid.uuid4().hex[:8]}", stream="events")
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("moto", marks=pytest.mark.emulator),
-        pytest.param("embedded", marks=pytest.mark.emulator),
-    ]
-)
+@pytest.fixture(params=EMULATORS)
 def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if request.param == "moto":
-        request.getfixturevalue("moto_aws")
-    else:
-        for name, value in request.getfixturevalue("embedded_aws").environment.items():
-            monkeypatch.setenv(name, value)
-    return dynamodb_client()
+    return emulated_dynamodb(request, monkeypatch)
 
 
 def created(client: Any, settings: Settings) -> list[str]:

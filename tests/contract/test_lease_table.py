@@ -22,7 +22,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import FULL_RANGE
 
-from tests.contract.dynamodb_tables import create_table
+from tests.contract.dynamodb_tables import EMULATORS, create_table, emulated_dynamodb
 from tests.contract.scripted_service import ScriptedService
 from tests.doubles.lease_write_cases import ACCEPTED, ACCEPTED_KINDS, FREE, HELD, ME, OTHER, REFUSED
 
@@ -46,22 +46,12 @@ def on_dynamodb(*, is_atomic: bool) -> Bench:
     )
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("moto", marks=pytest.mark.emulator),
-        pytest.param("embedded", marks=pytest.mark.emulator),
-    ]
-)
+@pytest.fixture(params=["memory", *EMULATORS])
 def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bench:
     if request.param == "memory":
         memory = MemoryLeaseTable()
         return Bench(memory, memory.put_row)
-    if request.param == "moto":
-        request.getfixturevalue("moto_aws")
-    else:
-        for name, value in request.getfixturevalue("embedded_aws").environment.items():
-            monkeypatch.setenv(name, value)
+    emulated_dynamodb(request, monkeypatch)
     return on_dynamodb(is_atomic=request.param == "embedded")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -26,7 +25,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 from sublet.protocol.stream_key import StreamKey
 
-from tests.contract.dynamodb_tables import create_table
+from tests.contract.dynamodb_tables import EMULATORS, create_table, emulated_dynamodb, sightings_table
 
 SEEN = {
     "shardId-000000000000": Sighting(7, "app-lambda-0", BEGINNING, is_unheard=True),
@@ -36,25 +35,12 @@ SEEN = {
 }
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("moto", marks=pytest.mark.emulator),
-        pytest.param("embedded", marks=pytest.mark.emulator),
-    ]
-)
+@pytest.fixture(params=["memory", *EMULATORS])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SightingStore:
     if request.param == "memory":
         return MemorySightingStore()
-    if request.param == "moto":
-        request.getfixturevalue("moto_aws")
-    else:
-        for name, value in request.getfixturevalue("embedded_aws").environment.items():
-            monkeypatch.setenv(name, value)
-    client = dynamodb_client()
-    return DynamoDbSightingStore(
-        lambda: client, create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
-    )
+    client = emulated_dynamodb(request, monkeypatch)
+    return DynamoDbSightingStore(lambda: client, sightings_table(client))
 
 
 def test_nothing_seen_yet(store: SightingStore) -> None:

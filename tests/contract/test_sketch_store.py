@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -18,34 +17,19 @@ from sublet.errors import LeaseTableNotFound
 from sublet.memory.sketch_store import MemorySketchStore
 from sublet.ports import SketchStore
 
-from tests.contract.dynamodb_tables import create_table
+from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 from tests.doubles.traffic import NOW, Traffic, sketch_of
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("moto", marks=pytest.mark.emulator),
-        pytest.param("embedded", marks=pytest.mark.emulator),
-    ]
-)
+@pytest.fixture(params=["memory", *EMULATORS])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SketchStore:
     if request.param == "memory":
         return MemorySketchStore()
-    if request.param == "moto":
-        request.getfixturevalue("moto_aws")
-    else:
-        for name, value in request.getfixturevalue("embedded_aws").environment.items():
-            monkeypatch.setenv(name, value)
-    return over_dynamodb(dynamodb_client())
+    return over_dynamodb(emulated_dynamodb(request, monkeypatch))
 
 
 def over_dynamodb(client: Any, *, with_names: bool = False) -> DynamoDbSketchStore:
-    return DynamoDbSketchStore(lambda: client, a_table(client), with_names=with_names)
-
-
-def a_table(client: Any) -> str:
-    return create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
+    return DynamoDbSketchStore(lambda: client, sightings_table(client), with_names=with_names)
 
 
 def hot(shard_id: str, heat: float = 0.9, minutes: int = 0) -> ShardSketch:
@@ -113,7 +97,7 @@ def test_names_are_stored_if_asked_for(moto_aws: None) -> None:
 
 def test_eleven_items_at_most_and_ticks_leave_them_alone(moto_aws: None) -> None:
     client = dynamodb_client()
-    table = a_table(client)
+    table = sightings_table(client)
     store, sightings = (
         DynamoDbSketchStore(lambda: client, table),
         DynamoDbSightingStore(lambda: client, table),
@@ -131,7 +115,7 @@ def test_eleven_items_at_most_and_ticks_leave_them_alone(moto_aws: None) -> None
 def test_another_owner_s_places_are_not_overwritten(moto_aws: None) -> None:
     """Another owner takes a place between our read and our write."""
     client = dynamodb_client()
-    table = a_table(client)
+    table = sightings_table(client)
     other, raced = DynamoDbSketchStore(lambda: client, table), list[bool]()
 
     class Racing:
