@@ -149,8 +149,8 @@ class PushReader(ShardReader, Protocol):
     """A ShardReader to which records are sent as they arrive. One thread at a time reads, and another may interrupt it."""
 
     def wait(self, longest: timedelta) -> bool:
-        """Wait until something has come, or for `longest`, or until interrupted. Returns whether a read will find something.
-        It needs memory for one page only after that.
+        """Wait until something has come, or for `longest`, or until interrupted. Returns whether a read will find something,
+        which may be that the service refuses. Only after that is memory for one page needed.
         """
 
     @property

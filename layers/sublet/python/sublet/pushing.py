@@ -21,6 +21,8 @@ READ_WAITS = timedelta(seconds=1)
 LISTENS = timedelta(seconds=5)
 """The longest that one wait at the connection lasts; then the clocks are looked at again."""
 
+_REFUSALS = {PushEnd.REFUSED: PollRefusal.NO_ANSWER, PushEnd.IN_USE: PollRefusal.THROTTLED}
+
 
 class FanOutReader:
     """The PushReader port."""
@@ -39,6 +41,8 @@ class FanOutReader:
         self._interrupted = tasks.signal()
         self._rest: Page | None = None
         """What is left of an event with more records than the last read wanted."""
+        self._refusal: PollRefusal | None = None
+        """For the next read: the last call was refused, so that calls which keep being refused show in the metrics."""
         self._polls: ShardReader | None = None
         self._as_of, self._listened_until = clock.now(), clock.steady()
 
@@ -63,7 +67,7 @@ class FanOutReader:
 
     def _wait(self, over: datetime) -> bool:
         while not self._interrupted.is_set():
-            if self._rest is not None or self._polls is not None:
+            if self._rest is not None or self._polls is not None or self._refusal is not None:
                 return True
             now = self._clock.steady()
             if self._carry_out(next_step(self._known, now), over - now):
@@ -77,6 +81,9 @@ class FanOutReader:
             return self._polls.read(limit)
         if self._rest is None and not self.wait(READ_WAITS):
             return PollRefusal.NOT_YET
+        if self._refusal is not None:
+            refused, self._refusal = self._refusal, None
+            return refused
         if self._rest is None:
             refusal = self._receive()
             if refusal is not None:
@@ -115,6 +122,7 @@ class FanOutReader:
                 self._known = self._known.put_off(self._clock.steady(), self._chance)
             else:
                 self._over(answer)
+                self._refusal = _REFUSALS.get(answer)
             return
         self._drop()
         self._subscription, self._as_of = answer, begun_at
