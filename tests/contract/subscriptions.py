@@ -55,8 +55,9 @@ class Subscription:
 
     def last(self) -> Any:
         """What ends it, after any number of events."""
+        until = time.monotonic() + PATIENCE
         while isinstance(came := self.next(), dict):
-            pass
+            assert time.monotonic() < until, "it goes on"
         return came
 
     def _read(self) -> None:

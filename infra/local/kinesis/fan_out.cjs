@@ -78,10 +78,11 @@ class FanOut {
     return { ...KNOBS, ...this.controls.get('*')?.knobs, ...this.controls.get(consumer)?.knobs };
   }
 
-  faultOf(consumer, shard) {
+  /** The next fault that is planned for this shard, which is used up; none if it is not `isFit`. */
+  faultOf(consumer, shard, isFit = () => true) {
     const planned = this.controls.get(consumer)?.faults ?? [];
     const index = planned.findIndex((fault) => (fault.shard ?? shard) === shard);
-    return new Fault(index < 0 ? undefined : planned.splice(index, 1)[0]);
+    return new Fault(index < 0 || !isFit(planned[index]) ? undefined : planned.splice(index, 1)[0]);
   }
 
   /** Answers the call: by events, or by why not. */
@@ -109,8 +110,9 @@ class FanOut {
     if (why) return why;
     const consumer = await this.consumerOf(asked.ConsumerARN);
     if (Array.isArray(consumer)) return consumer;
-    const [knobs, fault] = [this.knobsOf(consumer.arn), this.faultOf(consumer.arn, asked.ShardId)];
-    if (fault.refusal) return fault.refusal;
+    const knobs = this.knobsOf(consumer.arn);
+    const { refusal } = this.faultOf(consumer.arn, asked.ShardId, (planned) => planned.do === 'refuse');
+    if (refusal) return refusal;
     const slot = this.slotOf(consumer.arn, asked.ShardId);
     const early = tooEarly(slot, knobs, asked);
     if (early) return early;
@@ -120,6 +122,7 @@ class FanOut {
     const raced = tooEarly(slot, knobs, asked, true); // by a call that was answered meanwhile
     if (raced) return raced;
     slot.startedAt = Date.now();
+    const fault = this.faultOf(consumer.arn, asked.ShardId); // not before, so that a refused call uses none up
     return { consumer, fault, knobs, slot, iterator: content.ShardIterator };
   }
 

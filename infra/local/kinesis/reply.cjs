@@ -12,6 +12,11 @@ class Reply {
     return this.request.httpVersionMajor === 2;
   }
 
+  /** The client has left. */
+  get isGone() {
+    return (this.isOverHttp2 ? this.raw.stream : this.raw).destroyed;
+  }
+
   get writableNeedDrain() {
     return (this.isOverHttp2 ? this.raw.stream : this.raw).writableNeedDrain;
   }

@@ -15,6 +15,7 @@ class Subscription {
     this.wakers = new Set();
     this.time = setTimeout(() => this.end(), knobs.lasts);
     reply.on('close', () => this.end());
+    if (reply.isGone) this.end();
   }
 
   /** There may be something new; with `check`, also about the consumer. */
