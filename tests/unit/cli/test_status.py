@@ -23,6 +23,7 @@ from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import MalformedRow
 
 from tests.doubles.fleet import NOW, fleet_of, shard_status
+from tests.doubles.traffic import Traffic, sketch_of
 
 MINUTE = timedelta(minutes=1)
 ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=None)
@@ -226,6 +227,17 @@ def test_what_was_set_aside_has_a_line_and_its_end() -> None:
         "forgotten_at": (NOW + 2 * day).isoformat(),
     }
     assert "set_aside" not in json.loads(text_of(FOUND, in_json, "orders-audit"))
+
+
+def test_hot_shards_have_a_line_and_name_the_command() -> None:
+    hot = [sketch_of("shardId-7", [Traffic("big", 970, 10)], seconds=1)]
+    _, line, *_ = text_of(FOUND, ALL, "orders-audit", None, hot).splitlines()
+    assert line == (
+        "hot in their worst second: shardId-7 (97%); `sublet hot --application orders-audit` says why"
+    )
+    in_json = Namespace(**{**vars(ALL), "json": True})
+    assert json.loads(text_of(FOUND, in_json, "orders-audit", None, hot))["hot"] == {"shardId-7": 0.97}
+    assert "hot" not in json.loads(text_of(FOUND, in_json, "orders-audit"))
 
 
 def test_leases_that_cannot_be_shown_are_counted() -> None:

@@ -55,3 +55,13 @@ def test_the_stored_sketch_explains_the_shard() -> None:
     [hot] = look("orders", ports, account, stored_sketches(ports))
     assert (hot.verdict, hot.keys[0].name) == (HeatVerdict.ONE_KEY, "big")
     assert stored_sketches(replace(ports, sketches=None)) == {}
+
+
+def test_a_shard_of_another_stream_with_the_same_id_is_not_meant() -> None:
+    account, clock = of_memory(), FakeClock(NOW)
+    ports = memory_ports(account.reading("orders"), clock=clock)
+    theirs = sketch_of(f"123456789012:clicks:1700000000:{SHARD}", [Traffic("big", 950, 1000)], seconds=10)
+    ours = replaced(theirs, shard_id=f"123456789012:orders:1700000000:{SHARD}")
+    assert not look("orders", ports, account, {theirs.shard_id: theirs})[0].is_hot
+    [hot] = look("orders", ports, account, {each.shard_id: each for each in (ours, theirs)})
+    assert (hot.shard_id, hot.verdict) == (SHARD, HeatVerdict.ONE_KEY)

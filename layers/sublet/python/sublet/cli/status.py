@@ -16,10 +16,12 @@ from sublet.cli.last_hour import hour_lines
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import age_text, failure_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
+from sublet.decisions.hot_shards import HOT
 from sublet.decisions.last_hour import LastHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
+from sublet.decisions.sketch import ShardSketch, hottest
 from sublet.errors import CheckRefused, LeaseTableError, SettingsError
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
@@ -98,7 +100,7 @@ def show_status(options: Namespace) -> int:
     screen, pause = Screen(options, watch.settings.application, recorder), ThreadTasks().signal()
     while True:
         found = watch.look(retention)
-        screen.show(found, set_aside(watch.settings))
+        screen.show(found, set_aside(watch.settings), hot(watch.ports))
         if not options.watch:
             return exit_code(found)
         try:
@@ -148,10 +150,12 @@ class Screen:
         self._hour = LastHour()
         self._is_live = options.watch and not options.json and sys.stdout.isatty()
 
-    def show(self, found: FleetStatus, aside: SetAsideWaiting | None = None) -> None:
+    def show(
+        self, found: FleetStatus, aside: SetAsideWaiting | None = None, hot: Sequence[ShardSketch] = ()
+    ) -> None:
         if not found.shards and not found.malformed and not found.multi_stream:
             print(f"sublet: application {self._application} has no leases yet", file=sys.stderr)
-        text = text_of(found, self._options, self._application, aside)
+        text = text_of(found, self._options, self._application, aside, hot)
         if self._options.watch and not self._options.json:
             self._hour = self._hour.after(found)
             if self._recorder is not None:
@@ -202,16 +206,40 @@ def set_aside(settings: Settings) -> SetAsideWaiting | None:
         return None
 
 
+def hot(ports: Ports) -> Sequence[ShardSketch]:
+    """The sketches of the shards that are hot, the hottest first; none if they may not be read."""
+    from sublet.operate.hot_shards import stored_sketches
+
+    try:
+        found = stored_sketches(ports).values()
+    except LeaseTableError:
+        return ()
+    return [sketch for sketch in hottest(tuple(found)) if sketch.heat >= HOT]
+
+
+def hot_text(hot: Sequence[ShardSketch], application: str) -> str:
+    named = ", ".join(f"{printable(sketch.shard_id)} ({sketch.heat:.0%})" for sketch in hot)
+    return f"hot in their worst second: {named}; `sublet hot --application {application}` says why"
+
+
 def text_of(
-    found: FleetStatus, options: Namespace, application: str, aside: SetAsideWaiting | None = None
+    found: FleetStatus,
+    options: Namespace,
+    application: str,
+    aside: SetAsideWaiting | None = None,
+    hot: Sequence[ShardSketch] = (),
 ) -> str:
     shards = [shard for shard in worst_first(found.shards) if _is_wanted(shard, options)]
     if options.json:
         waiting = {} if aside is None else {"set_aside": set_aside_json(aside)}
-        return json.dumps({**fleet_json(found, shards), **waiting}, indent=None if options.watch else 2)
+        warm = {"hot": {sketch.shard_id: round(sketch.heat, 3) for sketch in hot}} if hot else {}
+        return json.dumps(
+            {**fleet_json(found, shards), **waiting, **warm}, indent=None if options.watch else 2
+        )
     head, *lines = lines_of(found, shards, application)
     waits = [] if aside is None else [f"set aside: {set_aside_text(aside, found.at)}"]
-    return "\n".join((head, *waits, *lines))
+    warm_lines = [hot_text(hot, application)] if hot else []
+    return "\n".join((head, *waits, *warm_lines, *lines))
 
 
 def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from sublet.account import Account
@@ -12,6 +13,7 @@ from sublet.decisions.sketch import ShardSketch
 from sublet.decisions.sketch_places import fresh
 from sublet.errors import StreamError
 from sublet.ports import Ports
+from sublet.protocol.stream_key import own_id, stream_key_of
 
 ACTIVE = "ACTIVE"
 BETWEEN_LOOKS, WAITED_AT_MOST = timedelta(seconds=2), timedelta(minutes=5)
@@ -26,16 +28,22 @@ def stored_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 def look(
     stream: str, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
 ) -> tuple[HotShard, ...]:
-    """Every open shard's verdict, the hottest first."""
+    """Every open shard's verdict, the hottest first. Leases and sketches of the application's other streams are left out."""
+    leases = [lease for lease in ports.table.scan().leases if _is_of(stream, lease.lease_key)]
     return hot_shards(
         StreamLook(
             account.info(stream).mode,
             ports.stream.describe().distribution,
             tuple(ports.stream.list_shards()),
-            tuple(ports.table.scan().leases),
-            sketches,
+            tuple(replace(lease, lease_key=own_id(lease.lease_key)) for lease in leases),
+            {own_id(name): sketch for name, sketch in sketches.items() if _is_of(stream, name)},
         )
     )
+
+
+def _is_of(stream: str, shard: str) -> bool:
+    key = stream_key_of(shard)
+    return key is None or key.stream == stream
 
 
 def reshard(stream: str, changes: Sequence[Reshard], account: Account) -> Iterator[Reshard]:
