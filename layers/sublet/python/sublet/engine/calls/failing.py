@@ -62,9 +62,13 @@ class FailingCalls:
 
     def at(self, checkpoint: Checkpoint) -> HandlerFailure | None:
         """For a row with this checkpoint: of several that fail, the first to begin. Any thread may ask."""
+        if not self._under_way:  # as nearly always, for each write
+            return self._before(checkpoint)
         failing = [each.failure for each in list(self._under_way.values())]
         return min(failing, key=lambda each: each.since, default=self._before(checkpoint))
 
     def _before(self, checkpoint: Checkpoint) -> HandlerFailure | None:
-        is_there_still = checkpoint == self.opened.checkpoint and not self._has_got_on
-        return self.opened.failing if is_there_still else None
+        failing = self.opened.failing
+        if failing is None or self._has_got_on or checkpoint != self.opened.checkpoint:
+            return None
+        return failing
