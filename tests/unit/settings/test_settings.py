@@ -507,6 +507,7 @@ CONSUMER = f"{ARN}/consumer/orders:1795457556"
         ({"reading": Reading.POLLING}, "only with reading=fan_out"),
         ({"fan_out_consumer": CONSUMER.replace("events", "others")}, "a consumer of the stream events"),
         ({"fan_out_consumer": "orders"}, "the ARN of a consumer that is registered"),
+        ({"maximum_batching_window": SECOND}, "0s with reading=fan_out"),
     ],
 )
 def test_fan_out_needs_a_registered_consumer_and_windows_of_minutes(

@@ -100,6 +100,12 @@ def _check_reading(settings: Settings) -> None:
             duration_text(settings.window),
             f"at least {duration_text(FAN_OUT_WINDOW_MIN)} with reading=fan_out, whose subscriptions last for five minutes",
         )
+    if fans_out and settings.maximum_batching_window:
+        raise SettingsError(
+            "maximum_batching_window",
+            duration_text(settings.maximum_batching_window),
+            "0s with reading=fan_out: the service sends records as they arrive",
+        )
     if fans_out and consumer is None:
         raise SettingsError(
             "fan_out_consumer", None, "required with reading=fan_out: the ARN of a registered consumer"
