@@ -54,6 +54,11 @@ class LeaseSession:
     cut_off: datetime | None = None
     """When the runtime ends this process, whatever it is doing."""
     count: LeaseReport = field(init=False)
+    """Complete once the session has ended."""
+    stream_records: int = field(default=0, init=False)
+    bytes: int = field(default=0, init=False)
+    behind: int | None = field(default=None, init=False)
+    """In milliseconds, by the last page that was handled."""
     progress: Progress = field(init=False)
     sketch: SessionSketch = field(init=False)
     user_records: UserRecords = field(init=False)
@@ -197,23 +202,28 @@ class LeaseSession:
         return Outcome.HANDLER_FAILED if has_failed else self._stopped()
 
     def _has_handled(self, page: Page, polled_at: datetime) -> None:
-        self._count(
-            stream_records=self.count.stream_records + len(page.records),
-            bytes=self.count.bytes + page.data_bytes,
-            millis_behind_latest=page.millis_behind_latest,
-        )
+        self.stream_records += len(page.records)
+        self.bytes += page.data_bytes
+        self.behind = page.millis_behind_latest
         self.metrics.handled()
         self.progress.write_if_due()
         self.progress.has_read(page, polled_at)
         self.lag.has_read(page, polled_at)
 
-    def _count(self, **news: Any) -> None:
-        handled, dropped = self.caller.tally.handled, self.user_records.dropped_out_of_range
-        self.count = replace(self.count, user_records=handled, dropped_out_of_range=dropped, **news)
+    def _counted(self, **news: Any) -> LeaseReport:
+        """As of now. Another thread shows it while the session counts."""
+        return replace(
+            self.count, stream_records=self.stream_records, bytes=self.bytes, millis_behind_latest=self.behind,
+            user_records=self.caller.tally.handled, dropped_out_of_range=self.user_records.dropped_out_of_range,
+            **news,
+        )  # fmt: skip
 
     def show(self) -> None:
         """Publish the lease's metrics."""
-        self.metrics.show(self.count, self._throttled, self.calls.called_at)
+        self._show(self._counted())
+
+    def _show(self, count: LeaseReport) -> None:
+        self.metrics.show(count, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardReport:
         return self.metrics.state(self._throttled, self.calls.oldest)
@@ -267,7 +277,7 @@ class LeaseSession:
         if outcome is Outcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         tally, lease = self.caller.tally, self.held.lease
-        self._count(
+        self.count = self._counted(
             outcome=outcome, kept=lease.fence if keep else None, checkpoint=str(lease.checkpoint),
             handler_failures=tally.failures, problem=problem or tally.problem,
         )  # fmt: skip
