@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from datetime import timedelta
 
+import pytest
 from msgspec.structs import replace
-from sublet.cli.hot import as_json, lines_of
+from sublet.cli.hot import as_json, exact, lines_of
 from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
+from sublet.errors import CheckRefused
+from sublet.memory import memory_ports
 from sublet.protocol.shard import FULL_RANGE, Shard
 from sublet.protocol.stream_info import StreamMode
 
@@ -59,3 +64,9 @@ def test_a_key_without_a_name_is_shown_by_its_md5() -> None:
 
 def test_nothing_to_show() -> None:
     assert list(lines_of([], "orders")) == ["no such open shard"]
+
+
+def test_without_spark_exact_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sublet.spark.exact_sketches", None)
+    with pytest.raises(CheckRefused, match=r"needs Spark, which is not installed .*: sublet\[spark\]"):
+        exact("orders", memory_ports(), timedelta(minutes=10))

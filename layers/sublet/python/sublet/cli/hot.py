@@ -7,15 +7,17 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import printable, time_text
+from sublet.cli.status import duration
 from sublet.decisions.hot_shards import HeatVerdict, HotShard, KeyShare
 from sublet.decisions.resharding import aws_command
-from sublet.errors import LeaseTableError
+from sublet.errors import CheckRefused, LeaseTableError
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ that a shard takes, the partition keys with their share of the load, and a verdi
 
 Workers of sublet make sketches while they read; those of the ten hottest shards are kept for an hour. A share is a lower bound:
 certain if every record was counted, otherwise true in 999 cases of 1,000. Partition keys are shown by their MD5 unless the
-workers' setting hot_shard_keys is `names`. Of a KCL 3 fleet only the bytes a second in its rows are known.
+workers' setting hot_shard_keys is `names`. With --exact, Spark reads the last minutes of the stream and counts every record, with
+the keys' names; that needs Spark and shares the shards' polls with the consumers.
+Of a KCL 3 fleet only the bytes a second in its rows are known.
 
 Without --execute nothing is changed. With it, the splits and merges that are shown are made, one after the other; give --shard to
 choose. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
@@ -54,6 +58,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     add_shards(parser)
     parser.add_argument("--execute", action="store_true", help="make the splits and merges that are shown")
+    parser.add_argument(
+        "--exact", action="store_true", help="read the stream once more, with Spark, and count every record"
+    )
+    parser.add_argument(
+        "--last", metavar="DURATION", type=duration, default=timedelta(minutes=10),
+        help="with --exact: how far back (default: 10m)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in ("application", "stream"):
         add_setting(parser, DEFINITIONS[name])
@@ -66,7 +77,8 @@ def run(options: Namespace) -> int:
 
     settings = settings_of(options, os.environ, required=("application", "stream"))
     ports, account = aws_ports(settings, "sublet", output=None), AwsAccount()
-    found = look(settings.stream, ports, account, _sketches(ports))
+    sketches = exact(settings.stream, ports, options.last) if options.exact else _sketches(ports)
+    found = look(settings.stream, ports, account, sketches)
     shown = [shard for shard in found if not options.shards or shard.shard_id in options.shards]
     if options.json:
         print(json.dumps([as_json(shard, settings.stream) for shard in shown], indent=2))
@@ -79,6 +91,18 @@ def run(options: Namespace) -> int:
         for done in reshard(settings.stream, changes, account):
             print(f"done: {aws_command(settings.stream, done)}", file=sys.stderr, flush=True)
     return 1 if any(shard.is_hot for shard in shown) else 0
+
+
+def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketch]:
+    """In a session of Spark of this process, whose settings are Spark's own."""
+    try:
+        from sublet.spark.exact_sketches import exact_sketches, local_spark
+    except ImportError as missing:
+        raise CheckRefused(
+            f"--exact needs Spark, which is not installed ({missing.name}): sublet[spark]"
+        ) from None
+    now = ports.clock.now()
+    return exact_sketches(local_spark(), stream, ports.stream.list_shards(), now - last, now)
 
 
 def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:

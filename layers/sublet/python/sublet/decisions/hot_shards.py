@@ -153,7 +153,7 @@ def _without_sketch(shard: Shard, look: StreamLook, share: float | None) -> HotS
         known,
         verdict=HeatVerdict.UNKNOWN,
         because="its row says only how fast it is read, not by which keys",
-        then="Let a sublet worker read it for some minutes.",
+        then="Let a sublet worker read it for some minutes, or use `sublet hot --exact`.",
     )
 
 
