@@ -170,6 +170,10 @@ def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 2
     assert world.sightings.load().streams[world.key("orders")].gone_at is None
+    with pytest.raises(
+        StreamUnavailable, match="but Kinesis describes it"
+    ):  # passes by itself: no process ends for it
+        world.manager("orders").tick()
     world.streams["orders"].fails["describe"] = StreamNotFound("no such stream")
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 1

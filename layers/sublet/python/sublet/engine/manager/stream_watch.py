@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from sublet.decisions.chosen_streams import ChosenStream, FoundStreams, KnownStream, to_note
 from sublet.decisions.stream_parts import ListedStream
 from sublet.engine.manager.pacing import PacedStream, Pacer
-from sublet.errors import StreamAccessDenied, StreamError, StreamNotFound, TransientError
+from sublet.errors import (
+    StreamAccessDenied,
+    StreamError,
+    StreamNotFound,
+    StreamUnavailable,
+    TransientError,
+)
 from sublet.ports import Ports, Stream, Streams
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_key import StreamKey
@@ -149,7 +155,7 @@ class StreamWatch:
             stream.describe()
         except StreamError as problem:
             return problem
-        return StreamError(f"{not_found}; but Kinesis describes it")
+        return StreamUnavailable(f"{not_found}; but Kinesis describes it")
 
     def _raise_if_all_failed(self, answers: Sequence[tuple[Shard, ...] | StreamError]) -> None:
         problems = [answer for answer in answers if isinstance(answer, StreamError)]
