@@ -42,6 +42,8 @@ def never_written(_: UserRecord, __: bytes) -> bool:
 class Batch(Struct, frozen=True):
     """The argument of a handler: user records of one shard, in order, none of them finished before in this window.
 
+    shard_id                           the shard's id; with the setting `streams` its name among all of them, since ids repeat:
+                                       account:stream:creation epoch:shard id
     records                            at least one; see UserRecord
     millis_behind_latest               how far the poll that fetched them ended behind the shard's tip, in milliseconds
     checkpoint(record)                 this record and all before it are done, even if the call fails afterwards.

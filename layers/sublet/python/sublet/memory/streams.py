@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sublet.decisions.chosen_streams import FoundStreams, choose_streams
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import StreamNotFound
-from sublet.ports import ShardReader, Stream
+from sublet.ports import PollRefusal, ShardReader, Stream
+from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey
@@ -78,4 +79,25 @@ class _ByName:
         return self._now().service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
-        return self._now().reader(shard_id, position)
+        return _ReaderByName(self._now, shard_id, position)
+
+
+@dataclass(slots=True)
+class _ReaderByName:
+    """The ShardReader port: it needs the stream when it is first used."""
+
+    stream: Callable[[], Stream]
+    shard_id: str
+    position: ReadPosition
+    _real: ShardReader | None = field(default=None, init=False)
+
+    def open(self) -> None:
+        self._opened().open()
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        return self._opened().read(limit)
+
+    def _opened(self) -> ShardReader:
+        if self._real is None:
+            self._real = self.stream().reader(self.shard_id, self.position)
+        return self._real

@@ -22,7 +22,7 @@ from sublet.errors import (
 )
 from sublet.ports import Ports, Stream, Streams
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_key import StreamKey
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings, StartPosition
 
 T = TypeVar("T")
@@ -95,6 +95,23 @@ class StreamWatch:
             for each in found.streams
             if each.stream not in gone
         )
+
+    def is_there(self, lease_key: str) -> bool:
+        """Whether the lease's stream is there now, and not another of its name, whose shards say nothing of the lease. Asked
+        before a lease is deleted.
+        """
+        stream = stream_key_of(lease_key)
+        assert stream is not None, "of an application of several streams"
+        try:
+            self._paced(stream).describe()
+        except StreamError as problem:
+            self.ports.log.warning(
+                "a lease is not deleted: its stream is not described",
+                lease_key=lease_key,
+                problem=str(problem),
+            )
+            return False
+        return True
 
     def _find(self, known: Mapping[StreamKey, KnownStream]) -> FoundStreams:
         now, again_after = self.ports.clock.steady(), self.settings.stream_discovery_interval

@@ -184,6 +184,8 @@ class LeaseManager:
     def _delete(self, deletion: Deletion) -> bool:
         """A lease that could not be deleted does no harm: the leases to be dispatched do not wait for it."""
         try:
+            if self._streams is not None and not self._streams.is_there(deletion.lease.lease_key):
+                return False
             return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
         except LeaseTableError as problem:
             self.ports.log.error(
