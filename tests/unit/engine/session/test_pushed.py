@@ -8,6 +8,8 @@ from functools import partial
 from sublet.decisions.push import LASTS, TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
+from sublet.engine.process_shared import Budget, QuietShards
+from sublet.engine.session.pages import POLL_REPLY_MAX, PageFeed
 from sublet.handler import Batch
 from sublet.memory import MemoryFanOut
 from sublet.memory.pushes import LOOKS_EVERY, MemorySubscription
@@ -149,17 +151,23 @@ def test_without_its_consumer_a_shard_is_polled_and_this_is_logged() -> None:
     ] == [1]
 
 
-def test_a_tip_read_late_is_of_when_it_was_sent() -> None:
-    """An event waits while the handler is busy. That the shard was at its tip then says nothing about now."""
+def test_a_page_read_late_is_of_when_it_was_sent() -> None:
+    """What has come while the handler was busy was sent at any time since the reader last found nothing to read. So only that
+    time is known as one when the shard was at its tip.
+    """
     pushed = Pushed()
     world = pushed.world
     world.put("one")
-
-    def slow(_: Batch) -> None:
-        world.tasks.wait(lambda: False, world.clock.steady() + 30 * SECOND)
-
-    world.handler.script = slow
-    world.window()
-    caught_up_at = world.table.lease().caught_up_at
-    assert caught_up_at is not None
-    assert caught_up_at < world.clock.now()
+    budget = Budget(2 * POLL_REPLY_MAX, 100_000, world.tasks)
+    quiet, stop = QuietShards(world.tasks), world.tasks.signal()
+    feed = PageFeed(SHARD, HORIZON, world.ports, CONTINUOUS, budget, quiet, stop, world.began + LASTS)
+    first = feed.next()
+    assert first is not None
+    world.clock.advance(30 * SECOND)
+    late = feed.next()
+    assert late is not None
+    assert (late.millis_behind_latest, feed.polled_at) == (0, world.began)
+    assert feed.next() is not None
+    assert feed.polled_at - world.began >= 30 * SECOND
+    stop.set()
+    feed.close()
