@@ -22,7 +22,10 @@ from tests.e2e.chosen_aws import ChosenAws, chosen_aws
 from tests.e2e.deliveries import out_of_order, wait_until
 from tests.e2e.fleet import Fleet, deployed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),
+]  # a deployment on LocalStack takes minutes on a busy machine
 
 KEYS = [f"key-{n}" for n in range(40)]
 OBEYED_WITHIN = READ_EVERY + timedelta(seconds=5)
