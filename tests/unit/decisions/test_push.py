@@ -15,7 +15,7 @@ from sublet.decisions.push import (
     TAKEN_OVER_AFTER,
     WAITS_AT_MOST,
     Act,
-    Ending,
+    NoContinuation,
     PushEnd,
     Step,
     Subscribed,
@@ -172,12 +172,12 @@ TOLD = ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE)
 @pytest.mark.parametrize(
     ("told", "listed", "meaning"),
     [
-        ([TOLD], [shard(PARENT)], Ending.STILL_OPEN),
-        ([], [shard(PARENT)], Ending.STILL_OPEN),
-        ([TOLD], [shard(PARENT, is_open=False)], Ending.ENDED),
-        ([], [shard(PARENT, is_open=False), shard(CHILD, PARENT)], Ending.ASK_BY_POLLS),
-        ([TOLD], [shard(CHILD, PARENT)], Ending.ASK_BY_POLLS),
-        ([], [], Ending.ASK_BY_POLLS),
+        ([TOLD], [shard(PARENT)], NoContinuation.STILL_OPEN),
+        ([], [shard(PARENT)], NoContinuation.STILL_OPEN),
+        ([TOLD], [shard(PARENT, is_open=False)], NoContinuation.SHARD_ENDED),
+        ([], [shard(PARENT, is_open=False), shard(CHILD, PARENT)], NoContinuation.ASK_BY_POLLS),
+        ([TOLD], [shard(CHILD, PARENT)], NoContinuation.ASK_BY_POLLS),
+        ([], [], NoContinuation.ASK_BY_POLLS),
     ],
     ids=[
         "the listing says that it is open",
@@ -189,7 +189,7 @@ TOLD = ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE)
     ],
 )
 def test_an_end_is_a_null_continuation_and_the_listing(
-    told: list[ChildShard], listed: list[Shard], meaning: Ending
+    told: list[ChildShard], listed: list[Shard], meaning: NoContinuation
 ) -> None:
     """Not the continuation alone (amazon-kinesis-client#1744). And a shard whose children are gone ends too, which Bento never
     ends: its polls say so.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.push import Act, Ending, PushEnd, Step, Subscribed, ending, is_silent, next_step
+from sublet.decisions.push import Act, NoContinuation, PushEnd, Step, Subscribed, ending, is_silent, next_step
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.time_and_chance import Chance
 from sublet.ports import Clock, PollRefusal, Pushes, ShardReader, ShardSubscription, Stream, Tasks
@@ -162,12 +162,12 @@ class FanOutReader:
     def _ended(self, page: Page) -> PollRefusal | None:
         """The position stays where it is unless the end is believed, so that the event's records are read again otherwise."""
         meaning = ending(self._shard_id, page.child_shards, self._stream.list_shards())
-        if meaning is Ending.ENDED:
+        if meaning is NoContinuation.SHARD_ENDED:
             self._rest = page._replace(is_shard_end=True)
             self._drop()
             return None
         self._over(PushEnd.NOT_AN_END)
-        if meaning is Ending.ASK_BY_POLLS:
+        if meaning is NoContinuation.ASK_BY_POLLS:
             self._poll()
         return PollRefusal.NOT_YET
 

@@ -155,15 +155,15 @@ def is_silent(known: Subscribed, now: datetime) -> bool:
     return known.heard_at is not None and now - known.heard_at >= SILENCE_MAX
 
 
-class Ending(StrEnum):
+class NoContinuation(StrEnum):
     """What an event without a continuation means."""
 
-    ENDED = "the event names the shard's children, and the listing says that it is closed"
+    SHARD_ENDED = "the event names the shard's children, and the listing says that it is closed"
     STILL_OPEN = "the listing says that it is open"
     ASK_BY_POLLS = "only a poll can tell whether records follow"
 
 
-def ending(shard_id: str, told: Collection[ChildShard], listed: Collection[Shard]) -> Ending:
+def ending(shard_id: str, told: Collection[ChildShard], listed: Collection[Shard]) -> NoContinuation:
     """Whether the shard has ended, by the children that the event names and by the listing.
 
     An event without a continuation may be a fault (awslabs/amazon-kinesis-client#1744). If it names no children, they may
@@ -171,8 +171,8 @@ def ending(shard_id: str, told: Collection[ChildShard], listed: Collection[Shard
     """
     shard = next((each for each in listed if each.shard_id == shard_id), None)
     if shard is not None and shard.is_open:
-        return Ending.STILL_OPEN
-    return Ending.ENDED if shard is not None and told else Ending.ASK_BY_POLLS
+        return NoContinuation.STILL_OPEN
+    return NoContinuation.SHARD_ENDED if shard is not None and told else NoContinuation.ASK_BY_POLLS
 
 
 def _pause(end: PushEnd, failures: int, chance: Chance) -> timedelta:
