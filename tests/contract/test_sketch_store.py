@@ -33,7 +33,7 @@ def over_dynamodb(client: Any, *, with_names: bool = False) -> DynamoDbSketchSto
 
 
 def hot(shard_id: str, heat: float = 0.9, minutes: int = 0) -> ShardSketch:
-    sketch = sketch_of(shard_id, [Traffic("anna@example.com", 10, 100)], seconds=1)
+    sketch = sketch_of(shard_id, [Traffic("anna@example.com", 5, 100)], seconds=1)
     since = NOW + timedelta(minutes=minutes)
     peaks = (Peak(since, round(heat * 1000), 0),)
     return replace(sketch, since=since, until=since + timedelta(minutes=5), peaks=peaks)
@@ -63,10 +63,10 @@ def test_sketches_of_a_shard_are_put_together_for_half_an_hour(store: SketchStor
     for minutes in range(0, 30, 5):
         assert store.keep(hot("shardId-1", minutes=minutes))
     [read] = store.sketches()
-    assert (read.records, read.since, len(read.peaks)) == (60, NOW, 6)
+    assert (read.records, read.since, len(read.peaks)) == (30, NOW, 6)
     assert store.keep(hot("shardId-1", minutes=30))
     [read] = store.sketches()
-    assert (read.records, read.since) == (10, NOW + timedelta(minutes=30))
+    assert (read.records, read.since) == (5, NOW + timedelta(minutes=30))
 
 
 def test_the_ten_hottest_are_kept(store: SketchStore) -> None:
