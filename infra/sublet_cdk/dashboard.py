@@ -32,6 +32,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
         Metric.READS_REFUSED: "Sum",
         Metric.LEASES_FAILED: "Sum",
         Metric.THROTTLED_POLLS: "Maximum",
+        Metric.FAN_OUT_POLLED_INSTEAD: "Sum",
     },
     "Trouble": {
         Metric.HANDLER_FAILURES: "Sum",

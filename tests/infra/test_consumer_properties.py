@@ -161,7 +161,7 @@ def granted(build: Build, grant: str) -> dict[str, set[str]]:
         resources, action = statement["Resource"], statement["Action"]
         for each in resources if isinstance(resources, list) else [resources]:
             name = each if isinstance(each, str) else each["Fn::GetAtt"][0].removeprefix("Consumer")[:-8]
-            found[name] = {action} if isinstance(action, str) else set(action)
+            found.setdefault(name, set()).update({action} if isinstance(action, str) else action)
     return found
 
 
@@ -173,7 +173,7 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
     }
     assert granted(build, "grant_worker") == {
         "Leases": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
-        "Sightings": {"dynamodb:GetItem"},
+        "Sightings": {"dynamodb:GetItem", "dynamodb:PutItem"},
         STREAM_ARN: {
             "kinesis:DescribeStreamSummary",
             "kinesis:GetRecords",

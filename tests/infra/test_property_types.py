@@ -22,7 +22,7 @@ STREAM = "a construct with aws_cdk.aws_kinesis.IStream, such as Stream.from_stre
 
 WRONG: list[tuple[Any, str, object, str]] = [
     (KinesisConsumer, "stream", STREAM_ARN, STREAM),
-    (KinesisConsumer, "stream", None, STREAM),
+    (KinesisConsumer, "stream", 5, STREAM),
     (KinesisConsumer, "worker_memory", "512", "a whole number"),
     (KinesisConsumer, "worker_memory", True, "a whole number"),
     (KinesisConsumer, "worker_timeout", timedelta(minutes=5), "a value of type aws_cdk.Duration or None"),

@@ -292,8 +292,6 @@ def test_every_setting_survives_the_environment() -> None:
         stream_arn=ARN,
         handler="shop.orders:handle",
         mode=Mode.CONTINUOUS,
-        reading=Reading.FAN_OUT,
-        fan_out_consumer=f"{ARN}/consumer/orders:1795457556",
         start_position=StartPosition(
             StartKind.AT_TIMESTAMP, datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
         ),
@@ -351,11 +349,16 @@ def test_every_setting_survives_the_environment() -> None:
         former_streams_wait=timedelta(hours=5),
     )
     same = {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default}
-    assert same <= {"checkpointing", "streams"}, "all differ"
+    assert same <= {"checkpointing", "streams", "reading", "fan_out_consumer"}, "all others differ"
     several = replace(unusual, stream="", stream_arn=None, streams=StreamChoice.parse("a,b-*@LATEST"))
-    assert Settings.from_environment(several.to_environment()) == several
-    assert Settings.from_environment(unusual.to_environment()) == unusual
-    assert Settings.from_environment(PLAIN.to_environment()) == PLAIN
+    pushed = replace(
+        unusual,
+        reading=Reading.FAN_OUT,
+        fan_out_consumer=f"{ARN}/consumer/orders:1795457556",
+        maximum_batching_window=timedelta(0),
+    )
+    for settings in (PLAIN, unusual, several, pushed):
+        assert Settings.from_environment(settings.to_environment()) == settings
 
 
 @pytest.mark.parametrize(
