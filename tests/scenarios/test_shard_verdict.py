@@ -10,6 +10,7 @@ reported   what its row says: [seconds ago, seconds that the next record had wai
            checkpointed record had arrived (left out: not known)]
 seen       instead of a history, what its owners have left in the row: [seconds ago, seconds waited, arrived seconds ago]
 paused     for how many seconds an operator has paused it
+silent_after  after how many seconds of silence an owner's word is no longer believed (left out: 120)
 """
 
 from dataclasses import replace
@@ -42,6 +43,7 @@ def test_shard_verdict(story: Story) -> None:
         retention=timedelta(hours=given["retention"]) if "retention" in given else None,
         pause=Pause(Order.PAUSE, ago(given["paused"]), "an operator") if "paused" in given else None,
         here=here if "seen" in given else None,
+        silent_after=timedelta(seconds=given.get("silent_after", 120)),
     )
     since = stands.verdict.since
     decided = {

@@ -243,3 +243,9 @@ def test_hot_shards_have_a_line_and_name_the_command() -> None:
 def test_leases_that_cannot_be_shown_are_counted() -> None:
     (_, line) = text_of(replace(fleet_of(), multi_stream=12), ALL, "orders-audit").splitlines()
     assert line.startswith("12 leases of several streams are not shown")
+
+
+def test_the_last_word_of_a_silent_owner_is_shown_with_its_time() -> None:
+    silent = shard_status(0, Word.OK, Because.NOTHING_WAITED, since=NOW - 3 * MINUTE)
+    shown = text_of(fleet_of(silent), ALL, "orders-audit").splitlines()[-1]
+    assert shown.endswith(" nothing waited when its row last said so, at 2026-11-22T07:57:00Z")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.shard_verdict import Word
+import pytest
+from sublet.decisions.shard_verdict import Because, Word
 from sublet.operate.standing import Watch
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
@@ -129,3 +130,47 @@ def test_one_look_is_enough_where_owners_have_reported() -> None:
     assert 0.4 < shard.trend < 0.6
     assert shard.records_per_second is not None
     assert 0 < shard.records_per_second < 0.04
+
+
+def killed_at_the_tip() -> EngineWorld:
+    """The only owner dies without releasing the lease, a moment after it has read to the tip; then a record comes."""
+    world = EngineWorld(NO_WAITING)
+    world.put("data")
+    world.window()
+    world.change_lease(lease_owner="orders-1", lease_counter=world.table.lease().lease_counter + 1)
+    world.put("data")
+    return world
+
+
+@pytest.mark.parametrize("after", [MINUTE, 6 * MINUTE])
+def test_a_shard_whose_owner_was_killed_at_the_tip_is_asked(after: timedelta) -> None:
+    world = killed_at_the_tip()
+    world.clock.advance(after)
+    (shard,) = watch(world).look(DAY).shards
+    assert shard.lag is not None
+    assert shard.lag >= after
+    assert shard.because is not Because.NOTHING_WAITS
+
+
+def test_a_silent_owners_last_word_is_not_shown_as_how_its_shard_stands_now() -> None:
+    world = killed_at_the_tip()
+    assert watch(world, probes=False).look(DAY).shards[0].because is Because.NOTHING_WAITS
+    said = world.clock.now()
+    watched = watch(world, probes=False)
+    for _ in range(3):
+        world.clock.advance(MINUTE)
+        (shard,) = watched.look(DAY).shards
+        assert (shard.word, shard.because, shard.lag) == (Word.OK, Because.NOTHING_WAITED, None)
+        assert shard.since is not None
+        assert abs(said - shard.since) < timedelta(seconds=5)
+    world.clock.advance(10 * MINUTE)
+    assert words(world, watch(world, probes=False)) == [Word.UNKNOWN]
+
+
+def test_a_shard_that_was_released_at_its_tip_is_still_quiet_after_a_minute() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.put("data")
+    world.window()
+    world.clock.advance(MINUTE)
+    (shard,) = watch(world, probes=False).look(DAY).shards
+    assert (shard.owner, shard.because) == (None, Because.NOTHING_WAITS)

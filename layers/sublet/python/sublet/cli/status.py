@@ -20,7 +20,7 @@ from sublet.decisions.hot_shards import HOT
 from sublet.decisions.last_hour import LastHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.shard_verdict import Because, Word
 from sublet.decisions.sketch import ShardSketch, hottest
 from sublet.errors import CheckRefused, LeaseTableError, SettingsError
 from sublet.protocol.control import Order, Pause
@@ -72,7 +72,9 @@ SHARD_WIDTH = 21
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
-        "--probe", action="store_true", help="ask the stream about shards whose rows do not say their lag"
+        "--probe",
+        action="store_true",
+        help="ask the stream about shards whose rows do not say their lag, or not lately",
     )
     parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
     parser.add_argument("--unhealthy", action="store_true", help="only shards that make the exit code 1")
@@ -289,7 +291,8 @@ def why_of(shard: ShardStatus) -> str:
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
-    return f"{lost}{shard.because}{paused}{crashes}{_failing_text(shard)}"
+    said = f", at {time_text(shard.since)}" if shard.because is Because.NOTHING_WAITED and shard.since else ""
+    return f"{lost}{shard.because}{said}{paused}{crashes}{_failing_text(shard)}"
 
 
 def _failing_text(shard: ShardStatus) -> str:

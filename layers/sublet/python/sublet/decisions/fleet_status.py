@@ -139,7 +139,7 @@ def _shard_status(
     lease: Lease, waits_for: frozenset[str], now: datetime, settings: Settings, known: Findings
 ) -> ShardStatus:
     history, here = _history(lease, known)
-    standing = _standing(lease, history, here, waits_for, now, known)
+    standing = _standing(lease, history, here, waits_for, now, settings, known)
     position = known.positions.get(lease.lease_key)
     sighting, idle = known.sightings.get(lease.lease_key), idle_time(lease, known.sightings, now)
     owner = lease.actual_owner
@@ -183,7 +183,13 @@ def _history(lease: Lease, known: Findings) -> tuple[History, Position]:
 
 
 def _standing(
-    lease: Lease, history: History, here: Position, waits_for: frozenset[str], now: datetime, known: Findings
+    lease: Lease,
+    history: History,
+    here: Position,
+    waits_for: frozenset[str],
+    now: datetime,
+    settings: Settings,
+    known: Findings,
 ) -> TimeStanding:
     key = lease.lease_key
     return standing_of(
@@ -196,6 +202,7 @@ def _standing(
         retention=known.retention,
         pause=known.paused.get(key),
         here=here,
+        silent_after=settings.failover_time,
     )
 
 

@@ -53,17 +53,34 @@ def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP
     return any(abs(now - at) < within for at in nothing_waited_at(lease))
 
 
+def believed_for(lease: Lease, silent_after: timedelta) -> timedelta:
+    """For how long a row that says that nothing waits is believed. An owner that has been silent for longer than `silent_after`
+    may be gone. A free lease was released by a worker that had read to the tip.
+    """
+    return HELD_CAUGHT_UP_LATELY if lease.actual_owner is None else min(silent_after, HELD_CAUGHT_UP_LATELY)
+
+
+def last_word(lease: Lease) -> datetime | None:
+    """The newest moment of which the row itself tells; None if there is none, as in a row that only a Java KCL has written."""
+    reported = None if lease.lag_report is None else lease.lag_report.at
+    return max(
+        (at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None), default=None
+    )
+
+
 def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
     """Moments at which the shard held nothing after the checkpoint, as far as its row says."""
     reported = None if lease.lag_report is None else lease.lag_report.nothing_waited_at
     return [at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None]
 
 
-def _behind(lease: Lease, waiting: timedelta | None, now: datetime) -> timedelta | None:
+def _behind(
+    lease: Lease, waiting: timedelta | None, now: datetime, silent_after: timedelta
+) -> timedelta | None:
     """Of a shard that was not asked, or did not tell, what its owner reports."""
     if waiting is not None:
         return waiting
-    if is_caught_up(lease, now):
+    if is_caught_up(lease, now, believed_for(lease, silent_after)):
         return timedelta(0)
     since = None if lease.lag_report is None else lease.lag_report.waits_since
     return None if since is None else max(now - since, timedelta(0))
@@ -75,11 +92,13 @@ def histories_after(
     sightings: Mapping[str, Sighting],
     waiting: Mapping[str, timedelta | None],
     now: datetime,
+    silent_after: timedelta = HELD_CAUGHT_UP_LATELY,
 ) -> Mapping[str, History]:
     """By lease key, after a tick. Ended and deleted leases have none.
 
-    sightings  those of the tick before, which tell which leases have been written to since
-    waiting    as `waiting_times` returns it, of the shards that this tick has asked about
+    sightings     those of the tick before, which tell which leases have been written to since
+    waiting       as `waiting_times` returns it, of the shards that this tick has asked about
+    silent_after  as for `believed_for`
     """
     after: dict[str, History] = {}
     for lease in leases:
@@ -87,7 +106,7 @@ def histories_after(
         history = before.get(key, ())
         is_new = not history and lease.actual_owner is not None
         if is_watched(lease, sightings) or (is_new and not lease.is_ended):
-            history = _with(history, lease, waiting.get(key), now)
+            history = _with(history, lease, _behind(lease, waiting.get(key), now, silent_after), now)
         if history and not lease.is_ended:
             after[key] = history
     return after
@@ -119,10 +138,9 @@ def is_watched(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
     return not lease.is_ended and has_moved(lease, sightings)
 
 
-def _with(history: History, lease: Lease, waiting: timedelta | None, now: datetime) -> History:
+def _with(history: History, lease: Lease, behind: timedelta | None, now: datetime) -> History:
     if history and abs(now - history[-1].at) < PACE:
         return history
-    behind = _behind(lease, waiting, now)
     new = Observation(now, lease.position, behind)
     if history and behind == timedelta(0) == history[-1].behind and history[-1].position == new.position:
         return history  # an idle fleet writes nothing

@@ -14,7 +14,14 @@ from itertools import pairwise
 from msgspec import Struct
 
 from sublet.decisions.lag import LENGTH, PACE
-from sublet.decisions.lease_history import History, Observation, is_caught_up, nothing_waited_at
+from sublet.decisions.lease_history import (
+    History,
+    Observation,
+    believed_for,
+    is_caught_up,
+    nothing_waited_at,
+)
+from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, Position
@@ -55,6 +62,8 @@ class Because(StrEnum):
 
     NOTHING_WAITS = "nothing waits"
     WAS_CAUGHT_UP = "it was caught up lately"
+    NOTHING_WAITED = "nothing waited when its row last said so"
+    """What has come since is not known. `since` is that moment."""
     LAG_FALLS = "its lag falls"
     LAG_NEVER_FELL = "its lag has not fallen once"
     POSITION_STANDS = "records wait, its owner lives, and its position stands still"
@@ -103,6 +112,7 @@ def standing_of(
     retention: timedelta | None = None,
     pause: Pause | None = None,
     here: Position | None = None,
+    silent_after: timedelta = HELD_CAUGHT_UP_LATELY,
 ) -> TimeStanding:
     """From a lease's row and its last observations.
 
@@ -112,11 +122,12 @@ def standing_of(
     retention    of the stream; None if not known
     pause        by an operator
     here         where the lease stands, if the observations have positions of another kind than its row (`seen_by_owners`)
+    silent_after  as for `believed_for`
     """
     here = here or lease.position
     if lease.is_ended:
         return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
-    lag = _lag(lease, history, here, now, waiting, waits_since)
+    lag = _lag(lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after))
     seen = _until_now(history, here, now, lag)
     trend = _trend(seen, now, lag) if lag else None
     said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag)
@@ -139,6 +150,7 @@ def _lag(
     now: datetime,
     waiting: timedelta | None,
     waits_since: datetime | None,
+    believed: timedelta,
 ) -> timedelta | None:
     since = _waits_since(lease, history, here)
     if waits_since is not None and not _was_caught_up_since(lease, waits_since):
@@ -146,7 +158,7 @@ def _lag(
     unhandled = [now - at for at in since]
     if waiting is not None:
         return max([waiting, *unhandled]) if waiting else waiting
-    if is_caught_up(lease, now):
+    if is_caught_up(lease, now, believed):
         return NOTHING
     if unhandled:
         return max(unhandled)
@@ -249,13 +261,16 @@ def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | 
     """
     if lag is None and seen and now - seen[-1].at > WINDOW:
         return None
-    is_well = (
-        is_caught_up(lease, now, WINDOW)
-        or any(look.behind == NOTHING for look in seen)
-        or any(
-            later.behind is not None and later.behind <= later.at - earlier.at
-            for earlier, later in pairwise(seen)
+    if is_caught_up(lease, now, WINDOW):
+        said = max(nothing_waited_at(lease))
+        return (
+            ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP)
+            if lag
+            else ShardVerdict(Word.OK, Because.NOTHING_WAITED, said)
         )
+    is_well = any(look.behind == NOTHING for look in seen) or any(
+        later.behind is not None and later.behind <= later.at - earlier.at
+        for earlier, later in pairwise(seen)
     )
     return ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
-from sublet.decisions.lease_history import History, histories_after, waiting_times
+from sublet.decisions.lease_history import History, histories_after, last_word, waiting_times
 from sublet.decisions.liveness import Sighting, observe
 from sublet.decisions.unread_shards import Probes
 from sublet.engine.control_watch import ControlWatch
@@ -25,7 +25,7 @@ BOUNDS = replace(PROBED_BY_TICKS, pages=10, pause=timedelta(seconds=1))
 class Watch:
     """Looks at an application again and again, and remembers what it saw: a trend needs several looks.
 
-    probes  ask each shard whose row does not say its lag, which needs the stream
+    probes  ask each shard whose row does not say its lag, or said it too long ago, which needs the stream
     """
 
     ports: Ports
@@ -42,8 +42,10 @@ class Watch:
         """Raises what LeaseTable and Stream raise."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         now = self.ports.clock.now()
-        waiting = self._waiting(scan, remembered)
-        self._histories = histories_after(self._histories, scan.leases, self._sightings, waiting, now)
+        waiting, failover_time = self._waiting(scan, remembered, now), self.settings.failover_time
+        self._histories = histories_after(
+            self._histories, scan.leases, self._sightings, waiting, now, failover_time
+        )
         self._sightings = observe(self._sightings, scan.leases, now)
         known = Findings(
             sightings=remembered.sightings,
@@ -55,19 +57,28 @@ class Watch:
         )
         return fleet_status(scan, now, self.settings, known)
 
-    def _waiting(self, scan: LeaseScan, remembered: Remembered) -> Mapping[str, timedelta | None]:
+    def _waiting(
+        self, scan: LeaseScan, remembered: Remembered, now: datetime
+    ) -> Mapping[str, timedelta | None]:
         if not self.probes:
             return {}
         unfinished = {lease.shard_id for lease in scan.leases if not lease.is_ended}
         asked = [
             lease
             for lease in scan.leases
-            if not lease.is_ended and unfinished.isdisjoint(lease.parent_shard_ids) and _is_silent(lease)
+            if not lease.is_ended
+            and unfinished.isdisjoint(lease.parent_shard_ids)
+            and _is_silent(lease, now, self.settings.failover_time)
         ]
         probing = Probing(self.ports, self.settings, scan.leases, remembered.unread, bounds=BOUNDS)
         return waiting_times(probing.look_into(Probes(tuple(asked))))
 
 
-def _is_silent(lease: Lease) -> bool:
-    """Whether its row does not say how far it is behind, as a Java KCL's does not."""
-    return lease.lag_report is None or lease.lag_report.lag is None
+def _is_silent(lease: Lease, now: datetime, silent_after: timedelta) -> bool:
+    """Whether its row does not say how far it is behind, as a Java KCL's does not, or said it too long ago: its owner may be
+    gone since.
+    """
+    if lease.lag_report is None or lease.lag_report.lag is None:
+        return True
+    said = last_word(lease)
+    return said is None or now - said > silent_after
