@@ -41,3 +41,8 @@ def test_leases_and_throughput_are_shown_by_group_by_worker_and_in_all() -> None
 def test_without_a_live_worker_there_is_one_line() -> None:
     (line,) = distribution_lines(WorkDistribution((), (), 0, 4, 0, 0), NOW)
     assert line.startswith("target: 0 leases a worker; 4 unowned")
+
+
+def test_whether_owners_are_gone_is_a_dash_if_it_is_not_known() -> None:
+    (line,) = distribution_lines(WorkDistribution((), (), 0, 4, None, 0), NOW)
+    assert "; 4 unowned, - expired, 0 moved" in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.shard_status import ShardState
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
@@ -95,3 +97,38 @@ def test_the_fleets_lag_is_that_of_the_shard_that_is_furthest_behind() -> None:
     assert fleet.lag == MINUTE
     assert [(shard.kbps, shard.lag) for shard in fleet.shards][1:] == [(1.5, MINUTE), (3.0, None)]
     assert status().lag is None
+
+
+def of_ours(silent_for: timedelta) -> Lease:
+    report = LagReport(NOW - silent_for, timedelta(0))
+    return Lease("shard-1", Checkpoint(NUMBER), 7, "w", holder="w#1", holder_counter=7, lag_report=report)
+
+
+@pytest.mark.parametrize(
+    ("lease", "sighting", "idle", "expired"),
+    [
+        (of_ours(9 * MINUTE), None, 9 * MINUTE, 1),
+        (of_ours(MINUTE / 4), None, MINUTE / 4, 0),
+        (of_ours(9 * MINUTE), Sighting(6, "w", NOW - 10 * MINUTE), 9 * MINUTE, 1),
+        (of_ours(9 * MINUTE), Sighting(7, "w", NOW - MINUTE / 4), 9 * MINUTE, 0),
+        (replace(of_ours(9 * MINUTE), lease_owner="java", lease_counter=8), None, None, None),
+        (Lease("shard-1", Checkpoint(NUMBER), 7, "java"), None, None, None),
+        (Lease("shard-1", Checkpoint(NUMBER), 7, "java"), Sighting(6, "java", NOW - MINUTE), None, None),
+        (
+            Lease("shard-1", Checkpoint(NUMBER), 7, "java"),
+            Sighting(7, "java", NOW - MINUTE / 4),
+            MINUTE / 4,
+            0,
+        ),
+        (Lease("shard-1", Checkpoint(NUMBER), 7, "java"), Sighting(7, "java", NOW - MINUTE), MINUTE, 1),
+    ],
+)
+def test_when_an_owner_last_wrote_is_known_from_its_row_or_a_sighting_that_stands_or_not_at_all(
+    lease: Lease, sighting: Sighting | None, idle: timedelta | None, expired: int | None
+) -> None:
+    sightings = {} if sighting is None else {lease.lease_key: sighting}
+    fleet = fleet_status(LeaseScan((lease,)), NOW, SETTINGS, Findings(sightings))
+    (shard,) = fleet.shards
+    assert (shard.idle, fleet.distribution.expired) == (idle, expired)
+    assert shard.is_owner_gone == bool(expired)
+    assert [worker.idle for worker in fleet.distribution.workers] == ([] if expired else [idle])

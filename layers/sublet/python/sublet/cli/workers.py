@@ -17,9 +17,10 @@ from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
 Show how an application's leases and their throughput are spread over its live workers and groups of workers, beside what each
-would have if all had the same; for each worker, how long ago a write of it was last seen, and when it last took a lease from
-another. Read-only; works with any lease table of KCL 1, 2 or 3. Workers that are gone, writes and moved leases are known from
-<application>-sightings, if a lease manager of sublet writes it.
+would have if all had the same; for each worker, how long ago it last wrote, and when it last took a lease from another.
+Read-only; works with any lease table of KCL 1, 2 or 3. sublet's own workers say in the lease table when they wrote. Other
+workers' writes, and moved leases, are known from <application>-sightings, if a lease manager of sublet writes it.
+"-" is not known.
 
 The exit code is 0, or 2 for an error."""
 
@@ -57,8 +58,9 @@ def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
         yield from (_worker_line(worker, at) for worker in of.workers)
         yield ""
     even = "" if of.target_kbps is None else f" and {of.target_kbps:,.1f} KB/s"
+    expired = "-" if of.expired is None else of.expired
     yield (
-        f"target: {of.target} leases{even} a worker; {of.unowned} unowned, {of.expired} expired, "
+        f"target: {of.target} leases{even} a worker; {of.unowned} unowned, {expired} expired, "
         f"{of.moved} moved in the last hour"
     )
 

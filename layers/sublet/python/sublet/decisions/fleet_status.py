@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.group_balance import group_of
 from sublet.decisions.handled_position import HandledPosition
-from sublet.decisions.lease_history import History, seen_by_owners
-from sublet.decisions.liveness import Sighting, idle_time, is_expired
+from sublet.decisions.lease_history import History, seen_by_owners, shown_idle
+from sublet.decisions.liveness import Sighting, is_expired
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
 from sublet.decisions.unread_shards import REMEMBERED_EVERY, UnreadShard, known_of
@@ -117,7 +117,9 @@ class FleetStatus:
 def fleet_status(
     scan: LeaseScan, now: datetime, settings: Settings, known: Findings | None = None
 ) -> FleetStatus:
-    """Liveness is judged by stored sightings, as a lease manager does it: an owner without a sighting counts as alive."""
+    """Liveness is judged by stored sightings, as a lease manager does it, and by what owners of ours last wrote to their rows: an
+    owner of which neither is known counts as alive.
+    """
     known = known or Findings()
     unfinished = frozenset(lease.shard_id for lease in scan.leases if not lease.is_ended)
     unfinished |= {row.lease_key for row in scan.malformed}
@@ -141,7 +143,7 @@ def _shard_status(
     history, here = _history(lease, known)
     standing = _standing(lease, history, here, waits_for, now, settings, known)
     position = known.positions.get(lease.lease_key)
-    sighting, idle = known.sightings.get(lease.lease_key), idle_time(lease, known.sightings, now)
+    sighting, idle = known.sightings.get(lease.lease_key), shown_idle(lease, known.sightings, now)
     owner = lease.actual_owner
     return ShardStatus(
         shard_id=lease.shard_id,
@@ -152,10 +154,10 @@ def _shard_status(
         trend=standing.trend,
         caught_up_in=standing.caught_up_in,
         lost=standing.lost,
-        state=_state(lease, is_expired(lease, known.sightings, now, settings.failover_time)),
+        state=_state(lease, _is_owner_gone(lease, known.sightings, now, settings.failover_time)),
         owner=owner,
         group=None if owner is None else group_of(owner, settings),
-        idle=None if idle == timedelta.max else idle,
+        idle=idle,
         crashes=lease.crashes,
         attempts=max(lease.attempts, 0 if lease.failing is None else lease.failing.attempt),
         failing=lease.failing,
@@ -239,6 +241,17 @@ def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
 def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
     """As ticks have found it, if the lease has not moved since."""
     return unread.since if unread is not None and unread.checkpoint == str(lease.checkpoint) else None
+
+
+def _is_owner_gone(
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> bool:
+    """By sightings, and by the last word of an owner of ours, unless a lease manager has seen another write since."""
+    if is_expired(lease, sightings, now, failover_time):
+        return True
+    sighting, idle = sightings.get(lease.lease_key), shown_idle(lease, sightings, now)
+    is_seen_lately = sighting is not None and now - sighting.seen_at <= failover_time
+    return lease.held_by is not None and idle is not None and idle > failover_time and not is_seen_lately
 
 
 def _state(lease: Lease, has_expired: bool) -> ShardState:

@@ -68,6 +68,17 @@ def last_word(lease: Lease) -> datetime | None:
     )
 
 
+def shown_idle(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta | None:
+    """How long ago the lease was last written to: by what its owner left in the row, if that is one of ours, or else by a
+    sighting that still stands. None if it is not known. (`liveness.idle_time` is for expiry: zero where nothing is known.)
+    """
+    is_ours = lease.actual_owner is None or lease.held_by is not None
+    at = last_word(lease) if is_ours else None
+    if at is None and lease.lease_key in sightings and not has_moved(lease, sightings):
+        at = sightings[lease.lease_key].seen_at
+    return None if at is None else max(now - at, timedelta(0))
+
+
 def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
     """Moments at which the shard held nothing after the checkpoint, as far as its row says."""
     reported = None if lease.lag_report is None else lease.lag_report.nothing_waited_at

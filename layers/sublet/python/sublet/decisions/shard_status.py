@@ -45,7 +45,7 @@ class ShardStatus:
     lost                the time of which records were trimmed before they were handled; None if no loss is known
     owner               the worker id that consumes it; None if there is none
     group               the owner's group of workers
-    idle                for how long no write to the lease was seen; None if none ever was
+    idle                how long ago the lease was last written to, as far as its row or a lease manager knows; None if not known
     crashes             owners that have died since the last checkpoint
     attempts            failed calls of the handler with what follows the checkpoint
     failing             with what error the handler fails, and since when, by its owner's last report; None if it does not
@@ -103,7 +103,7 @@ class ShardStatus:
 
     @property
     def is_owner_gone(self) -> bool:
-        """Whether its owner has not written for longer than failover_time."""
+        """Whether its owner is known not to have written for longer than failover_time."""
         return self.state is ShardState.EXPIRED
 
     @property

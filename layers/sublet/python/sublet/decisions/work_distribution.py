@@ -19,7 +19,7 @@ class WorkerLoad:
     """A live worker.
 
     kbps     KB a second of its measured leases; None if none is measured
-    idle     for how long it was not seen to write to any lease; None if it was never watched
+    idle     how long ago it last wrote to any lease; None if not known
     took_at  when it last took a lease from another worker; None if that was not lately
     """
 
@@ -50,7 +50,7 @@ class WorkDistribution:
     groups, workers  live ones, by name
     target           KCL's fair share: the most that a worker should hold
     unowned          without an owner, or not taken yet
-    expired          of owners that are gone
+    expired          of owners that are gone; None if it is not known of any owner when it last wrote
     moved            how many have changed owners within the last hour, as far as lease managers have seen it
     target_kbps      KB a second of each worker if all had the same; None if nothing is measured
     """
@@ -59,7 +59,7 @@ class WorkDistribution:
     workers: tuple[WorkerLoad, ...]
     target: int
     unowned: int
-    expired: int
+    expired: int | None
     moved: int
     target_kbps: float | None = None
 
@@ -77,10 +77,17 @@ def work_distribution(shards: Iterable[ShardStatus], now: datetime, settings: Se
         workers,
         fair_share(len(in_play), len(workers), settings) if workers else 0,
         states[ShardState.UNOWNED],
-        states[ShardState.EXPIRED],
+        _expired(in_play),
         sum(shard.moved_at is not None and now - shard.moved_at < LATELY for shard in in_play),
         None if kbps is None else kbps / len(workers),
     )
+
+
+def _expired(shards: Iterable[ShardStatus]) -> int | None:
+    held = [shard for shard in shards if shard.state is not ShardState.UNOWNED]
+    if held and all(shard.idle is None for shard in held):
+        return None
+    return sum(shard.is_owner_gone for shard in held)
 
 
 def _worker_load(worker_id: str, shards: list[ShardStatus], settings: Settings) -> WorkerLoad:
