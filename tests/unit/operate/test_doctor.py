@@ -47,8 +47,15 @@ CONSUMERS = [
 MEASURED = MemoryInspection(by_shard={SHARD: Volume(10, 1)})
 
 
+def known_world() -> EngineWorld:
+    """Its lease managers have kept which stream the leases are of."""
+    world = EngineWorld(NO_WAITING)
+    assert world.sightings.adopt(world.shards.describe().identity, None)
+    return world
+
+
 def examined_world(world: EngineWorld | None = None, **given: Any) -> Examined:
-    world = world or EngineWorld(NO_WAITING)
+    world = world or known_world()
     account = MemoryAccount(clock=world.clock, tasks=world.ports.tasks)
     account.create("events", 1)
     settings = replace(NO_WAITING, on_failure=given.pop("on_failure", None))
@@ -347,6 +354,26 @@ def test_what_was_set_aside_is_bad_a_day_before_it_is_deleted(left: float, sever
     (finding,) = found(replace(healthy, set_aside=waiting))[Check.SET_ASIDE]
     assert finding.severity is severity
     assert ("deletes" in finding.what) is (left < 4)
+
+
+def test_a_table_that_does_not_say_its_stream_is_not_called_this_stream_s() -> None:
+    (finding,) = found(examined_world(EngineWorld(NO_WAITING)))[Check.AGREEMENT]
+    assert finding.severity is Severity.NOT_CHECKED
+    assert finding.what == "the table does not say its stream, and nothing contradicts it"
+
+
+def test_one_checkpoint_that_kinesis_accepts_says_whose_the_leases_are() -> None:
+    """The other stream was created in the same second, so its numbers are not below this shard's first."""
+    world = EngineWorld(NO_WAITING)
+    number = world.shards.put(SHARD, b"1")
+    world.change_lease(checkpoint=Checkpoint(number))
+    (finding,) = found(examined_world(world))[Check.AGREEMENT]
+    assert (finding.severity, finding.what) == (Severity.WELL, "the leases are this stream's")
+    assert len(world.stream.opened) <= 2, "one for the agreement, one for the lag"
+    world.change_lease(checkpoint=Checkpoint(str(int(number) + 7)))
+    (finding,) = found(examined_world(world))[Check.AGREEMENT]
+    assert finding.severity is Severity.BAD
+    assert "the stream does not accept its checkpoint" in finding.what
 
 
 def texts(examined: Examined, check: Check) -> Iterable[str]:

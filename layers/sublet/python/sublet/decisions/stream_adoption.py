@@ -25,6 +25,8 @@ class Evidence(StrEnum):
     """Its shard is not listed. Only a suspicion: ask the stream for the shard itself."""
     BEFORE_ITS_SHARD = "before_its_shard"
     """Its checkpoint is below its shard's first sequence number: Kinesis' numbers rise with time."""
+    REFUSED = "refused"
+    """Kinesis does not accept its checkpoint for its shard."""
 
 
 class Suspect(Struct, frozen=True):
@@ -73,11 +75,11 @@ def other_stream(application: str, known: StreamIdentity, found: StreamIdentity)
 
 def other_streams_lease(application: str, suspect: Suspect, found: StreamIdentity) -> StreamNotAdopted:
     lease = suspect.lease
-    because = (
-        "the stream has no such shard"
-        if suspect.why is Evidence.NOT_LISTED
-        else f"its checkpoint {lease.checkpoint} is older than that shard"
-    )
+    because = {
+        Evidence.NOT_LISTED: "the stream has no such shard",
+        Evidence.BEFORE_ITS_SHARD: f"its checkpoint {lease.checkpoint} is older than that shard",
+        Evidence.REFUSED: f"the stream does not accept its checkpoint {lease.checkpoint}",
+    }[suspect.why]
     return StreamNotAdopted(
         f"lease {lease.lease_key} of application {application} does not belong to stream {found}: {because}. {_WHAT_TO_DO}"
     )

@@ -12,14 +12,16 @@ from sublet.decisions.examination import Examined, Known, NotKnown, Volume
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.role_needs import Runtime, needs_of
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
-from sublet.errors import AwsNotConfigured, StreamNotAdopted, SubletError
+from sublet.decisions.stream_adoption import Evidence, Suspect, other_streams_lease
+from sublet.errors import AwsNotConfigured, StreamError, StreamNotAdopted, SubletError
 from sublet.inspection import Inspection
 from sublet.memory import MemorySightingStore
-from sublet.operate.seek import check_stream
+from sublet.operate.seek import check_stream, opens
 from sublet.operate.standing import Watch
 from sublet.ports import Ports
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Settings
 
@@ -94,12 +96,28 @@ class Doctor:
         try:
             remembered = known(self.ports.sightings.load)
             stream = None if isinstance(remembered, NotKnown) else remembered.stream
-            check_stream(self.settings.application, stream, scan.leases, shards, self.ports)
+            found = check_stream(self.settings.application, stream, scan.leases, shards, self.ports).identity
+            if self.ports.streams is None and stream is None:
+                self._ask_for_evidence(scan, shards, found)
         except StreamNotAdopted as problem:
             return str(problem)
         except SubletError as problem:
             return NotKnown(str(problem))
         return None
+
+    def _ask_for_evidence(self, scan: LeaseScan, shards: Sequence[Shard], found: StreamIdentity) -> None:
+        """Asks Kinesis for one lease's position. Two streams of the same second have shards that begin alike, so no suspect
+        is no proof. Raises StreamNotAdopted, and StreamError if there is no position to ask for.
+        """
+        listed = {shard.shard_id for shard in shards}
+        numeric = (
+            lease for lease in scan.leases if lease.checkpoint.is_sequence_number and lease.shard_id in listed
+        )
+        lease = next(numeric, None)
+        if lease is None:
+            raise StreamError("the table does not say its stream, and nothing contradicts it")
+        if not opens(lease, self.ports):
+            raise other_streams_lease(self.settings.application, Suspect(lease, Evidence.REFUSED), found)
 
     def _fleet(self, scan: Known[LeaseScan], description: Known[StreamDescription]) -> Known[FleetStatus]:
         if isinstance(scan, NotKnown):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.decisions.handled_position import HandledPosition
-from sublet.decisions.read_position import read_position
 from sublet.decisions.seek import (
     BEGINNING,
     UNOPENED,
@@ -22,11 +21,11 @@ from sublet.decisions.seek import (
 from sublet.decisions.seek_estimate import SeekEstimate
 from sublet.decisions.stream_adoption import suspects
 from sublet.engine.manager.probing import positions
-from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
+from sublet.errors import SeekRefused
 from sublet.inspection import Inspection
 from sublet.operate.find import places_of
 from sublet.operate.place import EARLIEST, SeekTime
-from sublet.operate.seek import Seek, begun, check_stream, undone_by
+from sublet.operate.seek import Seek, begun, check_stream, opens, undone_by
 from sublet.operate.seek_estimate import estimated
 from sublet.operate.shown import time_text
 from sublet.ports import Ports, SnapshotStore
@@ -267,23 +266,12 @@ def _check_target(
     targets = [Lease(move.lease_key, move.then.checkpoint) for move in plan.moves]
     strange = [suspect.lease for suspect in suspects(targets, shards)]
     if wanted.stream is None and not strange:
-        strange = [lease for lease in targets if not _opens(lease, ports)]
+        strange = [lease for lease in targets if not opens(lease, ports)]
     if strange:
         first = strange[0]
         raise SeekRefused(
             f"{wanted.what}: nothing was moved, since {first.checkpoint} is no position of shard {first.shard_id} of this stream"
         )
-
-
-def _opens(lease: Lease, ports: Ports) -> bool:
-    position = read_position(lease) if lease.checkpoint.is_sequence_number else None
-    if position is None:
-        return True
-    try:
-        ports.stream.reader(lease.shard_id, position).open()
-    except (CheckpointNotInStream, ShardNotFound):
-        return False
-    return True
 
 
 def seek_of(found: PlannedSeek, ports: Ports) -> Seek:

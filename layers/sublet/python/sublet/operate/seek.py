@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from msgspec.structs import replace as replaced
 
+from sublet.decisions.read_position import read_position
 from sublet.decisions.seek import Move, SeekPlan
 from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
 from sublet.engine.manager.look import is_foreign
-from sublet.errors import SeekRefused, StreamNotFound
+from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound, StreamNotFound
 from sublet.ports import Applied, Ports
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import create, seek
@@ -53,6 +54,18 @@ def _first_of_several(shards: Sequence[Shard], ports: Ports) -> StreamDescriptio
     if not shards:
         raise StreamNotFound("the setting streams names no stream that is there")
     return ports_of_stream(ports, shards[0].shard_id).stream.describe()
+
+
+def opens(lease: Lease, ports: Ports) -> bool:
+    """Whether the stream accepts the lease's position, by one GetShardIterator: a sequence number of another stream is refused."""
+    position = read_position(lease) if lease.checkpoint.is_sequence_number else None
+    if position is None:
+        return True
+    try:
+        ports.stream.reader(lease.shard_id, position).open()
+    except (CheckpointNotInStream, ShardNotFound):
+        return False
+    return True
 
 
 @dataclass(slots=True)
