@@ -96,6 +96,14 @@ def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
     return replace(examined.fleet, shards=(replace(shard, **changes),))
 
 
+def test_shards_of_which_nothing_is_known_are_not_called_untroubled() -> None:
+    examined = examined_world()
+    examined = replace(examined, fleet=fleet_with(examined, word=Word.UNKNOWN))
+    (finding,) = found(examined)[Check.PROGRESS]
+    assert finding.severity is Severity.NOT_CHECKED
+    assert finding.what == "1 of 1 shards UNKNOWN: `sublet status --watch` for five minutes says"
+
+
 def test_records_that_were_trimmed_unhandled_are_bad() -> None:
     examined = examined_world()
     examined = replace(examined, fleet=fleet_with(examined, lost=HOUR))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from sublet.decisions.doctor import Check, DoctorRule, Judged, bad, shown, warning, well
+from sublet.decisions.doctor import Check, DoctorRule, Judged, Severity, bad, shown, warning, well
 from sublet.decisions.examination import Known, NotKnown
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import BAD_WORDS
@@ -170,8 +170,11 @@ def progress(fleet: FleetStatus) -> Iterator[Judged]:
         where = shown(shard.shard_id for shard in fleet.shards if shard.word is word)
         verb = "is" if words[word] == 1 else "are"
         yield bad(f"{words[word]:,} {verb} {word}: {where}", "`sublet status` says why.")
-    if not any(word in words for word in BAD_WORDS):
-        unfinished = len(fleet.shards) - words.get(Word.ENDED, 0)
+    unfinished = len(fleet.shards) - words.get(Word.ENDED, 0)
+    if unknown := words.get(Word.UNKNOWN, 0):
+        what = f"{unknown:,} of {unfinished:,} shards UNKNOWN: `sublet status --watch` for five minutes says"
+        yield Judged(Severity.NOT_CHECKED, what)
+    elif not any(word in words for word in BAD_WORDS):
         yield well(f"{unfinished:,} unfinished shards, none of them in trouble")
 
 
