@@ -57,7 +57,7 @@ def _first_of_several(shards: Sequence[Shard], ports: Ports) -> StreamDescriptio
 
 
 def opens(lease: Lease, ports: Ports) -> bool:
-    """Whether the stream accepts the lease's position, by one GetShardIterator: a sequence number of another stream is refused."""
+    """Whether the stream accepts the lease's position, by one GetShardIterator."""
     position = read_position(lease) if lease.checkpoint.is_sequence_number else None
     if position is None:
         return True
