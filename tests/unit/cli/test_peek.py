@@ -13,7 +13,7 @@ from sublet.cli.place import place
 from sublet.cli.record_text import RecordForm, count, json_of, text_of
 from sublet.errors import ShardNotFound
 from sublet.protocol.aggregation import aggregate
-from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.checkpoint import LATEST, SHARD_END, Checkpoint
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
@@ -91,3 +91,14 @@ def test_a_line_moves_no_cursor_and_json_has_all_of_the_data() -> None:
 def test_a_number_of_records_is_one_or_more(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a number of records"):
         count(text)
+
+
+def test_that_workers_start_at_the_tip_is_said_of_a_lease_at_latest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world = world_with_records()
+    peeked(world)
+    assert not capsys.readouterr().err
+    world.change_lease(checkpoint=LATEST)
+    assert peeked(world) == [b"1", b"2", b"3", b"4", b"5\x1b"]
+    assert "A KCL starts at the tip" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.operate.standing import Watch
-from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
 
@@ -174,3 +174,12 @@ def test_a_shard_that_was_released_at_its_tip_is_still_quiet_after_a_minute() ->
     world.clock.advance(MINUTE)
     (shard,) = watch(world, probes=False).look(DAY).shards
     assert (shard.owner, shard.because) == (None, Because.NOTHING_WAITS)
+
+
+def test_what_the_stream_kept_before_is_no_lag_of_a_row_that_a_java_kcl_has_made_at_latest() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.clock.advance(7 * MINUTE)
+    world.change_lease(checkpoint=LATEST, lease_owner="java", lease_counter=2)
+    (shard,) = watch(world).look(DAY).shards
+    assert (shard.word, shard.because.value, shard.lag) == (Word.UNKNOWN, "at LATEST, not opened yet", None)

@@ -81,6 +81,12 @@ def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
         if opened is None:
             return
         start = opened
+        if start.is_unopened:
+            print(
+                f"sublet: the lease of shard {options.shard} is at LATEST and was not opened by sublet: shown is all that "
+                "the stream keeps. A KCL starts at the tip; so does sublet, unless the shard's parent has a lease",
+                file=sys.stderr,
+            )
     for record in upcoming(options.shard, start.at, start.after, ports):
         if is_selected(record, options):
             yield record

@@ -89,6 +89,13 @@ def needs_pin(
     return None
 
 
+def is_unopened(lease: Lease) -> bool:
+    """Whether it is at LATEST and no worker of ours has pinned it. Where it stands is known only to the KCL that may read it:
+    what the stream keeps from before does not wait.
+    """
+    return lease.checkpoint == LATEST and lease.start_at is None
+
+
 def read_position(lease: Lease) -> ReadPosition | None:
     """Where to open the lease's shard. None: it has ended.
 

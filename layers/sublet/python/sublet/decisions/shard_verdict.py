@@ -21,6 +21,7 @@ from sublet.decisions.lease_history import (
     is_caught_up,
     nothing_waited_at,
 )
+from sublet.decisions.read_position import is_unopened
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.control import Pause
@@ -72,6 +73,7 @@ class Because(StrEnum):
     PAUSED = "an operator has paused it"
     PARENTS = "its parents are not finished"
     READ_TO_ITS_END = "it is read to its end"
+    NOT_OPENED = "at LATEST, not opened yet"
     LAG_UNKNOWN = "it is not known whether records wait"
     WATCHED_BRIEFLY = "it has not been watched for long enough"
 
@@ -192,7 +194,7 @@ def _verdict(lease: Lease, seen: History, now: datetime, lag: timedelta | None) 
         or _stopped(seen, lease, now, lag)
         or _rewound(seen)
         or _was_caught_up(seen, lease, now, lag)
-        or _unknown(seen, lag)
+        or _unknown(seen, lease, lag)
         or _stalled(seen)
         or _behind(seen)
     )
@@ -275,9 +277,9 @@ def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | 
     return ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
 
 
-def _unknown(seen: History, lag: timedelta | None) -> ShardVerdict | None:
+def _unknown(seen: History, lease: Lease, lag: timedelta | None) -> ShardVerdict | None:
     if lag is None:
-        return ShardVerdict(Word.UNKNOWN, Because.LAG_UNKNOWN)
+        return ShardVerdict(Word.UNKNOWN, Because.NOT_OPENED if is_unopened(lease) else Because.LAG_UNKNOWN)
     return ShardVerdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY) if len(seen) < ENOUGH else None
 
 

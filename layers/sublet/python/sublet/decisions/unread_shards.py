@@ -21,9 +21,8 @@ from msgspec.structs import replace
 from sublet.decisions.liveness import Sighting, is_expired
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.quiet import begun, opened_at
-from sublet.decisions.read_position import after, read_position
+from sublet.decisions.read_position import after, is_unopened, read_position
 from sublet.decisions.time_and_chance import Chance
-from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
@@ -134,10 +133,7 @@ def _heard_of(lease: Lease) -> datetime | None:
 
 def may_be_read(lease: Lease, unfinished: Collection[str]) -> bool:
     """Whether it can have records to come, and waits for no parent. `unfinished`: shard ids."""
-    is_pinned = (
-        lease.checkpoint != LATEST or lease.start_at is not None
-    )  # an unpinned LATEST has no records to come
-    return not lease.is_ended and is_pinned and lease.parent_shard_ids.isdisjoint(unfinished)
+    return not lease.is_ended and not is_unopened(lease) and lease.parent_shard_ids.isdisjoint(unfinished)
 
 
 def first_probes(chosen: Probes, unread: Mapping[str, UnreadShard]) -> Mapping[str, Probe]:

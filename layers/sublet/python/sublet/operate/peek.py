@@ -8,7 +8,13 @@ from itertools import count
 from typing import NamedTuple
 
 from sublet.decisions.out_of_range import why_kept
-from sublet.decisions.read_position import IteratorType, ReadPosition, not_yet_handled, read_position
+from sublet.decisions.read_position import (
+    IteratorType,
+    ReadPosition,
+    is_unopened,
+    not_yet_handled,
+    read_position,
+)
 from sublet.errors import ShardNotFound, StreamUnavailable
 from sublet.operate.place import SeekTime
 from sublet.ports import PollRefusal, Ports
@@ -28,10 +34,14 @@ REFUSALS_MAX = 20
 
 
 class PeekStart(NamedTuple):
-    """Where reading begins, and the checkpoint up to which records are left out."""
+    """Where reading begins, and the checkpoint up to which records are left out.
+
+    is_unopened  the lease is at LATEST: this is the shard's beginning, and workers begin at its tip
+    """
 
     at: ReadPosition
     after: Checkpoint
+    is_unopened: bool = False
 
 
 def start_at(place: SeekTime, ports: Ports) -> PeekStart:
@@ -47,7 +57,7 @@ def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart |
     if not isinstance(row, Lease):
         raise ShardNotFound(f"shard {shard_id} has no lease in {application}: give --from")
     opened = read_position(row)
-    return None if opened is None else PeekStart(opened, row.checkpoint)
+    return None if opened is None else PeekStart(opened, row.checkpoint, is_unopened(row))
 
 
 class ShardAsHandled(NamedTuple):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.lease_history import History, histories_after, last_word, waiting_times
 from sublet.decisions.liveness import Sighting, observe
-from sublet.decisions.unread_shards import Probes
+from sublet.decisions.unread_shards import Probes, may_be_read
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
 from sublet.engine.manager.probing import Probing
@@ -66,9 +66,7 @@ class Watch:
         asked = [
             lease
             for lease in scan.leases
-            if not lease.is_ended
-            and unfinished.isdisjoint(lease.parent_shard_ids)
-            and _is_silent(lease, now, self.settings.failover_time)
+            if may_be_read(lease, unfinished) and _is_silent(lease, now, self.settings.failover_time)
         ]
         probing = Probing(self.ports, self.settings, scan.leases, remembered.unread, bounds=BOUNDS)
         return waiting_times(probing.look_into(Probes(tuple(asked))))
