@@ -144,6 +144,31 @@ def test_not_found_is_the_shard_while_the_stream_is_there(
         do(stream)
 
 
+def test_a_shard_that_there_is_not_may_be_a_wrong_name(
+    service: ScriptedService, stream: KinesisStream
+) -> None:
+    service.will("GetShardIterator", error("ResourceNotFoundException"))
+    service.will("ListShards", {"Shards": [listed(CHILD)]})
+    for position in (HORIZON, after("49123")):
+        with pytest.raises(
+            ShardNotFound, match=f"no shard {PARENT}; check its name. If it existed, its records"
+        ):
+            stream.open(PARENT, position)
+
+
+def test_a_position_that_a_listed_shard_does_not_know_is_not_past_retention(
+    service: ScriptedService, stream: KinesisStream
+) -> None:
+    """The error's class stays: a listing may lag behind, and still show a shard that is past retention."""
+    service.will("GetShardIterator", error("ResourceNotFoundException"))
+    service.will("ListShards", {"Shards": [listed(CHILD), listed(PARENT)]})
+    with pytest.raises(
+        ShardNotFound, match=f"does not know 49123 in shard {PARENT} .*of another stream"
+    ) as raised:
+        stream.open(PARENT, after("49123"))
+    assert "past retention" not in str(raised.value)
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_not_found_is_the_stream_when_that_is_gone_too(
     service: ScriptedService, stream: KinesisStream, call: str

@@ -19,6 +19,7 @@ from sublet.aws.kinesis_errors import (
     EXPIRED_LISTING,
     named_stream_errors,
     poll_refusal,
+    shard_not_found,
     stream_not_found,
 )
 from sublet.aws.kinesis_shapes import (
@@ -112,7 +113,7 @@ class KinesisStream:
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
         """A time that the service's clock has not reached (ours may be ahead) is opened as LATEST."""
-        with self._named_errors(shard_id):
+        with self._named_errors(shard_id, position.sequence_number):
             if position.type is not IteratorType.AT_TIMESTAMP:
                 return self._at_number(shard_id, position)
             if position.sequence_number is not None:
@@ -207,18 +208,25 @@ class KinesisStream:
             page = self._client.list_shards(NextToken=token)
             yield page
 
-    def _named_errors(self, shard_id: str | None = None) -> AbstractContextManager[None]:
-        return named_stream_errors(self._name, lambda: self._not_found(shard_id))
+    def _named_errors(
+        self, shard_id: str | None = None, number: str | None = None
+    ) -> AbstractContextManager[None]:
+        return named_stream_errors(self._name, lambda: self._not_found(shard_id, number))
 
-    def _not_found(self, shard_id: str | None) -> StreamError:
-        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message."""
-        if shard_id is not None:
+    def _not_found(self, shard_id: str | None, number: str | None) -> StreamError:
+        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message. The same code may be for a
+        sequence number of another stream. But a listing may lag behind, so the error's class does not differ.
+        """
+        if shard_id is None:
+            return stream_not_found(self._name)
+        if number is None:
             with self._named_errors():
                 self._client.list_shards(**self._stream, MaxResults=1)
+        elif any(shard.shard_id == shard_id for shard in self.list_shards()):
             return ShardNotFound(
-                f"stream {self._name} has no shard {shard_id}: its records are past retention and lost"
+                f"Kinesis does not know {number} in shard {shard_id} of stream {self._name}: is it of another stream?"
             )
-        return stream_not_found(self._name)
+        return shard_not_found(self._name, shard_id)
 
 
 def _shard_filter(at: StartPosition) -> dict[str, Any]:

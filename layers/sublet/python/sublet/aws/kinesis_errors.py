@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
 from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_throttled, is_transient
 from sublet.errors import (
+    ShardNotFound,
     StreamAccessDenied,
     StreamError,
     StreamKeyUnavailable,
@@ -43,6 +44,12 @@ def stream_not_found(stream: str) -> StreamNotFound:
     return StreamNotFound(
         f"there is no stream {stream} in this account and region; check its name, "
         "and the region (AWS_DEFAULT_REGION)"
+    )
+
+
+def shard_not_found(stream: str, shard_id: str) -> ShardNotFound:
+    return ShardNotFound(
+        f"stream {stream} has no shard {shard_id}; check its name. If it existed, its records are past retention and lost"
     )
 
 

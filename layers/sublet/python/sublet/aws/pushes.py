@@ -18,14 +18,20 @@ from botocore.exceptions import ClientError
 from sublet.aws.cut_replies import AnyClient
 from sublet.aws.faults import code_of
 from sublet.aws.kinesis import LAG_NOT_TOLD, KinesisStream
-from sublet.aws.kinesis_errors import BAD_ARGUMENT, NOT_FOUND, named_stream_errors, stream_error
+from sublet.aws.kinesis_errors import (
+    BAD_ARGUMENT,
+    NOT_FOUND,
+    named_stream_errors,
+    shard_not_found,
+    stream_error,
+)
 from sublet.aws.kinesis_shapes import child_shards, data_bytes_of, decode_pushed_reply, with_arrivals
 from sublet.aws.push_connection import Network, PushConnection, tls_context
 from sublet.aws.push_http import ReplyDamaged, Request
 from sublet.aws.repeated_call import HttpReply, error_of
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import CheckpointNotInStream, ShardNotFound, TransientError
+from sublet.errors import CheckpointNotInStream, TransientError
 from sublet.ports import Pushed, ShardSubscription
 from sublet.protocol.event_stream import EventMessage, MessageReader, StreamDamaged
 from sublet.protocol.records import Page
@@ -129,9 +135,7 @@ class KinesisPushes:
     def _not_found(self, shard_id: str) -> PushEnd:
         """The same code is used for a stream, a shard and a consumer that is gone. Raises StreamNotFound, ShardNotFound."""
         if not self._stream.has_shard(shard_id):
-            raise ShardNotFound(
-                f"stream {self._name} has no shard {shard_id}: its records are past retention and lost"
-            )
+            raise shard_not_found(self._name, shard_id)
         return PushEnd.NO_CONSUMER
 
     def page(self, payload: memoryview) -> Pushed:
