@@ -80,6 +80,15 @@ def test_a_shard_without_a_lease_is_named() -> None:
     assert "orders has no lease of shard shardId-9" in reply.text
 
 
+def test_a_look_that_failed_says_nothing_about_a_lease() -> None:
+    world = ConsoleWorld()
+    world.orders.stream.delete()
+    reply = ConsoleClient(world).get(f"/a/orders/shards/{FIRST}")
+    assert reply.status_code == 400
+    assert "has been deleted" in reply.text
+    assert "no lease" not in reply.text
+
+
 def test_failing_shards_are_listed_with_a_way_past_the_record() -> None:
     world = ConsoleWorld()
     number = world.orders.stream.put("a", b"x", 0)

@@ -26,6 +26,8 @@ def show(console: Console, request: Request) -> Response:
     seen = console.watching.seen(application.name) or Seen()
     shards = {} if seen.status is None else {shard.shard_id: shard for shard in seen.status.shards}
     name = request.path_params["shard"]
+    if seen.status is None and seen.problem:
+        raise SubletError(f"{application.name} could not be looked at: {seen.problem}")
     if name not in shards:
         raise ShardNotFound(f"{application.name} has no lease of shard {name}")
     shard = shards[name]
