@@ -14,6 +14,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from threading import Event, Thread, Timer
@@ -117,6 +118,8 @@ def test_an_example_runs_as_it_is_printed(
         assert main(["snapshot", "before-release", "--application", "orders-audit"]) == 0
     if "sublet skip" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
+    if "sublet resume" in example:
+        main(["pause", "--shard", "shardId-000000000003", "--application", "orders-audit"])
     if "sublet undo" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
     if "--role" in example:  # moto simulates no policies: tests/contract/test_role_permissions.py
@@ -179,6 +182,7 @@ def test_an_example_that_goes_on_says_something_and_ends_at_ctrl_c(
     with subprocess.Popen(
         command, cwd=tmp_path, env={**endless, **variables},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     ) as process:  # fmt: skip
         end = Timer(SPAWNED_WITHIN, process.kill)
         end.start()

@@ -97,6 +97,7 @@ def test_the_lease_worker_may_do_exactly_this(template: Template) -> None:
     assert role(template, "LeaseWorker") == {
         "leases": ({"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}, "Leases"),
         "sightings": ({"dynamodb:GetItem"}, "Sightings"),
+        "sketches": ({"dynamodb:PutItem"}, "Sightings"),
         "stream": (
             {
                 "kinesis:DescribeStreamSummary",

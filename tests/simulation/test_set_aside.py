@@ -58,7 +58,7 @@ PLANTED = {
         "identity",
         property(by_place_and_size),
         Kind.QUEUE,
-        (51, 14, 21),
+        (7, 51, 14, 21),
         "a redrive has removed",
     ),
     "an object is removed whatever it is by now": Planted(
@@ -66,7 +66,7 @@ PLANTED = {
         "remove",
         removed_whatever_it_is,
         Kind.BUCKET,
-        (2, 5),
+        (4, 9, 10),
         "a redrive goes on beside another",
     ),
 }
