@@ -182,7 +182,7 @@ def test_an_example_that_goes_on_says_something_and_ends_at_ctrl_c(
     with subprocess.Popen(
         command, cwd=tmp_path, env={**endless, **variables},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 -- a background job ignores it
     ) as process:  # fmt: skip
         end = Timer(SPAWNED_WITHIN, process.kill)
         end.start()
