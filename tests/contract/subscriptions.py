@@ -119,7 +119,8 @@ def consumed(aws: EmbeddedAws, shards: int = 1) -> Iterator[Consumed]:
     stream_arn = summary()["StreamDescriptionSummary"]["StreamARN"]
     stream = Consumed(aws, client, name, stream_arn, registered(client, stream_arn, "reader"))
     yield stream
-    with suppress(client.exceptions.ResourceNotFoundException):
+    gone = client.exceptions.ResourceNotFoundException, client.exceptions.ResourceInUseException
+    with suppress(*gone):  # or it is being deleted
         client.delete_stream(StreamName=name, EnforceConsumerDeletion=True)
     for subscription in stream.opened:
         subscription.reading.join(PATIENCE)

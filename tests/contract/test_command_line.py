@@ -191,7 +191,7 @@ def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(sublet: Sublet
     assert lines[7].startswith("host:java-1 1 12.5 ")
     assert lines[8:] == [
         "",
-        "target: 1 leases and 12.5 KB/s a worker; 0 unowned, 0 expired, 0 moved in the last hour",
+        "target: 1 leases and 12.5 KB/s a worker; 0 unowned, - expired, 0 moved in the last hour",
     ]
 
 
