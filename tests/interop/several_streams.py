@@ -1,8 +1,8 @@
 """Java's multi-stream KCL and sublet on one lease table of two streams: `python -m tests.interop several-2 several-3`.
 
 Each takes from and gives to the other: Java begins, sublet goes on where a stopped Java left, both share the leases, one
-takes over from a killed one through a reshard. No record is lost, a graceful stop repeats none, and whoever wrote a row
-last, its key and names are the same.
+takes over from a killed one through a reshard. No record is lost, a graceful stop repeats none, and a row's
+key and names are the same whichever side wrote it last.
 """
 
 from __future__ import annotations
