@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -344,3 +345,26 @@ def test_on_a_loop_a_record_that_is_given_up_is_raised_by_its_future_and_by_the_
 
     with pytest.raises(RecordsNotPut):
         asyncio.run(produce())
+
+
+def test_two_threads_that_begin_at_once_share_one_loop() -> None:
+    """Two loops would put a key's records in any order, and `close` would end only one of them."""
+    account = MemoryAccount()
+    account.create("orders", 1)
+    writer = account.writing("orders")
+    made: list[str] = []
+    is_second = Event()
+
+    def writing(stream: str) -> Any:
+        made.append(stream)
+        is_second.wait(0.3) if len(made) == 1 else is_second.set()
+        return writer
+
+    account.writing = writing  # type: ignore[method-assign]
+    with Producer("orders", account=account) as producer:
+        watching = Thread(target=lambda: producer.produced)
+        watching.start()
+        producer.put("key", b"1")
+        watching.join()
+    assert made == ["orders"]
+    assert producer.produced.user_records == 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from random import SystemRandom
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -61,6 +62,8 @@ class Producer:
         """Makes no call. Raises SettingsError."""
         self._parts = LoopParts(stream, account, options)
         self._loop: PuttingLoop | None = None
+        # Guards `_loop`: two loops would break the order of keys, and only one of them would be closed.
+        self._making_loop = Lock()
 
     @property
     def stream(self) -> str:
@@ -113,10 +116,12 @@ class Producer:
 
     @property
     def _running(self) -> PuttingLoop:
-        if self._loop is None:
-            self._loop = self._parts.loop(_tell)
+        loop = self._loop
+        if loop is None:
+            with self._making_loop:
+                loop = self._loop = self._loop or self._parts.loop(_tell)
         self._parts.check_process()
-        return self._loop
+        return loop
 
     def _wait(self, done: Signal) -> None:
         _until_set(done)
