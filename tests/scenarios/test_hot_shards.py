@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sublet.decisions.fleet_status import Findings, fleet_status
 from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.decisions.resharding import aws_command
+from sublet.protocol.lease import LeaseScan
 from sublet.protocol.stream_info import RecordDistribution, StreamMode
 
 from tests.doubles.traffic import Traffic, sketch_of
-from tests.scenarios.story import Story, leases, shards
+from tests.scenarios.story import NOW, Story, leases, settings, shards, sightings
 
 
 def test_hot_shards(story: Story) -> None:
@@ -29,7 +31,9 @@ def test_hot_shards(story: Story) -> None:
         StreamMode(given.get("mode", "PROVISIONED")),
         RecordDistribution(given["distribution"]) if "distribution" in given else None,
         tuple(listed.values()),
-        tuple(leases(given)),
+        fleet_status(
+            LeaseScan(tuple(leases(given))), NOW, settings(given), Findings(sightings(given))
+        ).shards,
         sketches,
     )
     story.check([_written(judged) for judged in hot_shards(look)])

@@ -91,7 +91,7 @@ def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_
 
 
 def test_the_fleets_lag_is_that_of_the_shard_that_is_furthest_behind() -> None:
-    leases = [Lease(f"shard-{n}", TRIM_HORIZON, throughput_kbps=n * 1.5) for n in range(3)]
+    leases = [Lease(f"shard-{n}", TRIM_HORIZON, lease_owner="w", throughput_kbps=n * 1.5) for n in range(3)]
     positions = {f"shard-{n}": HandledPosition(None, n * MINUTE) for n in range(2)}
     fleet = fleet_status(LeaseScan(tuple(leases)), NOW, SETTINGS, Findings(positions=positions))
     assert fleet.lag == MINUTE

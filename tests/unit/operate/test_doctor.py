@@ -306,7 +306,12 @@ def test_a_hot_shard_comes_with_the_command_that_splits_it() -> None:
 @pytest.mark.parametrize(
     ("row", "severity", "says"),
     [
-        ({"throughput_kbps": 1_000.0}, Severity.WARNING, "it is read at 95% of what a shard can take"),
+        (
+            {"throughput_kbps": 1_000.0, "lease_owner": "java-1"},
+            Severity.WARNING,
+            "it is read at 98% of what a shard can take",
+        ),
+        ({"throughput_kbps": 1_000.0}, Severity.NOT_CHECKED, "the stream has no shard-level metrics"),
         (
             {"lag_report": LagReport(AT, bytes_per_second=700_000, records_per_second=1.0)},
             Severity.WARNING,

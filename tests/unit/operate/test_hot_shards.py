@@ -15,11 +15,13 @@ from sublet.memory.account import MemoryAccount
 from sublet.memory.clock import FakeClock
 from sublet.memory.sketch_store import MemorySketchStore
 from sublet.operate.hot_shards import look, reshard, stored_sketches
+from sublet.settings import Settings
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.traffic import NOW, Traffic, sketch_of
 
 SHARD = "shardId-000000000000"
+SETTINGS = Settings(application="audit", stream="orders")
 
 
 def of_memory() -> Account:
@@ -52,7 +54,7 @@ def test_the_stored_sketch_explains_the_shard() -> None:
     store = MemorySketchStore(with_names=True)
     store.keep(sketch_of(SHARD, [Traffic("big", 950, 1000)], seconds=10))
     ports = replace(memory_ports(account.reading("orders"), clock=clock), sketches=store)
-    [hot] = look("orders", ports, account, stored_sketches(ports))
+    [hot] = look(SETTINGS, ports, account, stored_sketches(ports))
     assert (hot.verdict, hot.keys[0].name) == (HeatVerdict.ONE_KEY, "big")
     assert stored_sketches(replace(ports, sketches=None)) == {}
 
@@ -62,6 +64,6 @@ def test_a_shard_of_another_stream_with_the_same_id_is_not_meant() -> None:
     ports = memory_ports(account.reading("orders"), clock=clock)
     theirs = sketch_of(f"123456789012:clicks:1700000000:{SHARD}", [Traffic("big", 950, 1000)], seconds=10)
     ours = replaced(theirs, shard_id=f"123456789012:orders:1700000000:{SHARD}")
-    assert not look("orders", ports, account, {theirs.shard_id: theirs})[0].is_hot
-    [hot] = look("orders", ports, account, {each.shard_id: each for each in (ours, theirs)})
+    assert not look(SETTINGS, ports, account, {theirs.shard_id: theirs})[0].is_hot
+    [hot] = look(SETTINGS, ports, account, {each.shard_id: each for each in (ours, theirs)})
     assert (hot.shard_id, hot.verdict) == (SHARD, HeatVerdict.ONE_KEY)

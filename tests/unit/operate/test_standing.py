@@ -102,6 +102,21 @@ def test_a_paused_shard_is_told_as_such_whatever_waits() -> None:
     assert words(world, watched) != [Word.PAUSED]
 
 
+def test_a_java_owner_that_stands_still_while_it_is_watched_is_gone_and_has_no_rate() -> None:
+    """Its table has no sightings of a lease manager's. One look tells nothing, and neither does one shortly after."""
+    world = EngineWorld(NO_WAITING)
+    world.change_lease(lease_owner="java-1", lease_counter=7, throughput_kbps=8.0)
+    watched, seen = watch(world, probes=False), []
+    for _ in range(3):
+        (shard,) = watched.look(DAY).shards
+        seen.append((shard.consumer, shard.kbps))
+        world.clock.advance(world.settings.failover_time * 2 / 3)
+    assert seen == [("java-1", 8.0), ("java-1", 8.0), (None, None)]
+    world.change_lease(lease_counter=8)
+    (shard,) = watched.look(DAY).shards
+    assert (shard.consumer, shard.kbps) == ("java-1", 8.0)
+
+
 def test_a_shard_whose_row_says_its_lag_is_not_asked() -> None:
     """Its owner has read on a moment ago, or its row says since when a record waits."""
     world = EngineWorld(NO_WAITING)

@@ -78,7 +78,7 @@ def run(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application", "stream"))
     ports, account = aws_ports(settings, "sublet", output=None), AwsAccount()
     sketches = exact(settings.stream, ports, options.last) if options.exact else _sketches(ports)
-    found = look(settings.stream, ports, account, sketches)
+    found = look(settings, ports, account, sketches)
     shown = [shard for shard in found if not options.shards or shard.shard_id in options.shards]
     if options.json:
         print(json.dumps([as_json(shard, settings.stream) for shard in shown], indent=2))

@@ -15,11 +15,11 @@ from sublet.decisions.examination import (
     Usage,
     Volume,
 )
+from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.prices import fan_out
 from sublet.decisions.resharding import Split, aws_command
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_text
 from sublet.decisions.shard_load import read_shares, share_of_quota
-from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import (
     AccountInfo,
@@ -60,14 +60,14 @@ def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
 
 
 def hot_shards(
-    by_shard: Mapping[str, Volume], scan: LeaseScan, shards: Sequence[Shard], stream: str
+    by_shard: Mapping[str, Volume], fleet: FleetStatus, shards: Sequence[Shard], stream: str
 ) -> Iterator[Judged]:
     """By what producers write; without shard-level metrics, by what owners read, which is more while they catch up."""
     measured = {
         shard_id: share_of_quota(volume.bytes_per_second, volume.records_per_second)
         for shard_id, volume in by_shard.items()
     }
-    shares = measured or read_shares(scan.leases)
+    shares = measured or read_shares(fleet.shards)
     listed = {shard.shard_id: shard for shard in shards}
     hot = sorted((each for each in shares.items() if each[1] >= HOT), key=lambda each: -each[1])
     for shard_id, share in hot:
@@ -205,7 +205,7 @@ RULES = (
     *LEASE_RULES,
     DoctorRule(Check.MODE, lambda seen: (seen.info, seen.description), mode),
     DoctorRule(
-        Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.scan, seen.shards, seen.stream), hot_shards
+        Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.fleet, seen.shards, seen.stream), hot_shards
     ),
     DoctorRule(Check.THROTTLED, lambda seen: (seen.throttled,), throttling),
     DoctorRule(Check.CONSUMERS, lambda seen: (seen.consumers, seen.at), consumers),

@@ -11,6 +11,7 @@ from sublet.decisions.group_balance import group_of
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.lease_history import History, seen_by_owners, shown_idle
 from sublet.decisions.liveness import Sighting, is_expired
+from sublet.decisions.reading_rate import reading_rate
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
 from sublet.decisions.unread_shards import REMEMBERED_EVERY, UnreadShard, known_of
@@ -83,9 +84,7 @@ class FleetStatus:
     @property
     def kbps(self) -> float | None:
         """KB a second of all measured shards; None if none is."""
-        known = [
-            shard.kbps for shard in self.shards if shard.kbps is not None and shard.word is not Word.ENDED
-        ]
+        known = [shard.kbps for shard in self.shards if shard.kbps is not None]
         return sum(known) if known else None
 
     @property
@@ -144,7 +143,8 @@ def _shard_status(
     standing = _standing(lease, history, here, waits_for, now, settings, known)
     position = known.positions.get(lease.lease_key)
     sighting, idle = known.sightings.get(lease.lease_key), shown_idle(lease, known.sightings, now)
-    owner = lease.actual_owner
+    owner, is_gone = lease.actual_owner, _is_owner_gone(lease, known.sightings, now, settings.failover_time)
+    rate = reading_rate(lease, now, is_owner_gone=is_gone)
     return ShardStatus(
         shard_id=lease.shard_id,
         word=standing.verdict.word,
@@ -154,15 +154,15 @@ def _shard_status(
         trend=standing.trend,
         caught_up_in=standing.caught_up_in,
         lost=standing.lost,
-        state=_state(lease, _is_owner_gone(lease, known.sightings, now, settings.failover_time)),
+        state=_state(lease, is_gone),
         owner=owner,
         group=None if owner is None else group_of(owner, settings),
         idle=idle,
         crashes=lease.crashes,
         attempts=max(lease.attempts, 0 if lease.failing is None else lease.failing.attempt),
         failing=lease.failing,
-        kbps=_kbps(lease),
-        records_per_second=None if lease.lag_report is None else lease.lag_report.records_per_second,
+        kbps=None if rate is None else rate.bytes_per_second / 1024,
+        records_per_second=None if rate is None else rate.records_per_second,
         moved_at=None if sighting is None else sighting.moved_at,
         checkpoint=lease.checkpoint,
         start_at=lease.position.start_at,
@@ -224,12 +224,6 @@ def _waiting(lease: Lease, now: datetime, known: Findings) -> timedelta | None:
     ):
         return None
     return timedelta(0) if abs(now - found.quiet_until) < FOUND_QUIET_LATELY else None
-
-
-def _kbps(lease: Lease) -> float | None:
-    """By sublet's own report, or else by the column of KCL 3.x."""
-    reported = None if lease.lag_report is None else lease.lag_report.bytes_per_second
-    return lease.throughput_kbps if reported is None else reported / 1024
 
 
 def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:

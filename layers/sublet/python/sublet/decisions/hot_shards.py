@@ -17,9 +17,9 @@ from sublet.decisions.heavy_keys import HeavyKey
 from sublet.decisions.prices import HOURS, SHARD_HOUR
 from sublet.decisions.resharding import Merge, Reshard, Split
 from sublet.decisions.shard_load import read_shares
+from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.sketch import Peak, ShardSketch
 from sublet.decisions.split_point import SplitPoint, split_point
-from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import RecordDistribution, StreamMode
 
@@ -100,18 +100,18 @@ class HotShard(Struct, frozen=True):
 
 
 class StreamLook(Struct, frozen=True):
-    """`sketches`: by shard id. `distribution`: None if it is not known."""
+    """`standing`: of the shards that have leases. `sketches`: by shard id. `distribution`: None if it is not known."""
 
     mode: StreamMode
     distribution: RecordDistribution | None
     shards: tuple[Shard, ...]
-    leases: tuple[Lease, ...]
+    standing: tuple[ShardStatus, ...]
     sketches: Mapping[str, ShardSketch]
 
 
 def hot_shards(look: StreamLook) -> tuple[HotShard, ...]:
     """Of every open shard, the hottest first."""
-    shares = read_shares(look.leases)
+    shares = read_shares(look.standing)
     open_shards = [shard for shard in look.shards if shard.is_open]
     judged = {
         shard.shard_id: _judged(shard, look, shares.get(shard.shard_id), look.sketches.get(shard.shard_id))

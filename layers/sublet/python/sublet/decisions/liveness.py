@@ -79,6 +79,26 @@ def _lately(before: Sighting | None, now: datetime) -> datetime | None:
     return before.moved_at if now - before.moved_at < LATELY else None
 
 
+def with_own(
+    sightings: Mapping[str, Sighting],
+    own: Mapping[str, Sighting],
+    leases: Iterable[Lease],
+    now: datetime,
+    longer_than: timedelta,
+) -> Mapping[str, Sighting]:
+    """Also those that this process has made itself, of leases that stood still for longer than that before its eyes, where
+    nothing better is stored. A younger one says only when the process began to look.
+    """
+    found = dict(sightings)
+    for lease in leases:
+        ours, stored = own.get(lease.lease_key), sightings.get(lease.lease_key)
+        if ours is None or not _stands(ours, lease) or now - ours.seen_at <= longer_than:
+            continue
+        if stored is None or not _stands(stored, lease):
+            found[lease.lease_key] = ours
+    return found
+
+
 def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta:
     """How long the counter is known to have stood still.
 

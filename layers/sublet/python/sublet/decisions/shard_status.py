@@ -49,7 +49,8 @@ class ShardStatus:
     crashes             owners that have died since the last checkpoint
     attempts            failed calls of the handler with what follows the checkpoint
     failing             with what error the handler fails, and since when, by its owner's last report; None if it does not
-    kbps                how fast it is read, in KB a second, by its owner's last report; None without a report
+    kbps                how fast it is read, in KB a second, by its owner's last report; None without a report of late, or if
+                        nothing reads it
     records_per_second  by the same report
     moved_at            when it was first seen with another owner; None if that was not lately
     checkpoint          how far it is handled; `start_at`: the time that a checkpoint without a sequence number starts at

@@ -7,13 +7,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.account import Account
+from sublet.decisions.fleet_status import Findings, fleet_status
 from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.decisions.resharding import Reshard
+from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.sketch import ShardSketch
 from sublet.decisions.sketch_places import fresh
-from sublet.errors import StreamError
+from sublet.errors import LeaseTableError, StreamError
 from sublet.ports import Ports
 from sublet.protocol.stream_key import own_id, stream_key_of
+from sublet.settings import Settings
 
 ACTIVE = "ACTIVE"
 BETWEEN_LOOKS, WAITED_AT_MOST = timedelta(seconds=2), timedelta(minutes=5)
@@ -26,19 +29,28 @@ def stored_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 
 
 def look(
-    stream: str, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
+    settings: Settings, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
 ) -> tuple[HotShard, ...]:
     """Every open shard's verdict, the hottest first. Leases and sketches of the application's other streams are left out."""
-    leases = [lease for lease in ports.table.scan().leases if _is_of(stream, lease.lease_key)]
+    stream = settings.stream
+    shards = [shard for shard in _standing(settings, ports) if _is_of(stream, shard.shard_id)]
     return hot_shards(
         StreamLook(
             account.info(stream).mode,
             ports.stream.describe().distribution,
             tuple(ports.stream.list_shards()),
-            tuple(replace(lease, lease_key=own_id(lease.lease_key)) for lease in leases),
+            tuple(replace(shard, shard_id=own_id(shard.shard_id)) for shard in shards),
             {own_id(name): sketch for name, sketch in sketches.items() if _is_of(stream, name)},
         )
     )
+
+
+def _standing(settings: Settings, ports: Ports) -> Sequence[ShardStatus]:
+    try:
+        known = Findings(ports.sightings.load().sightings)
+    except LeaseTableError:  # a KCL's own table has none beside it
+        known = Findings()
+    return fleet_status(ports.table.scan(), ports.clock.now(), settings, known).shards
 
 
 def _is_of(stream: str, shard: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.lease_history import History, histories_after, last_word, waiting_times
-from sublet.decisions.liveness import Sighting, observe
+from sublet.decisions.liveness import Sighting, observe, with_own
 from sublet.decisions.unread_shards import Probes, may_be_read
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
@@ -48,7 +48,7 @@ class Watch:
         )
         self._sightings = observe(self._sightings, scan.leases, now)
         known = Findings(
-            sightings=remembered.sightings,
+            sightings=with_own(remembered.sightings, self._sightings, scan.leases, now, failover_time),
             unread=remembered.unread,
             histories=self._histories,
             waiting=waiting,
