@@ -46,14 +46,20 @@ synth: setup ## the CloudFormation template, in cdk.out
 	@node_modules/.bin/cdk synth --quiet
 
 ##@ Develop
-# Side by side, up to four at once: each process has an embedded AWS of its own where its tests ask for one.
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist worksteal
+# Four at once, on two cores too, since most tests wait. Each process has an embedded AWS of its own if its tests ask for one.
+SIDE_BY_SIDE := -n 4 --dist worksteal
 HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
 .PHONY: test
 test: lint ## lint, then tests of every promise: twelve minutes on two cores
-	@$(say) "Tests"
-	@$(PY) -m pytest $(SIDE_BY_SIDE) -m "not explores" $(PYTEST_ARGS)
-	@if $(HAS_JAVA); then $(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow and not explores"'; fi
+	@$(say) "Tests, and those on Spark beside them, whose output comes at the end"
+	@if $(HAS_JAVA); then \
+		log=$$(mktemp); \
+		$(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow and not explores"' >"$$log" 2>&1 & \
+		on_spark=$$!; \
+		trap 'kill $$on_spark 2>/dev/null || true; cat "$$log"; rm -f "$$log"' EXIT; \
+	fi; \
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not explores" $(PYTEST_ARGS); \
+	[ -z "$${on_spark:-}" ] || wait $$on_spark
 
 .PHONY: test-all
 test-all: test explore ## the same, and what explores: more worlds and examples, mutants, chaos, the releases of Spark (an hour)

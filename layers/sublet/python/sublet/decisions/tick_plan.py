@@ -14,7 +14,6 @@ from sublet.decisions.announcing import (
     NOTHING_ANNOUNCED,
     AmongOthers,
     Announcement,
-    Asking,
     among_others,
     ask_first,
     joining,
@@ -127,37 +126,15 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     Raises SettingsError for a lease that would start in the future, since Kinesis cannot open a shard there. Each tick
     raises until that time has come, and the next one creates the lease; waiting silently would look like a stall.
     """
-    now = look.at
-    malformed = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
-    parts = parts_of(look.scan, look.shards, look.streams, settings.start_position)
-    sync = together(
-        [
-            plan_shard_sync(part.leases, part.malformed, part.shards, part.start)
-            for part in parts
-            if part.is_listed_now
-        ]
-    )
-    _check_start(sync, now, settings)
-    deletions = tuple(chain.from_iterable(
-        plan_lease_cleanup(part.leases, part.shards, part.malformed) for part in parts if part.leases and part.is_listed_now
-    ))  # fmt: skip
-    doomed = {deletion.lease.lease_key for deletion in deletions}
-    suspected = {
-        d.lease.shard_id for d in deletions if d.why is DeleteReason.GARBAGE and not d.lease.is_ended
-    }
-    leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [
-        new.lease for new in sync.create
-    ]
+    now, table = look.at, _planned_table(look, settings)
+    leases = table.leases
+    _check_start(table.sync, now, settings)
     sightings = observe(look.sightings, (*look.scan.leases, *look.elsewhere), now)
-    ended = frozenset(lease.shard_id for lease in leases if lease.is_ended)
-    # A suspect may still exist: until the tick has asked for it, its children wait for it as for an unreadable row.
-    waits = malformed | suspected
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
     fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
-    among = replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids))
     stopped = paused(look.control, leases, now)
-    alone = needing_nobody(look.asked) - stopped.keys()
+    quiet = needing_nobody(look.asked) - stopped.keys()
     chosen = choose_leases(
         leases,
         sightings,
@@ -165,44 +142,91 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         chance,
         settings,
         settings.own_worker_ids,
-        ended,
-        waits,
+        frozenset(lease.shard_id for lease in leases if lease.is_ended),
+        table.waited_for,
         sent,
-        among,
+        replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids)),
         stopped,
-        alone,
+        quiet,
     )
-    choices, announces = (
-        ask_first(chosen.choices, look.announced, now, settings)
-        if asks
-        else Asking(chosen.choices, announces=False)
-    )
+    choices, announces = chosen.choices, False
+    if asks:
+        choices, announces = ask_first(chosen.choices, look.announced, now, settings)
     if _has_just_joined(look, settings) and not look.scan.leases:
         choices = ()
-    unended = sum(not lease.is_ended for lease in leases)
-    may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
-    dispatched = after_choices(look.dispatched, choices, now)
-    claimed = sent.keys() | alone | {choice.lease.lease_key for choice in choices}
+    claimed = sent.keys() | quiet | stopped.keys() | {choice.lease.lease_key for choice in choices}
     total_shards, total_leases = _totals(leases, look, settings)
     return TickPlan(
-        sync, deletions, sightings, dispatched, choices,
-        pack(choices, settings, chance, now, may_grow=may_grow, auto_seen_at=look.placement.auto_seen_at),
+        sync=table.sync,
+        deletions=table.deletions,
+        sightings=sightings,
+        dispatched=after_choices(look.dispatched, choices, now),
+        choices=choices,
+        items=pack(
+            choices,
+            settings,
+            chance,
+            now,
+            may_grow=_may_grow(leases, settings),
+            auto_seen_at=look.placement.auto_seen_at,
+        ),
         standing=chosen.standing,
         fleet=fleet,
         reports=plan_reports(fleet, look.reports, now, settings),
-        probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits, alone),
-        needing_nobody=alone,
+        probes=choose_probes(
+            look.scan.leases, sightings, look.unread, now, chance, settings, table.waited_for, quiet
+        ),
+        needing_nobody=quiet,
         unclaimed_leases=sum(
-            _is_unclaimed(lease, sightings, now, settings)
+            lease.lease_key not in claimed and _is_unclaimed(lease, sightings, now, settings)
             for lease in leases
-            if lease.lease_key not in claimed and lease.lease_key not in stopped
         ),
         total_shards=total_shards,
         total_leases=total_leases,
         announces=announces,
         others=among_others(leases, sightings, look.dispatched, look.announced, now, settings),
         paused=stopped,
-    )  # fmt: skip
+    )
+
+
+class _PlannedTable(Struct, frozen=True):
+    """The lease table as this tick leaves it.
+
+    leases      those that stay, and the new ones
+    waited_for  shards whose children wait: their rows are unreadable, or their leases look orphaned. Such a shard may
+                still exist, until the tick has asked for it
+    """
+
+    sync: ShardSyncPlan
+    deletions: tuple[Deletion, ...]
+    leases: list[Lease]
+    waited_for: frozenset[str]
+
+
+def _planned_table(look: Look, settings: Settings) -> _PlannedTable:
+    parts = parts_of(look.scan, look.shards, look.streams, settings.start_position)
+    listed = [part for part in parts if part.is_listed_now]
+    sync = together(
+        [plan_shard_sync(part.leases, part.malformed, part.shards, part.start) for part in listed]
+    )
+    cleanups = [
+        plan_lease_cleanup(part.leases, part.shards, part.malformed) for part in listed if part.leases
+    ]
+    deletions = tuple(chain.from_iterable(cleanups))
+    deleted = {deletion.lease.lease_key for deletion in deletions}
+    stay = [lease for lease in look.scan.leases if lease.lease_key not in deleted]
+    orphans = {
+        deletion.lease.shard_id
+        for deletion in deletions
+        if deletion.why is DeleteReason.GARBAGE and not deletion.lease.is_ended
+    }
+    unreadable = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
+    return _PlannedTable(sync, deletions, stay + [new.lease for new in sync.create], unreadable | orphans)
+
+
+def _may_grow(leases: Sequence[Lease], settings: Settings) -> bool:
+    """Whether a worker may also take children: there is room for them even if every shard is split."""
+    return 2 * sum(not lease.is_ended for lease in leases) <= settings.max_leases_for_worker
 
 
 def _totals(leases: Sequence[Lease], look: Look, settings: Settings) -> tuple[int, int]:
