@@ -31,6 +31,7 @@ from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
 from sublet.protocol.control import Pause
+from sublet.protocol.lease import Lease
 from sublet.settings import Settings, duration_text
 
 LOOKS_MAX = 5
@@ -203,51 +204,52 @@ class LeaseManager:
         return True
 
     def _report(self, seen: Look, plan: TickPlan, report: TickReport) -> None:
-        for row in seen.scan.malformed:
-            self.ports.log.error(
-                "malformed lease row; its shard waits until somebody mends it",
-                lease_key=row.lease_key,
-                problem=row.problem,
-            )
+        metrics = self.ports.metrics
         crashing = [
             lease for lease in seen.scan.leases if caution(lease) is Caution.PAUSES and not lease.is_ended
         ]
-        for lease in crashing:
-            self.ports.log.error(
-                "every process that handles this shard's next records dies of it: it is tried alone, at growing intervals",
-                lease_key=lease.lease_key,
-                checkpoint=str(lease.checkpoint),
-                crashes=lease.crashes,
-            )
-        self.ports.metrics.put(Metric.CRASHING_LEASES, len(crashing))
-        if seen.scan.multi_stream:
-            self.ports.log.warning(
-                "leases of a multi-stream KCL in this table: left alone; this application consumes one stream",
-                leases=len(seen.scan.multi_stream),
-                first=min(seen.scan.multi_stream),
-            )
-        if seen.scan.single_stream:
-            self.ports.log.warning(
-                "leases of a single stream in this table: left alone; this application consumes several",
-                leases=len(seen.scan.single_stream),
-                first=min(seen.scan.single_stream),
-            )
-        for shard_id in plan.sync.inconsistent:
-            self.ports.log.warning(
-                "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
-            )
-        for hole in plan.sync.holes:
-            self.ports.log.warning(
-                "hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending)
-            )
+        _log_faults(seen, plan, crashing, self.ports.log)
         log_tick(self.ports.log, plan.standing, plan.choices)
-        self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
-        self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
-        self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
+        metrics.put(Metric.CRASHING_LEASES, len(crashing))
+        metrics.put(Metric.TOTAL_LEASES, report.total_leases)
+        metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
+        metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
+        metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
         self.worst.show(seen.scan.leases, self.ports)
-        show_quiet(plan.needing_nobody, len(plan.paused), self.ports.metrics)
+        show_quiet(plan.needing_nobody, len(plan.paused), metrics)
         _show_paused(plan.paused, self.ports)
-        self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
+
+
+def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log) -> None:
+    for row in seen.scan.malformed:
+        log.error(
+            "malformed lease row; its shard waits until somebody mends it",
+            lease_key=row.lease_key,
+            problem=row.problem,
+        )
+    for lease in crashing:
+        log.error(
+            "every process that handles this shard's next records dies of it: it is tried alone, at growing intervals",
+            lease_key=lease.lease_key,
+            checkpoint=str(lease.checkpoint),
+            crashes=lease.crashes,
+        )
+    for keys, whose, ours in (
+        (seen.scan.multi_stream, "a multi-stream KCL", "one stream"),
+        (seen.scan.single_stream, "a single stream", "several"),
+    ):
+        if keys:
+            log.warning(
+                f"leases of {whose} in this table: left alone; this application consumes {ours}",
+                leases=len(keys),
+                first=min(keys),
+            )
+    for shard_id in plan.sync.inconsistent:
+        log.warning(
+            "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
+        )
+    for hole in plan.sync.holes:
+        log.warning("hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending))
 
 
 def _show_paused(stopped: Mapping[str, Pause], ports: Ports) -> None:
