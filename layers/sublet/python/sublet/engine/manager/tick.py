@@ -34,6 +34,13 @@ from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings, duration_text
 
+MULTI_STREAM_LEASES = (
+    "leases of a multi-stream KCL in this table: left alone; this application consumes one stream"
+)
+SINGLE_STREAM_LEASES = (
+    "leases of a single stream in this table: left alone; this application consumes several"
+)
+
 LOOKS_MAX = 5
 """In a row, by one tick."""
 
@@ -234,16 +241,12 @@ def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log)
             checkpoint=str(lease.checkpoint),
             crashes=lease.crashes,
         )
-    for keys, whose, ours in (
-        (seen.scan.multi_stream, "a multi-stream KCL", "one stream"),
-        (seen.scan.single_stream, "a single stream", "several"),
+    for others, what in (
+        (seen.scan.multi_stream, MULTI_STREAM_LEASES),
+        (seen.scan.single_stream, SINGLE_STREAM_LEASES),
     ):
-        if keys:
-            log.warning(
-                f"leases of {whose} in this table: left alone; this application consumes {ours}",
-                leases=len(keys),
-                first=min(keys),
-            )
+        if others:
+            log.warning(what, leases=len(others), first=min(others))
     for shard_id in plan.sync.inconsistent:
         log.warning(
             "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
