@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sublet.decisions.chosen_streams import start_of
+from sublet.decisions.chosen_streams import settings_for
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import ShardNotFound, StreamError, StreamNotFound
 from sublet.ports import PollRefusal, Ports, ShardReader, Stream, Streams
@@ -123,13 +123,7 @@ def settings_of_stream(settings: Settings, ports: Ports, shard: str) -> Settings
     key = None if ports.streams is None else stream_key_of(shard)
     if ports.streams is None or key is None:
         return settings
-    return replace(
-        settings,
-        streams=None,
-        stream=key.stream,
-        stream_arn=ports.streams.arn(key),
-        start_position=start_of(key, settings),
-    )
+    return settings_for(key, ports.streams.arn(key), settings)
 
 
 def with_streams(ports: Ports, streams: Streams | None) -> Ports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -50,6 +51,26 @@ def test_streams_are_found_by_pattern_and_tag_and_each_starts_where_its_part_say
     world.manager().tick()
     starts = {lease.lease_key: lease.checkpoint for lease in world.leases().values()}
     assert starts == {world.shard("audit-eu"): LATEST, world.shard("bills"): TRIM_HORIZON}
+
+
+def test_each_stream_has_its_own_filter_and_all_of_it_is_done() -> None:
+    """The records of all three are alike, so each filter shows which stream's records it was applied to."""
+    wants = {name: {"Filters": [{"Pattern": {"data": [name]}}]} for name in ("first", "second")}
+    criteria = json.dumps({"Streams": {"orders": wants["first"], "audit-*": None}, **wants["second"]})
+    world = SeveralWorld("*", "orders", "payments", "audit-eu", filter_criteria=criteria)
+    for name in world.streams:
+        world.put(name, "first", "second", "third")
+    world.manager().tick()
+    world.read()
+    handled = {batch.stream: [record.data for record in batch.records] for batch in world.handler.batches}
+    assert handled == {
+        "orders": [b"first"],
+        "payments": [b"second"],
+        "audit-eu": [b"first", b"second", b"third"],
+    }
+    world.manager().tick()
+    world.read()
+    assert len(world.handler.data()) == 5, "what is not wanted is done"
 
 
 def test_a_stream_that_comes_is_read_once_it_is_found() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sublet.aws import clients
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import named_stream_errors
-from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams
+from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams, settings_for
 from sublet.errors import SettingsError, StreamNotFound
 from sublet.ports import Stream
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity
@@ -60,9 +60,7 @@ class AwsStreams:
     def of(self, stream: StreamKey) -> Stream:
         with self._lock:
             if stream not in self._made:
-                settings = replace(
-                    self._settings, streams=None, stream=stream.stream, stream_arn=self.arn(stream)
-                )
+                settings = settings_for(stream, self.arn(stream), self._settings)
                 real = KinesisStream(self._client, self._poll_client, settings)
                 self._made[stream] = StreamOfSeveral(stream, real)
             return self._made[stream]
@@ -98,7 +96,9 @@ class AwsStreams:
 
     def _described(self, name: str, arn: str | None = None) -> Iterator[StreamIdentity]:
         """None if it is not there."""
-        settings = replace(self._settings, streams=None, stream=name, stream_arn=arn)
+        settings = replace(
+            self._settings, streams=None, stream=name, stream_arn=arn, filter_criteria=None
+        )  # which are by stream
         with suppress(StreamNotFound):
             yield KinesisStream(self._client, self._poll_client, settings).describe().identity
 

@@ -7,6 +7,7 @@ own. No lease is ever taken for another stream's, and none has to be adopted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings, StartPosition, StreamChoice, StreamSelector
+from sublet.settings.stream_filters import criteria_of
 
 Tag = tuple[str, str]
 
@@ -87,11 +89,22 @@ def _found_by(
 def start_of(stream: StreamKey, settings: Settings) -> StartPosition:
     """Where the stream's shards begin, for one who has not asked for tags: a part by tag counts for every stream."""
     for selector in () if settings.streams is None else settings.streams.selectors:
-        by_name = selector.matches_name(stream.stream) or selector.what == str(stream)
-        by_arn = selector.is_arn and selector.what.endswith(f":{stream.account}:stream/{stream.stream}")
-        if by_name or by_arn or selector.tag is not None:
+        if selector.names(stream.account, stream.stream, stream.epoch) or selector.tag is not None:
             return selector.start or settings.start_position
     return settings.start_position
+
+
+def settings_for(stream: StreamKey, arn: str, settings: Settings) -> Settings:
+    """The settings by which one of the streams is read, as those of an application of this stream alone."""
+    criteria = settings.filter_criteria
+    return replace(
+        settings,
+        streams=None,
+        stream=stream.stream,
+        stream_arn=arn,
+        start_position=start_of(stream, settings),
+        filter_criteria=criteria and criteria_of(criteria, stream.account, stream.stream, stream.epoch),
+    )
 
 
 NAMED_AGAIN_AFTER = 4

@@ -7,6 +7,7 @@ limits      checks over several settings
 nearest     suggestions for a misspelt name
 text        settings as text, in the environment and on a command line
 stream_choice  which streams an application of several reads
+stream_filters  filters of single streams among them
 reasons     each setting's reason, for documents and help
 """
 

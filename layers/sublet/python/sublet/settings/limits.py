@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.errors import SettingsError
-from sublet.settings.filter_criteria import patterns_of
 from sublet.settings.kinds import Checkpointing, HandlerContract, Mode, Reading
+from sublet.settings.stream_filters import check_criteria
 from sublet.settings.text import duration_text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_together(settings: Settings) -> None:
         )
     _check_giving_up(settings)
     if settings.filter_criteria is not None:
-        patterns_of(settings.filter_criteria)
+        check_criteria(settings.filter_criteria, settings.streams)
     if settings.window_margin * 2 > settings.window:
         raise SettingsError(
             "window_margin",

@@ -32,9 +32,13 @@ class StreamSelector:
     start: StartPosition | None = None
 
     def __post_init__(self) -> None:
-        kinds = (_PATTERN, _ARN, _KCL, _TAG)
-        if not any(kind.fullmatch(self.what) for kind in kinds):
+        if not self.is_one(self.what):
             raise SettingsError("streams", self.what, ALLOWED)
+
+    @staticmethod
+    def is_one(what: str) -> bool:
+        """Whether the text can be a selector's `what`."""
+        return any(kind.fullmatch(what) for kind in (_PATTERN, _ARN, _KCL, _TAG))
 
     @classmethod
     def parse(cls, text: str) -> StreamSelector:
@@ -50,6 +54,13 @@ class StreamSelector:
         return any(kind.fullmatch(self.what) for kind in (_NAME, _ARN, _KCL))
 
     @property
+    def exact_name(self) -> str | None:
+        """The name of the one stream that it names; None for a pattern or a tag."""
+        if not self.is_exact:
+            return None
+        return self.what.split(":")[1] if self.is_kcls else self.what.rpartition("/")[2]
+
+    @property
     def is_arn(self) -> bool:
         return _ARN.fullmatch(self.what) is not None
 
@@ -63,6 +74,12 @@ class StreamSelector:
         """The tag's key and value, if it selects by tag."""
         found = _TAG.fullmatch(self.what)
         return None if found is None else (found[1], found[2])
+
+    def names(self, account: str, stream: str, epoch: int) -> bool:
+        """Whether it names this stream, by name, pattern or ARN, or as KCL does. A tag names none."""
+        if self.is_kcls:
+            return self.what == f"{account}:{stream}:{epoch}"
+        return self.what.endswith(f":{account}:stream/{stream}") if self.is_arn else self.matches_name(stream)
 
     def matches_name(self, name: str) -> bool:
         """By a name or a pattern."""

@@ -407,10 +407,17 @@ class Settings:
 
     filter_criteria: Annotated[
         str | None,
-        matching(r"[\s\S]*\S[\s\S]*", 'JSON: {"Filters": [{"Pattern": "{...}"}]}'),
-        Elsewhere(esm="FilterCriteria", difference="on user records, after deaggregation"),
+        matching(
+            r"[\s\S]*\S[\s\S]*",
+            'JSON: {"Filters": [{"Pattern": "{...}"}]}; with streams also "Streams": {"orders": {"Filters": [...]}} beside Filters',
+        ),
+        Elsewhere(
+            esm="FilterCriteria", difference="on user records, after deaggregation; by stream with streams"
+        ),
     ] = None
-    """Which records the handler wants: event patterns on their JSON data and their metadata. Other records count as done."""
+    """Which records the handler wants: event patterns on their JSON data and their metadata. Other records count as done. With
+    `streams`, a stream may have filters of its own.
+    """
 
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
     """The default behaves as KCL does, with a metric for dropped records."""
