@@ -409,7 +409,7 @@ class Settings:
         str | None,
         matching(
             r"[\s\S]*\S[\s\S]*",
-            'JSON: {"Filters": [{"Pattern": "{...}"}]}; with streams also "Streams": {"orders": {"Filters": [...]}} beside Filters',
+            'JSON: {"Filters": [{"Pattern": "{...}"}]}; with streams also "Streams": {"orders": {"Filters": [...]}}',
         ),
         Elsewhere(
             esm="FilterCriteria", difference="on user records, after deaggregation; by stream with streams"
