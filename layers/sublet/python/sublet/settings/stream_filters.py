@@ -26,13 +26,17 @@ def check_criteria(text: str, streams: StreamChoice | None) -> None:
         patterns_of(text)
         return
     if streams is None:
-        raise SettingsError(NAME, STREAMS, "only with the setting streams: one stream's filter has Filters alone")
+        raise SettingsError(
+            NAME, STREAMS, "only with the setting streams: one stream's filter has Filters alone"
+        )
     _check_keys(given, {FILTERS, STREAMS}, text)
     if FILTERS in given:
         patterns_of(json.dumps({FILTERS: given[FILTERS]}))
     by_stream = given[STREAMS]
     if not isinstance(by_stream, dict) or not by_stream:
-        raise SettingsError(NAME, by_stream, f'{STREAMS} with an object: {{"orders": {{"{FILTERS}": [...]}}}}')
+        raise SettingsError(
+            NAME, by_stream, f'{STREAMS} with an object: {{"orders": {{"{FILTERS}": [...]}}}}'
+        )
     for name, criteria in by_stream.items():
         _check_named(name, streams)
         if criteria is not None:
@@ -69,7 +73,9 @@ def _check_named(name: str, streams: StreamChoice) -> None:
     """A misspelt name would leave its stream unfiltered."""
     if not StreamSelector.is_one(name) or StreamSelector(name).tag is not None:
         raise SettingsError(
-            NAME, name, f"a name, ARN or name pattern in {STREAMS}: a worker knows a stream's name and not its tags"
+            NAME,
+            name,
+            f"a name, ARN or name pattern in {STREAMS}: a worker knows a stream's name and not its tags",
         )
     if not streams.tags and not any(_may_meet(StreamSelector(name), each) for each in streams.selectors):
         raise SettingsError(NAME, name, f"a stream of the setting streams, which is {streams}")
