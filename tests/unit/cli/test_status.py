@@ -112,6 +112,22 @@ def test_filters(options: dict[str, object], shown: list[int]) -> None:
     assert [line[:20] for line in lines(**options)[2:]] == [f"shardId-{number:012}" for number in shown]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"owner": "ruby\x1b"}, "none of 6 shards matches --owner 'ruby\\x1b'"),
+        (
+            {"behind": 300 * MINUTE, "unhealthy": True},
+            "none of 6 shards matches --unhealthy --behind 5h",
+        ),
+    ],
+)
+def test_filters_that_match_nothing_say_so(options: dict[str, object], said: str) -> None:
+    _, line = lines(**options)
+    assert line == said
+    assert text_of(fleet_of(ENDED), Namespace(**{**vars(ALL), **options}), "x").splitlines()[1:] == []
+
+
 def test_as_json_it_has_seconds_and_times() -> None:
     text = text_of(FOUND, Namespace(**{**vars(ALL), "json": True, "unhealthy": True}), "orders-audit")
     assert '"lag": 2460.0' in text

@@ -43,6 +43,16 @@ def test_workers_are_shown_with_their_shards_and_the_fair_share() -> None:
     assert "92.2 kB/s" in page
 
 
+def test_a_long_name_is_shortened_in_its_middle_and_its_title_has_all_of_it() -> None:
+    world, long = world_of_two_workers(), f"ip-10-0-0-1.{'sub.' * 60}example.com:5f0c2d1e-worker"
+    world.orders.table.put_row(encode_row(Lease(FIRST, TRIM_HORIZON, 1, long)))
+    for page in ("/a/orders", "/a/orders/workers"):
+        shown = ConsoleClient(world).get(page).text
+        assert f'title="{long}"' in shown
+        assert "ip-10-0-0-1.sub...:5f0c2d1e-worker<" in shown
+        assert f"{long}<" not in shown
+
+
 def test_without_workers_it_says_so() -> None:
     assert "No live worker holds a shard." in ConsoleClient(ConsoleWorld()).get("/a/orders/workers").text
 

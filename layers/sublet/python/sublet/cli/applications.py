@@ -9,9 +9,10 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from sublet.cli.columns import name_width
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
-from sublet.cli.shown import age_text, printable, time_text
+from sublet.cli.shown import age_text, printable, shortened, time_text
 from sublet.decisions.shard_status import WORST_FIRST
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
@@ -41,6 +42,9 @@ examples:
   sublet applications --tag team=orders --tag sublet:application"""
 
 ANY = "any"
+NAME_WIDTH, BESIDE_NAMES = 32, 92
+"""Of an application, and of a line's other columns with the heading of the last one."""
+
 SETTINGS = ("failover_time", "group_separator")
 
 
@@ -81,24 +85,24 @@ def show_applications(options: Namespace) -> int:
 
 
 def lines_of(found: Iterable[ApplicationStatus]) -> Iterable[str]:
-    yield f"{'application':<32} {'worst':<8} {'lag':>6} {'workers':>8}  {'last write':<20}  {'shards':<36} stream"
+    found = tuple(found)
+    width = name_width((printable(one.name) for one in found), NAME_WIDTH, BESIDE_NAMES)
+    yield f"{'application':<{width}} {'worst':<8} {'lag':>6} {'workers':>8}  {'last write':<20}  {'shards':<36} stream"
     for one in found:
-        yield _line(one)
+        yield _line(one, width)
         if one.problem is not None:
             yield f"  {printable(one.problem)}"
 
 
-def _line(one: ApplicationStatus) -> str:
-    status, name = one.status, printable(one.name)
+def _line(one: ApplicationStatus, width: int) -> str:
+    status, name = one.status, f"{shortened(printable(one.name), width):<{width}}"
     if status is None:
-        return f"{name:<32} cannot be read"
+        return f"{name} cannot be read"
     word = "-" if one.word is None else one.word.value
     lag = "-" if status.lag is None else age_text(status.lag)
     last = "-" if one.last_write is None else time_text(one.last_write)
     stream = "-" if one.stream is None else printable(one.stream.rpartition("/")[2])
-    return (
-        f"{name:<32} {word:<8} {lag:>6} {len(status.workers):>8}  {last:<20}  {_shards(status):<36} {stream}"
-    )
+    return f"{name} {word:<8} {lag:>6} {len(status.workers):>8}  {last:<20}  {_shards(status):<36} {stream}"
 
 
 def _shards(status: FleetStatus) -> str:

@@ -234,8 +234,8 @@ class AwsApplications:
     def open(self, name: str) -> OpenApplication | None:
         from sublet.aws.inspection import AwsInspection
         from sublet.aws.ports import aws_ports
+        from sublet.cli.looking import with_sightings_if_there
         from sublet.cli.snapshots import snapshot_store
-        from sublet.cli.status import with_sightings_if_there
         from sublet.console.applications import OpenApplication
         from sublet.protocol.stream_identity import StreamArn
 

@@ -7,11 +7,12 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable
 
+from sublet.cli.columns import name_width
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
-from sublet.cli.shown import printable
+from sublet.cli.shown import printable, shortened
 from sublet.cli.workers import distribution_lines
-from sublet.protocol.lease import LeaseScan
+from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
@@ -23,6 +24,10 @@ EXAMPLES = """\
 examples:
   sublet leases --application orders-audit
   sublet leases --application orders-audit --failover-time 10s --group-separator -"""
+
+KEY_WIDTH = OWNER_WIDTH = 28
+BESIDE_OWNERS = 70
+"""Characters of a line's other columns, with a checkpoint of 56 digits."""
 
 SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_worker")
 
@@ -57,12 +62,20 @@ def show_leases(options: Namespace) -> int:
 
 def lease_lines(scan: LeaseScan) -> Iterable[str]:
     """A line for each lease, by lease key; malformed rows last, with their problem."""
-    yield f"{'lease':<28} {'owner':<28} {'counter':>10}  checkpoint"
-    for lease in sorted(scan.leases, key=lambda lease: lease.lease_key):
-        owner = printable(lease.lease_owner or "-")
-        yield f"{printable(lease.lease_key):<28} {owner:<28} {lease.lease_counter:>10}  {lease.checkpoint}"
+    leases = sorted(scan.leases, key=lambda lease: lease.lease_key)
+    keys = max((len(printable(lease.lease_key)) for lease in leases), default=0)
+    keys = max(keys, KEY_WIDTH)
+    owners = name_width(map(_owner, leases), OWNER_WIDTH, keys + BESIDE_OWNERS)
+    yield f"{'lease':<{keys}} {'owner':<{owners}} {'counter':>10}  checkpoint"
+    for lease in leases:
+        owner = shortened(_owner(lease), owners)
+        yield f"{printable(lease.lease_key):<{keys}} {owner:<{owners}} {lease.lease_counter:>10}  {lease.checkpoint}"
     for row in scan.malformed:
         yield f"{printable(row.lease_key):<28} MALFORMED: {printable(row.problem)}"
+
+
+def _owner(lease: Lease) -> str:
+    return printable(lease.lease_owner or "-")
 
 
 COMMAND = Command("leases", "show every lease, and the load of each worker", add_arguments, show_leases)

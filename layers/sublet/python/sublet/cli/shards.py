@@ -6,10 +6,12 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
+from sublet.cli.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.cli.command import Command, explain
+from sublet.cli.looking import look_once
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import age_text, printable
-from sublet.cli.status import exit_code, look_once, why_of
+from sublet.cli.status import exit_code, why_of
 from sublet.decisions.fleet_json import shard_json
 from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.shard_tree import Branch, shard_tree
@@ -20,20 +22,32 @@ from sublet.settings import DEFINITIONS
 DESCRIPTION = """\
 Show an application's shards as a tree, through every split and merge that its leases still know: each shard's word, its lag, its
 part of the hash keys, its owner, and the reason for the word. A merged shard is under the first of its parents and names the
-other. Read-only; works with any lease table of KCL 1, 2 or 3, and asks no stream. What the words mean: `sublet status --help`.
+other. Read-only; works with any lease table of KCL 1, 2 or 3. What the words mean: `sublet status --help`.
+
+Lags are those that sublet's own workers leave in the lease table. --probe asks the stream about shards whose rows do not say
+theirs, such as a Java KCL's. Of an application of several streams, --stream shows one.
 
 The exit code is 0 if all is well, 1 if a shard is bad or a row cannot be read, and 2 for an error."""
 
 EXAMPLES = """\
 examples:
   sublet shards --application orders-audit
+  sublet shards --application orders-audit --stream orders --probe
   sublet shards --application orders-audit --json"""
+
+BESIDE_OWNERS = 27 + WHY_BESIDE_OWNERS
+"""Characters of a line's other columns, without the shard's id."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="ask the stream about shards whose rows do not say their lag, or not lately",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON, in the order of the tree")
-    for name in ("application", "failover_time"):
+    for name in ("application", "stream", "failover_time"):
         add_setting(parser, DEFINITIONS[name])
 
 
@@ -52,7 +66,8 @@ def show_shards(options: Namespace) -> int:
 def tree_lines(tree: Iterable[Branch]) -> Iterable[str]:
     drawn = [(f"{_stem(each)}{printable(each.shard.shard_id)}", each) for each in tree]
     width = max((len(name) for name, _ in drawn), default=0)
-    return [f"{name:<{width}}  {_facts(each)}" for name, each in drawn]
+    owners = owner_width((each.shard for _, each in drawn), width + BESIDE_OWNERS)
+    return [f"{name:<{width}}  {_facts(each, owners)}" for name, each in drawn]
 
 
 def _stem(branch: Branch) -> str:
@@ -62,14 +77,14 @@ def _stem(branch: Branch) -> str:
     return "".join("    " if last else "|   " for last in above) + ("`-- " if is_last else "|-- ")
 
 
-def _facts(branch: Branch) -> str:
+def _facts(branch: Branch, owners: int) -> str:
     shard = branch.shard
     also = "" if branch.also_of is None else f"also of {printable(branch.also_of)}; "
     if shard.word is Word.ENDED:
         return f"{shard.word:<8} {'':>6} {_part(shard):>6}  {also}".rstrip("; ")
     lag = "-" if shard.lag is None else age_text(shard.lag)
-    owner = printable(shard.owner or "-") + (" (gone)" if shard.is_owner_gone else "")
-    return f"{shard.word:<8} {lag:>6} {_part(shard):>6}  {owner:<24} {also}{why_of(shard)}"
+    facts = f"{shard.word:<8} {lag:>6} {_part(shard):>6}"
+    return f"{facts}  {owner_text(shard, owners):<{owners}} {also}{why_of(shard)}"
 
 
 def _part(shard: ShardStatus) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sublet.operate.shown import age_text, counted, failure_text, time_text
+from sublet.operate.shown import age_text, counted, failure_text, shortened, time_text
 
-__all__ = ["age_text", "counted", "failure_text", "harmless", "printable", "time_text"]
+__all__ = ["age_text", "counted", "failure_text", "harmless", "printable", "shortened", "time_text"]
 
 
 def harmless(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -11,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from sublet.cli.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.cli.command import Command, explain
 from sublet.cli.last_hour import hour_lines
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.looking import watch_of
+from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import age_text, failure_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.hot_shards import HOT
@@ -26,7 +27,6 @@ from sublet.errors import CheckRefused, LeaseTableError, SettingsError
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
-from sublet.settings.value import NO_STREAM
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import FleetStatus
@@ -48,7 +48,8 @@ Lag, trend and forecast are those that sublet's own workers leave in the lease t
 --probe asks the stream once for each shard, and --watch looks each ten seconds until Ctrl-C, judges by what it has seen (five
 minutes are enough), and draws the last hour: by the application's metrics where CloudWatch has them (cloudwatch:GetMetricData,
 once a minute, which costs $0.002 an hour), and else by what it has seen. With --stream, what retention has trimmed, or soon will,
-is known too. With --on-failure, a line says how much was set aside there, and until when it is kept.
+is known too; of an application of several streams, that one is shown. With --on-failure, a line says how much was set aside
+there, and until when it is kept.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
 error."""
@@ -67,6 +68,8 @@ HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 SHARD_WIDTH = 21
 """Of a shard's id. A shard of several streams is named by its stream too."""
+BESIDE_OWNERS = 41 + WHY_BESIDE_OWNERS
+"""Characters of a line's other columns, without the shard's id."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -120,30 +123,6 @@ def recorder_of(watch: Watch) -> HourRecorder:
     return HourRecorder(inspection.last_hour, watch.ports.clock)
 
 
-def look_once(options: Namespace) -> FleetStatus:
-    """What the tables say, without a stream."""
-    watch, retention = watch_of(options, probes=False)
-    return watch.look(retention)
-
-
-def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | None]:
-    """With the stream's retention, if the stream is given. Probing needs the stream."""
-    from sublet.aws.ports import aws_ports
-    from sublet.operate.seek import check_stream
-    from sublet.operate.standing import Watch
-
-    settings = settings_of(options, os.environ, required=("application", *(("stream",) if probes else ())))
-    ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
-    if settings.stream == NO_STREAM or not hasattr(options, "stream"):
-        return Watch(ports, settings, probes), None
-    if ports.streams is not None:
-        return Watch(ports, settings, probes), None
-    retention = ports.stream.describe().retention
-    scan, known = ports.table.scan(), ports.sightings.load().stream
-    check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
-    return Watch(ports, settings, probes), retention
-
-
 class Screen:
     """What is shown of each look: lines one below the other, or in a terminal that is watched, one screen that changes."""
 
@@ -175,20 +154,6 @@ class Screen:
         shown = max(room - graph - 1, 2)
         hidden = f"... and {len(lines) - graph - shown} more"
         return "\n".join((*lines[:shown], hidden, *lines[len(lines) - graph :]))
-
-
-def with_sightings_if_there(ports: Ports) -> Ports:
-    """KCL's own tables have none beside them, and a role may not be allowed to read them."""
-    from dataclasses import replace
-
-    from sublet.memory import MemorySightingStore
-
-    try:
-        ports.sightings.load()
-    except LeaseTableError as unknown:
-        print(f"sublet: expired owners are not known: {unknown}", file=sys.stderr)
-        return replace(ports, sightings=MemorySightingStore(), control=None)
-    return ports
 
 
 def exit_code(found: FleetStatus) -> int:
@@ -232,6 +197,7 @@ def text_of(
     hot: Sequence[ShardSketch] = (),
 ) -> str:
     shards = [shard for shard in worst_first(found.shards) if _is_wanted(shard, options)]
+    open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     if options.json:
         waiting = {} if aside is None else {"set_aside": set_aside_json(aside)}
         warm = {"hot": {sketch.shard_id: round(sketch.heat, 3) for sketch in hot}} if hot else {}
@@ -241,7 +207,8 @@ def text_of(
     head, *lines = lines_of(found, shards, application)
     waits = [] if aside is None else [f"set aside: {set_aside_text(aside, found.at)}"]
     warm_lines = [hot_text(hot, application)] if hot else []
-    return "\n".join((head, *waits, *warm_lines, *lines))
+    nothing = [] if open_ones else _nothing_matches(found, options)
+    return "\n".join((head, *waits, *warm_lines, *nothing, *lines))
 
 
 def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
@@ -252,6 +219,17 @@ def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
     )
 
 
+def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
+    """A line, if filters hide all shards that have not ended."""
+    hidden = len(found.shards) - found.words.get(Word.ENDED, 0)
+    filters = [
+        *(["--unhealthy"] if options.unhealthy else []),
+        *([] if options.behind is None else [f"--behind {age_text(options.behind)}"]),
+        *([] if options.owner is None else [f"--owner {printable(options.owner)}"]),
+    ]
+    return [f"none of {hidden} shards matches {' '.join(filters)}"] if hidden and filters else []
+
+
 def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str) -> Iterable[str]:
     """A line for all, then one for each shard but those that have ended."""
     left = found.retention_left
@@ -260,10 +238,11 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
     open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     width = max((len(shard.shard_id) for shard in open_ones), default=0)
     width = max(width, SHARD_WIDTH)
+    owners = owner_width(open_ones, width + BESIDE_OWNERS)
     if open_ones:
-        yield f"{'shard':<{width}} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<24} why"
+        yield f"{'shard':<{width}} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<{owners}} why"
     for shard in open_ones:
-        yield _line(shard, width)
+        yield _line(shard, width, owners)
     if found.multi_stream:
         yield f"{found.multi_stream} leases of several streams are not shown: this application reads one"
     for row in found.malformed:
@@ -278,12 +257,14 @@ def counted(found: FleetStatus) -> str:
     return f"{by_word or 'no shards'}{worst}"
 
 
-def _line(shard: ShardStatus, width: int) -> str:
+def _line(shard: ShardStatus, width: int, owners: int) -> str:
     lag = "-" if shard.lag is None else age_text(shard.lag)
     trend = "-" if shard.trend is None else f"{shard.trend:+.2f} s/s"
     done = "-" if shard.caught_up_in is None else f"in {age_text(shard.caught_up_in)}"
-    owner = printable(shard.owner or "-") + (" (gone)" if shard.is_owner_gone else "")
-    return f"{printable(shard.shard_id):<{width}} {shard.word:<8} {lag:>6} {trend:>10} {done:>10}  {owner:<24} {why_of(shard)}"
+    facts = f"{shard.word:<8} {lag:>6} {trend:>10} {done:>10}"
+    return (
+        f"{printable(shard.shard_id):<{width}} {facts}  {owner_text(shard, owners):<{owners}} {why_of(shard)}"
+    )
 
 
 def why_of(shard: ShardStatus) -> str:

@@ -7,10 +7,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from datetime import datetime
 
+from sublet.cli.columns import name_width
 from sublet.cli.command import Command, explain
+from sublet.cli.looking import look_once
 from sublet.cli.settings_options import add_setting
-from sublet.cli.shown import age_text, printable
-from sublet.cli.status import look_once
+from sublet.cli.shown import age_text, printable, shortened
 from sublet.decisions.fleet_json import distribution_json
 from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
 from sublet.settings import DEFINITIONS
@@ -28,6 +29,10 @@ EXAMPLES = """\
 examples:
   sublet workers --application orders-audit
   sublet workers --application orders-audit --group-separator - --json"""
+
+GROUP_WIDTH, WORKER_WIDTH = 28, 46
+BESIDE_GROUPS, BESIDE_WORKERS = 50, 39
+"""Characters of a line's other columns."""
 
 SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_worker")
 
@@ -51,11 +56,15 @@ def show_workers(options: Namespace) -> int:
 def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
     """A line for each group of workers, one for each worker, and one for all."""
     if of.workers:
-        yield f"{'group':<28} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10} {'share':>10}"
-        yield from map(_group_line, of.groups)
+        width = name_width((printable(group.group) for group in of.groups), GROUP_WIDTH, BESIDE_GROUPS)
+        yield f"{'group':<{width}} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10} {'share':>10}"
+        yield from (_group_line(group, width) for group in of.groups)
         yield ""
-        yield f"{'worker':<46} {'leases':>8} {'KB/s':>10} {'wrote':>8} {'took':>8}"
-        yield from (_worker_line(worker, at) for worker in of.workers)
+        width = name_width(
+            (printable(worker.worker_id) for worker in of.workers), WORKER_WIDTH, BESIDE_WORKERS
+        )
+        yield f"{'worker':<{width}} {'leases':>8} {'KB/s':>10} {'wrote':>8} {'took':>8}"
+        yield from (_worker_line(worker, at, width) for worker in of.workers)
         yield ""
     even = "" if of.target_kbps is None else f" and {of.target_kbps:,.1f} KB/s"
     expired = "-" if of.expired is None else of.expired
@@ -65,19 +74,18 @@ def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
     )
 
 
-def _group_line(group: GroupLoad) -> str:
+def _group_line(group: GroupLoad, width: int) -> str:
     return (
-        f"{printable(group.group):<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} "
+        f"{shortened(printable(group.group), width):<{width}} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} "
         f"{_kbps(group.kbps):>10} {_kbps(group.kbps_share):>10}"
     )
 
 
-def _worker_line(worker: WorkerLoad, at: datetime) -> str:
+def _worker_line(worker: WorkerLoad, at: datetime, width: int) -> str:
     wrote = "-" if worker.idle is None else f"{age_text(worker.idle)} ago"
     took = "-" if worker.took_at is None else f"{age_text(at - worker.took_at)} ago"
-    return (
-        f"{printable(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>10} {wrote:>8} {took:>8}"
-    )
+    name = shortened(printable(worker.worker_id), width)
+    return f"{name:<{width}} {worker.leases:>8} {_kbps(worker.kbps):>10} {wrote:>8} {took:>8}"
 
 
 def _kbps(kbps: float | None) -> str:

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 
 from sublet.console.forms import KEY_FIELD
 from sublet.console.shard_rows import trend_text, why_text
-from sublet.operate.shown import age_text, failure_text, time_text
+from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
 FOLDER = Path(__file__).parent
 LIVE_HEADER = "x-sublet-live"
@@ -37,7 +37,16 @@ def _environment() -> Environment:
     made.filters["trend"] = trend_text
     made.filters["why"] = why_text
     made.filters["failure"] = failure_text
+    made.filters["name"] = name_text
     return made
+
+
+NAME_WIDTH = 34
+"""Characters that a table's column has room for. The cell's title has the whole name."""
+
+
+def name_text(name: str) -> str:
+    return shortened(name, NAME_WIDTH)
 
 
 def clock_text(moment: datetime) -> str:

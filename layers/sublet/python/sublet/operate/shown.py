@@ -31,6 +31,17 @@ def failure_text(failing: HandlerFailure) -> str:
     return f"handler {what}, attempt {failing.attempt:,}, since {time_text(failing.since)}"
 
 
+MIDDLE = "..."
+
+
+def shortened(text: str, width: int) -> str:
+    """In its middle: the names of workers mostly differ at the end."""
+    if len(text) <= width:
+        return text
+    room = max(width - len(MIDDLE), 2)
+    return text[: room // 2] + MIDDLE + text[len(text) - (room - room // 2) :]
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun: `1 lease`, `2 leases`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
