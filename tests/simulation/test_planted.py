@@ -107,9 +107,6 @@ PLANTED = {
         r"is not ended'\]$|unhandled records'",
         stay_quiet,
     ),
-    "what was proved counts whatever the checkpoint": Planted(
-        (QuietProbing,), "ask", whatever_the_position, unhandled, stay_quiet
-    ),
     "a shard is quiet up to a moment whatever the checkpoint": Planted(
         (Lease,),
         "quiet_until",
@@ -177,6 +174,9 @@ PLANTED = {
         lambda *_: None,
         r"s behind, beside a bad one|does not end$",
         partial(beside_a_bad_one, way="hangs"),
+    ),
+    "what was proved counts whatever the checkpoint": Planted(
+        (QuietProbing,), "ask", whatever_the_position, unhandled, stay_quiet
     ),
 }
 
