@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
-from sublet.decisions.role_needs import LEASE_MANAGER_ON_SIGHTINGS
+from sublet.decisions.role_needs import LEASE_MANAGER_ON_SIGHTINGS, LEASE_WORKER_ON_SKETCHES
+from sublet.decisions.sketch_places import KEYS_BEGIN_WITH
 from sublet.settings import KclFleet, Mode, Settings
 
-LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
-"""On the items of the sightings table whose keys begin with "hot", and no others: a worker writes neither the control nor a
-tick's sightings."""
-SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["hot*"]}}
+SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{KEYS_BEGIN_WITH}*"]}}
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]

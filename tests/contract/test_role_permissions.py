@@ -11,7 +11,7 @@ import pytest
 from botocore.stub import Stubber
 from sublet.aws.role_permissions import functions_of, lacking, roles_of
 from sublet.decisions.role_needs import DeployedRoles, Need, Runtime, needs_of
-from sublet.settings import Settings
+from sublet.settings import HotShardKeys, Settings
 from sublet_cdk.state_machine import Functions, definition
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:orders-lease-workers"
@@ -87,6 +87,39 @@ def test_what_iam_denies_is_named_with_its_resource_and_what_depends_on_the_requ
             }
             stubber.add_response("simulate_principal_policy", {"EvaluationResults": results}, asked)
         assert lacking(iam, ROLE, needs) == [f"kinesis:GetRecords on {STREAM}"]
+
+
+def test_a_permission_on_some_items_is_asked_about_for_such_an_item() -> None:
+    """A role that may write sketches alone passes; without the key, IAM could not decide and nothing would be said."""
+    iam: Any = boto3.client("iam", **KEYS)
+    settings = Settings(application="orders", stream="events")
+    sketches = [need for need in needs_of(Runtime.WORKER, settings, STREAM) if need.leading_key is not None]
+    (need,) = sketches
+    key = {
+        "ContextKeyName": "dynamodb:LeadingKeys",
+        "ContextKeyValues": ["hot"],
+        "ContextKeyType": "stringList",
+    }
+    asked = {
+        "PolicySourceArn": ROLE,
+        "ActionNames": ["dynamodb:PutItem"],
+        "ResourceArns": [f"{TABLE}-sightings"],
+        "ContextEntries": [key],
+    }
+    for decision, found in (("allowed", []), ("implicitDeny", [f"dynamodb:PutItem on {need.resource}"])):
+        result = {
+            "EvalActionName": "dynamodb:PutItem",
+            "EvalResourceName": need.resource,
+            "EvalDecision": decision,
+        }
+        with Stubber(iam) as stubber:
+            stubber.add_response("simulate_principal_policy", {"EvaluationResults": [result]}, asked)
+            assert lacking(iam, ROLE, sketches) == found
+
+
+def test_a_worker_that_makes_no_sketches_need_not_write_them() -> None:
+    without = Settings(application="orders", stream="events", hot_shard_keys=HotShardKeys.NONE)
+    assert all(need.leading_key is None for need in needs_of(Runtime.WORKER, without, STREAM))
 
 
 def test_a_process_needs_what_both_functions_need() -> None:

@@ -52,8 +52,20 @@ def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
         f"{each['EvalActionName']} on {need.resource}"
         for need in needs
         for page in iam.get_paginator("simulate_principal_policy").paginate(
-            PolicySourceArn=role, ActionNames=list(need.actions), ResourceArns=[need.resource]
+            PolicySourceArn=role, ActionNames=list(need.actions), ResourceArns=[need.resource], **_context(need)
         )
         for each in page["EvaluationResults"]
         if each["EvalDecision"] != ALLOWED and not each.get("MissingContextValues")
     ]
+
+
+def _context(need: Need) -> Mapping[str, Any]:
+    """What a policy's conditions may ask of the request, as far as the need says it."""
+    if need.leading_key is None:
+        return {}
+    entry = {
+        "ContextKeyName": "dynamodb:LeadingKeys",
+        "ContextKeyValues": [need.leading_key],
+        "ContextKeyType": "stringList",
+    }
+    return {"ContextEntries": [entry]}

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from sublet.decisions.sketch_places import KEYS_BEGIN_WITH
 from sublet.protocol.stream_identity import StreamArn
-from sublet.settings import Settings
+from sublet.settings import HotShardKeys, Settings
 
 LEASE_MANAGER_ON_LEASES = [
     "dynamodb:Scan",
@@ -28,6 +29,9 @@ LEASE_MANAGER_ON_STREAM = [
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
 """Whether an operator has paused the leases."""
+LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
+"""On the items of the sightings table whose keys begin with "hot", and no others: a worker writes neither the control nor a
+tick's sightings."""
 LEASE_WORKER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
     "kinesis:GetRecords",
@@ -71,10 +75,11 @@ ON_TABLES_AND_STREAM: Mapping[Runtime, tuple[Sequence[str], Sequence[str], Seque
 
 
 class Need(NamedTuple):
-    """IAM actions on one resource, by its ARN."""
+    """IAM actions on one resource, by its ARN. `leading_key`: of a table, on the item with this key at least."""
 
     actions: Sequence[str]
     resource: str
+    leading_key: str | None = None
 
 
 class DeployedRoles(NamedTuple):
@@ -97,6 +102,8 @@ def needs_of(
         Need(sightings, table + settings.sightings_table),
         Need(stream, stream_arn),
     ]
+    if runtime is Runtime.WORKER and settings.hot_shard_keys is not HotShardKeys.NONE:
+        needs.append(Need(LEASE_WORKER_ON_SKETCHES, table + settings.sightings_table, KEYS_BEGIN_WITH))
     if runtime is Runtime.MANAGER and state_machine is not None:
         needs.append(Need(STARTS_WORKERS, state_machine))
     if runtime is not Runtime.MANAGER and settings.fan_out_consumer is not None:

@@ -12,6 +12,9 @@ from sublet.decisions.sketch import ShardSketch, merged
 
 PLACES = 10
 
+KEYS_BEGIN_WITH = "hot"
+"""The keys of the items that hold sketches. A lease worker's role may write these items of the sightings table alone."""
+
 WARM = 0.5
 """A shard whose worst second takes less than this share of its quota needs no explanation, and is not stored."""
 
