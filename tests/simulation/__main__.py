@@ -17,6 +17,7 @@ from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.weather import Fault
 
 from tests.simulation.giving_up import give_up
+from tests.simulation.hot_shards import run_hot
 from tests.simulation.operating import operate_in
 from tests.simulation.other_hands import give_up_beside_other_hands
 from tests.simulation.pull_worlds import broken_promise
@@ -42,6 +43,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "operating": operate_in,
     "quiet": stay_quiet,
     "push": push,
+    "hot": run_hot,
 }
 
 HISTORY_SHOWN = 40

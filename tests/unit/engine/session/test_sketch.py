@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from sublet.decisions.sketch import ShardSketch
+from sublet.decisions.window import Outcome
 from sublet.errors import LeaseTableAccessDenied
 from sublet.handler import Batch
 from sublet.memory.sketch_store import MemorySketchStore
@@ -86,6 +87,42 @@ def test_a_store_that_refuses_costs_one_warning_and_no_record() -> None:
     world.window()
     assert len(world.handler.finished) == 700
     assert [line for line in world.log.lines if "sketch" in str(line)]
+
+
+def test_whatever_a_store_raises_costs_one_warning_and_no_record() -> None:
+    world, _ = a_world()
+
+    class Broken:
+        def keep(self, sketch: ShardSketch) -> bool:
+            raise KeyError(sketch.shard_id)
+
+        def sketches(self) -> tuple[ShardSketch, ...]:
+            return ()
+
+    world.ports_with = {"sketches": Broken()}
+    world.shards.put_all([("big", b"x")] * 700)
+    report = world.window()
+    assert len(world.handler.finished) == 700
+    assert [lease.outcome for lease in report.leases] == [Outcome.CAUGHT_UP]
+    assert [line for line in world.log.lines if "KeyError" in str(line)]
+
+
+def test_a_store_that_does_not_answer_holds_a_session_up_for_two_seconds() -> None:
+    world, _ = a_world()
+
+    class Silent:
+        def keep(self, sketch: ShardSketch) -> bool:
+            return bool(sketch) and world.tasks.signal().wait(timedelta(hours=1))
+
+        def sketches(self) -> tuple[ShardSketch, ...]:
+            return ()
+
+    world.ports_with = {"sketches": Silent()}
+    world.shards.put_all([("big", b"x")] * 700)
+    before = world.clock.steady()
+    world.window()
+    assert len(world.handler.finished) == 700
+    assert world.clock.steady() - before < 15 * SECOND
 
 
 def test_without_a_store_nothing_is_sketched() -> None:

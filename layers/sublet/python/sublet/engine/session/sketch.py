@@ -7,19 +7,23 @@ from datetime import timedelta
 
 from sublet.decisions.sketch_places import WARM
 from sublet.decisions.sketching import Sketching
-from sublet.errors import LeaseTableError
-from sublet.ports import Ports
+from sublet.errors import TransientError
+from sublet.ports import Ports, Signal
 from sublet.protocol.records import Page, UserRecord
 from sublet.protocol.shard import HashKeyRange
 
 STORED_EVERY = timedelta(minutes=5)
 """Then the next sketch begins; the store puts those of half an hour together."""
 
+WAITED_AT_END = timedelta(seconds=2)
+"""An environment on Lambda may be frozen once its window has ended; and a shard that has ended has children to read."""
+
 
 class SessionSketch:
     """The session's thread notes records; the window's, which shows the metrics, stores the sketch, and the session at its end.
 
-    If it cannot be stored, it is lost, and nothing else is.
+    If it cannot be stored, it is lost, and nothing else is. A task of its own stores it, because a table that does not answer
+    must hold up neither the other chores of the window nor the session's end.
     """
 
     def __init__(self, shard_id: str, hash_key_range: HashKeyRange | None, ports: Ports) -> None:
@@ -27,6 +31,7 @@ class SessionSketch:
         self._lock = ports.tasks.lock()
         """Guards the fields below. No other lock is taken while it is held."""
         self._is_off = ports.sketches is None
+        self._is_storing = False
         self._begin()
 
     def _begin(self) -> None:
@@ -52,20 +57,38 @@ class SessionSketch:
             self._making.dropped += aggregates
 
     def store(self, *, is_last: bool = False) -> None:
-        """If it is due, or the session ends, and the shard is hot enough."""
-        store, now = self._ports.sketches, self._ports.clock.steady()
+        """If it is due, or the session ends, and the shard is hot enough. Waits only at the end, and not for long."""
         with self._lock:
-            if store is None or self._is_off or not (is_last or now - self._since >= STORED_EVERY):
+            is_due = is_last or self._ports.clock.steady() - self._since >= STORED_EVERY
+            if self._is_off or self._is_storing or not is_due:
                 return
             made = self._making
             self._begin()
-        if made.heat < WARM:
+            is_hot = self._is_storing = made.heat >= WARM
+        if not is_hot:
             return
-        sketch = made.sketch(self._ports.clock.now())
+        done = self._ports.tasks.signal()
         try:
-            store.keep(sketch)
-        except LeaseTableError as problem:
-            self._is_off = True
+            self._ports.tasks.spawn(lambda: self._keep(made, done))
+        except RuntimeError:  # the machine is out of threads for now
+            self._is_storing = False
+            return
+        if is_last:
+            done.wait(WAITED_AT_END)
+
+    def _keep(self, made: Sketching, done: Signal) -> None:
+        store = self._ports.sketches
+        assert store is not None, "without a store nothing is due"
+        try:
+            store.keep(made.sketch(self._ports.clock.now()))
+        except Exception as problem:  # noqa: BLE001 - whatever went wrong, the records are not to suffer for it
+            self._is_off = not isinstance(problem, TransientError)
             self._ports.log.warning(
-                "the sketch of a hot shard cannot be stored", shard_id=self._shard_id, problem=str(problem)
+                "the sketch of a hot shard cannot be stored",
+                shard_id=self._shard_id,
+                error=type(problem).__name__,
+                problem=str(problem),
             )
+        finally:
+            self._is_storing = False
+            done.set()

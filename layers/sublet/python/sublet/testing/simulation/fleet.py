@@ -19,7 +19,7 @@ from sublet.errors import StreamNotAdopted, SubletError
 from sublet.handler import Handler
 from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.polling import PolledStream
-from sublet.ports import FailureDestination, LeaseTable, Ports, Pushes, Stream
+from sublet.ports import FailureDestination, LeaseTable, Ports, Pushes, SketchStore, Stream
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 from sublet.testing.simulation.control import SimControlStore
@@ -46,6 +46,7 @@ from sublet.testing.simulation.scheduler import (
     SkewedClock,
 )
 from sublet.testing.simulation.sightings import SimSightingStore
+from sublet.testing.simulation.sketches import SimSketchStore
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World, where
 
@@ -69,6 +70,8 @@ class Wiring:
     """A problem found once the world has drained and nothing moves any more, or None."""
     pushes: Callable[[World, Process], Pushes | None] = lambda *_: None
     """Who pushes records to a lease worker; None: it polls."""
+    sketches: Callable[[World, Process], SketchStore | None] = SimSketchStore
+    """Where a lease worker stores the sketches of hot shards. It makes one of every shard."""
     has_rules: bool = True
     """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
 
@@ -292,7 +295,9 @@ class SimulatedFleet:
         ports = self._ports(
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
-        ports = replace(ports, pushes=self.wiring.pushes(world, process))
+        ports = replace(
+            ports, pushes=self.wiring.pushes(world, process), sketches=self.wiring.sketches(world, process)
+        )
         settings = self.wiring.settings(world.settings)
         worker = LeaseWorker(
             ports, self.wiring.handler(world, process), settings, replaced_at_once=True, asks=world.asks

@@ -12,6 +12,7 @@ from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN, Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
+from sublet.memory.sketch_store import MemorySketchStore
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
@@ -59,6 +60,7 @@ class World:
     sightings: MemorySightingStore
     shard_time: ShardTime
     max_skew: timedelta
+    sketches: MemorySketchStore = field(default_factory=MemorySketchStore)
     sighting_chunks: dict[int, dict[str, Sighting]] = field(default_factory=dict)
     is_recorded: bool = False
     older: float = 0
