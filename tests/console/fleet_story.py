@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import sin
 
+from msgspec.structs import replace
 from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure
@@ -14,10 +15,12 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HashKeyRange, Shard
 
 from tests.doubles.console_world import ConsoleWorld, MemoryApplication
+from tests.doubles.traffic import Traffic, sketch_of
 
 MINUTES = 60
 WORKERS = ("orders-lambda-0", "orders-lambda-1", "ip-10-0-3-17:4f1c", "ip-10-0-4-92:9ab0")
 STALLED, STOPPED, BEHIND, REWOUND, SPLIT = 3, 7, 11, 14, 5
+HOT = 9
 
 
 def lag_of(shard: int, minute: int) -> int:
@@ -94,11 +97,18 @@ def payload(shard: int, minute: int) -> bytes:
     return f'{{"order": {shard * 1000 + minute}, "status": "{status}", "total": {19 + shard}.90}}'.encode()
 
 
-def after_an_hour(*names: str, shards: int = 24, allows_changes: bool = True) -> ConsoleWorld:
+def after_an_hour(
+    *names: str, shards: int = 24, allows_changes: bool = True, has_hot_shard: bool = False
+) -> ConsoleWorld:
     """A console at the end of the hour. The first application has the story; the others have a quiet stream."""
     world = ConsoleWorld(*(names or ("orders",)), shards=shards, allows_changes=allows_changes)
     assert isinstance(world.clock, FakeClock)
-    story = FleetStory(next(iter(world.applications.values())), world.clock)
+    first = next(iter(world.applications.values()))
+    if has_hot_shard:
+        hot = f"shardId-{HOT:012}"
+        traffic = [Traffic(f"customer-{HOT}", 700, 900), Traffic("other", 200, 500, keys=200)]
+        first.sketches[hot] = replace(sketch_of(hot, traffic, 20), until=world.clock.now())
+    story = FleetStory(first, world.clock)
     for minute in range(MINUTES):
         story.minute(minute)
         for name in world.applications:

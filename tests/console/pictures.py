@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from tests.console.chromium import PHONE, chromium, opened, served
-from tests.console.fleet_story import STALLED, after_an_hour
+from tests.console.fleet_story import HOT, STALLED, after_an_hour
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 SIZE_MAX = 150_000
@@ -18,6 +18,7 @@ PAGES = {
     "console": "/a/orders-audit",
     "console-applications": "/",
     "console-shard": f"/a/orders-audit/shards/{SHARD}",
+    "console-hot-shard": f"/a/orders-audit/shards/shardId-{HOT:012}",
     "console-workers": "/a/orders-audit/workers",
     "console-hash-keys": "/a/orders-audit/hash-keys",
     "console-failures": "/a/orders-audit/failures",

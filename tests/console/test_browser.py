@@ -28,7 +28,7 @@ from sublet.system.threads import ThreadTasks
 
 from tests.console import pictures
 from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
-from tests.console.fleet_story import STALLED, STOPPED, after_an_hour
+from tests.console.fleet_story import HOT, STALLED, STOPPED, after_an_hour
 from tests.doubles.console_world import ConsoleWorld
 
 pytestmark = pytest.mark.slow
@@ -38,6 +38,7 @@ if found() is None and "CI" not in os.environ:
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+HOT_SHARD = f"shardId-{HOT:012}"
 STALLED_SHARD, STOPPED_SHARD = f"shardId-{STALLED:012}", f"shardId-{STOPPED:012}"
 
 
@@ -50,7 +51,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def console() -> Iterator[Served]:
-    with served(after_an_hour("orders-audit", "billing-kcl", shards=16)) as made:
+    with served(after_an_hour("orders-audit", "billing-kcl", shards=16, has_hot_shard=True)) as made:
         yield made
 
 
@@ -64,6 +65,17 @@ def lease(world: ConsoleWorld, shard: str) -> Lease:
     row = world.applications["orders-audit"].table.get(shard)
     assert isinstance(row, Lease)
     return row
+
+
+def test_the_map_leads_to_why_a_shard_is_hot_by_keyboard(page: Page, console: Served) -> None:
+    page.goto(f"{console.origin}/a/orders-audit/hash-keys")
+    link = page.get_by_role("row", name=HOT_SHARD).get_by_role("link", name="one key")
+    link.focus()
+    page.keyboard.press("Enter")
+    load = page.get_by_role("region", name="Load")
+    expect(load).to_contain_text("one partition key brings at least")
+    expect(load.get_by_role("row", name="customer-9")).to_be_visible()
+    expect(load).to_be_in_viewport()
 
 
 def refresh(page: Page) -> None:

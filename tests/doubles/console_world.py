@@ -12,7 +12,9 @@ from sublet.console.applications import OpenApplication, SetAsidePlace
 from sublet.console.console import Console
 from sublet.console.plans import Plans
 from sublet.console.watching import Watching
+from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
+from sublet.decisions.sketch import ShardSketch
 from sublet.memory import (
     FakeClock,
     MemoryDestination,
@@ -26,6 +28,7 @@ from sublet.memory.ports import memory_ports
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
+from sublet.protocol.stream_info import StreamMode
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
 
@@ -43,6 +46,7 @@ class MemoryApplication:
     stream: MemoryStream = field(init=False)
     table: MemoryLeaseTable = field(init=False)
     aside: MemoryDestination = field(init=False)
+    sketches: dict[str, ShardSketch] = field(default_factory=dict)
     opened: OpenApplication = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +76,14 @@ class MemoryApplication:
             SetAsidePlace(
                 ASIDE, self.aside, lambda: SetAsideWaiting(self.aside.counted().available), self.aside
             ),
+            heat=self.heat,
         )
+
+    def heat(self) -> Sequence[HotShard]:
+        """Of a provisioned stream."""
+        placed_by, shards = self.stream.distribution, self.stream.list_shards()
+        leases = self.table.scan().leases
+        return hot_shards(StreamLook(StreamMode.PROVISIONED, placed_by, shards, leases, self.sketches))
 
     def without_control(self) -> None:
         """As KCL's own applications are: there is no table beside theirs."""

@@ -52,7 +52,10 @@ def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
         f"{each['EvalActionName']} on {need.resource}"
         for need in needs
         for page in iam.get_paginator("simulate_principal_policy").paginate(
-            PolicySourceArn=role, ActionNames=list(need.actions), ResourceArns=[need.resource], **_context(need)
+            PolicySourceArn=role,
+            ActionNames=list(need.actions),
+            ResourceArns=[need.resource],
+            **_context(need),
         )
         for each in page["EvaluationResults"]
         if each["EvalDecision"] != ALLOWED and not each.get("MissingContextValues")

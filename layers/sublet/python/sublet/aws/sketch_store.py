@@ -15,7 +15,14 @@ from sublet.aws.sightings import DATA, KEY, ROUND, WHAT
 from sublet.aws.table_errors import named_table_errors
 from sublet.decisions.sketch import ShardSketch
 from sublet.decisions.sketch_json import decode_sketch, encode_sketch
-from sublet.decisions.sketch_places import KEYS_BEGIN_WITH, SketchPlace, decode_places, encode_places, placed, together
+from sublet.decisions.sketch_places import (
+    KEYS_BEGIN_WITH,
+    SketchPlace,
+    decode_places,
+    encode_places,
+    placed,
+    together,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sublet.account import Account
     from sublet.console.access import SignIn
     from sublet.console.applications import OpenApplication, Redriver, SetAsidePlace
+    from sublet.decisions.hot_shards import HotShard
     from sublet.inspection import Inspection
     from sublet.ports import Ports
     from sublet.settings import Settings
@@ -249,8 +250,16 @@ class AwsApplications:
         aside = set_aside_place(settings, ports, inspection)
         snapshots = snapshot_store(settings)
         return OpenApplication(
-            name, stream, settings, ports, snapshots, aside, known, inspection, self.redriver
-        )
+            name, stream, settings, ports, snapshots, aside, known, inspection, self.redriver,
+            None if stream is None else partial(verdicts, stream, ports, self.account),
+        )  # fmt: skip
+
+
+def verdicts(stream: str, ports: Ports, account: Account) -> Sequence[HotShard]:
+    """What `sublet hot` shows of the stream."""
+    from sublet.operate.hot_shards import look, readable_sketches
+
+    return look(stream, ports, account, readable_sketches(ports))
 
 
 def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shards_option import add_shards
-from sublet.cli.shown import printable, time_text
+from sublet.cli.shown import printable
 from sublet.cli.status import duration
-from sublet.decisions.hot_shards import HeatVerdict, HotShard, KeyShare
+from sublet.decisions.hot_shards import HeatVerdict, HotShard
 from sublet.decisions.resharding import aws_command
 from sublet.errors import CheckRefused, LeaseTableError
+from sublet.operate.hot_text import key_text, peak_text, price_text
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -129,21 +130,13 @@ def lines_of(shards: Sequence[HotShard], stream: str) -> Iterable[str]:
 
 def _details(shard: HotShard, stream: str) -> Iterable[str]:
     if shard.peak is not None:
-        peak = shard.peak
-        yield (
-            f"worst second: {peak.bytes / 2**20:.2f} of 1 MiB, {peak.records:,} of 1,000 records, at {time_text(peak.at)}"
-        )
+        yield f"worst second: {peak_text(shard.peak)}"
     for key in shard.keys:
-        yield _key_text(key)
+        yield f"at least {key.at_least:.0%} of the load: {printable(key_text(key))}"
     if shard.then:
         yield printable(shard.then)
     if shard.change is not None:
-        yield f"{printable(aws_command(stream, shard.change))}  (${shard.per_month:+.2f} a month)"
-
-
-def _key_text(key: KeyShare) -> str:
-    name = f"MD5 {key.key_hash:032x}" if key.name is None else printable(key.name)
-    return f"at least {key.at_least:.0%} of the load: {name}"
+        yield f"{printable(aws_command(stream, shard.change))}  ({price_text(shard)})"
 
 
 def as_json(shard: HotShard, stream: str) -> dict[str, object]:

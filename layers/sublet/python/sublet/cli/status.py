@@ -175,13 +175,10 @@ def set_aside(settings: Settings) -> SetAsideWaiting | None:
 
 def hot(ports: Ports) -> Sequence[ShardSketch]:
     """The sketches of the shards that are hot, the hottest first; none if they may not be read."""
-    from sublet.operate.hot_shards import stored_sketches
+    from sublet.operate.hot_shards import readable_sketches
 
-    try:
-        found = stored_sketches(ports).values()
-    except LeaseTableError:
-        return ()
-    return [sketch for sketch in hottest(tuple(found)) if sketch.heat >= HOT]
+    found = tuple(readable_sketches(ports).values())
+    return [sketch for sketch in hottest(found) if sketch.heat >= HOT]
 
 
 def hot_text(hot: Sequence[ShardSketch], application: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol
 
+from sublet.decisions.hot_shards import HotShard
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.handler import Handler
 from sublet.inspection import Inspection
@@ -45,6 +46,7 @@ class OpenApplication:
     stream      the stream's name; None if it is not known: then only what the lease table says can be shown
     known       the stream of its leases, as lease managers have stored it; None if they have not
     redriver    None: the console was started without a handler
+    heat        every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError. None: not known
     inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
     """
 
@@ -57,6 +59,7 @@ class OpenApplication:
     known: StreamIdentity | None = None
     inspection: Inspection | None = None
     redriver: Redriver | None = None
+    heat: Callable[[], Sequence[HotShard]] | None = None
 
 
 class Applications(Protocol):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
+from sublet.decisions.hot_shards import HotShard
 from sublet.decisions.shard_status import ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
 WIDTH, HEIGHT = 1000.0, 100.0
 HOT = 2.0
-"""A shard that gets so many times its part of the bytes is hot."""
+"""A shard that gets so many times its part of the bytes is hot, if nothing is known of its worst second."""
+
+NO_VERDICTS: Mapping[str, HotShard] = MappingProxyType({})
 
 LEAST_WIDTH = 0.6
 """So that a narrow shard among many can still be seen."""
@@ -32,13 +36,28 @@ class HashKeyBar(NamedTuple):
     height: float
     part: float
     load: float | None
+    verdict: HotShard | None = None
+    """By its sketch or its row; None if that is not known."""
+
+    @property
+    def share(self) -> float | None:
+        """Of its quota; None if that is not known."""
+        return self.verdict.share if self.verdict else None
 
     @property
     def is_hot(self) -> bool:
-        return self.load is not None and self.load >= HOT
+        return self.verdict.is_hot if self.verdict else self.load is not None and self.load >= HOT
 
 
-def bars_of(shards: Sequence[ShardStatus]) -> tuple[HashKeyBar, ...]:
+def hottest_first(bars: Iterable[HashKeyBar]) -> list[HashKeyBar]:
+    """Those of which it is known how busy they are."""
+    known = [bar for bar in bars if bar.load is not None or bar.share is not None]
+    return sorted(known, key=lambda bar: (not bar.is_hot, -(bar.share or 0.0), -(bar.load or 0.0)))
+
+
+def bars_of(
+    shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS
+) -> tuple[HashKeyBar, ...]:
     """Of the shards that have not ended, and whose rows state their range, in order of their hash keys. Parents that are still
     read lie under their children, which wait for them: only those that nothing waits for are shown.
     """
@@ -66,6 +85,7 @@ def bars_of(shards: Sequence[ShardStatus]) -> tuple[HashKeyBar, ...]:
             0.0 if load is None else scale * load,
             part,
             load,
+            verdicts.get(shard.shard_id),
         )
         for load, part, (keys, shard) in zip(loads, parts, ranged, strict=True)
     )
@@ -81,6 +101,8 @@ class HashKeyColumn:
     width: float
     height: float
     is_hot: bool
+    shard_id: str
+    """The only one, or the first that is hot."""
 
 
 def columns_of(bars: Sequence[HashKeyBar]) -> tuple[HashKeyColumn, ...]:
@@ -101,6 +123,7 @@ def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
         last.x + last.width - first.x,
         max(bar.height for bar in bars),
         any(bar.is_hot for bar in bars),
+        next((bar for bar in bars if bar.is_hot), first).shard.shard_id,
     )
 
 

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from sublet.console.forms import KEY_FIELD
 from sublet.console.shard_rows import trend_text, why_text
+from sublet.operate.hot_text import key_text, peak_text, price_text
 from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
 FOLDER = Path(__file__).parent
@@ -38,6 +39,9 @@ def _environment() -> Environment:
     made.filters["why"] = why_text
     made.filters["failure"] = failure_text
     made.filters["name"] = name_text
+    made.filters["peak"] = peak_text
+    made.filters["key_name"] = key_text
+    made.filters["price"] = price_text
     return made
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sublet.console.applications import Applications, OpenApplication
 from sublet.decisions.fleet_status import FleetStatus
+from sublet.decisions.hot_shards import HotShard
 from sublet.decisions.last_hour import LastHour, RecordedHour
 from sublet.errors import SubletError
 from sublet.operate.recorded_hour import HourRecorder
@@ -20,6 +22,9 @@ PACE = timedelta(seconds=10)
 SLOW_PACE = timedelta(minutes=1)
 """And at one whose page was not asked for lately: its last hour stays whole."""
 
+HEAT_EVERY = timedelta(minutes=1)
+"""Workers store sketches every five minutes, and a look reads eleven of them and lists the shards."""
+
 OPEN_FOR = timedelta(minutes=1)
 FORGOTTEN_AFTER = timedelta(hours=2)
 FIRST_LOOK_MAX = timedelta(seconds=3)
@@ -31,12 +36,28 @@ NOTHING_SEEN = LastHour()
 
 
 @dataclass(frozen=True, slots=True)
+class Heat:
+    """How hot each open shard is, by shard id, the hottest first. `problem`: why that is not known; empty if it is."""
+
+    at: datetime
+    shards: Mapping[str, HotShard] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def hot(self) -> Sequence[HotShard]:
+        return [shard for shard in self.shards.values() if shard.is_hot]
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """`status`: of the last look that succeeded. `problem`: why the last look did not; empty if it did."""
+    """`status`: of the last look that succeeded. `problem`: why the last look did not; empty if it did. `heat`: None before it
+    has been looked at, or if the stream is not known.
+    """
 
     status: FleetStatus | None = None
     problem: str = ""
     hour: LastHour = NOTHING_SEEN
+    heat: Heat | None = None
 
 
 @dataclass(slots=True)
@@ -166,17 +187,29 @@ class Watching:
         try:
             status = self._status(watched)
         except SubletError as problem:
-            watched.seen = Seen(before.status, str(problem), before.hour)
+            watched.seen = replace(before, problem=str(problem))
         except Exception as problem:  # noqa: BLE001 - the next look may succeed, and the page says what happened
             kind = type(problem).__name__
-            watched.seen = Seen(before.status, f"an error of sublet: {kind}", before.hour)
+            watched.seen = replace(before, problem=f"an error of sublet: {kind}")
             self._log.error("console look failed", application=watched.opened.name, problem=kind)
         else:
-            watched.seen = Seen(status, "", self._hour(watched, before.hour.after(status)))
+            hour = self._hour(watched, before.hour.after(status))
+            watched.seen = Seen(status, "", hour, self._heat(watched, before.heat))
 
     def _hour(self, watched: _Watched, seen: LastHour) -> LastHour:
         """CloudWatch charges for each question, so that it is asked only while somebody has the page open."""
         return watched.recorder.added_to(seen) if self._is_open(watched) else seen
+
+    def _heat(self, watched: _Watched, before: Heat | None) -> Heat | None:
+        """Looked at again while the page is open, and not each time."""
+        ask, now = watched.opened.heat, self._clock.now()
+        is_fresh = before is not None and now - before.at < HEAT_EVERY
+        if ask is None or is_fresh or not self._is_open(watched):
+            return before
+        try:
+            return Heat(now, {shard.shard_id: shard for shard in ask()})
+        except SubletError as problem:
+            return Heat(now, problem=str(problem))
 
     def _is_open(self, watched: _Watched) -> bool:
         return self._clock.steady() - watched.visited_at < OPEN_FOR

@@ -28,6 +28,14 @@ def stored_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
     return {} if ports.sketches is None else fresh(ports.sketches.sketches(), ports.clock.now())
 
 
+def readable_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
+    """None of an application whose sightings table does not exist, or may not be read."""
+    try:
+        return stored_sketches(ports)
+    except LeaseTableError:
+        return {}
+
+
 def look(
     settings: Settings, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
 ) -> tuple[HotShard, ...]:

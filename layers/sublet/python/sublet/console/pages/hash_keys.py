@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sublet.console.console import Console, opened
-from sublet.console.hash_key_map import HOT, bars_of, columns_of
+from sublet.console.hash_key_map import HOT, NO_VERDICTS, bars_of, columns_of, hottest_first
 from sublet.console.rendering import page
 from sublet.console.watching import Seen
 
@@ -17,8 +17,8 @@ LISTED = 20
 def show(console: Console, request: Request) -> Response:
     application = opened(console, request.path_params["application"])
     seen = console.watching.seen(application.name) or Seen()
-    bars = () if seen.status is None else bars_of(seen.status.shards)
-    hottest = sorted((bar for bar in bars if bar.load is not None), key=lambda bar: -(bar.load or 0.0))
+    verdicts = NO_VERDICTS if seen.heat is None else seen.heat.shards
+    bars = () if seen.status is None else bars_of(seen.status.shards, verdicts)
     return page(
         request,
         "hash_keys.html",
@@ -27,7 +27,7 @@ def show(console: Console, request: Request) -> Response:
         status=seen.status,
         bars=bars,
         columns=columns_of(bars),
-        hottest=hottest[:LISTED],
+        hottest=hottest_first(bars)[:LISTED],
         hot=sum(bar.is_hot for bar in bars),
         times_hot=HOT,
         tab="hash-keys",

@@ -12,6 +12,8 @@ from sublet.console.console import Console, opened
 from sublet.console.rendering import LIVE_HEADER, page
 from sublet.console.watching import Seen
 from sublet.decisions.control import pause_of
+from sublet.decisions.hot_shards import HotShard
+from sublet.decisions.resharding import aws_command
 from sublet.decisions.shard_history import NOT_KEPT, ShardEvent, shard_history
 from sublet.decisions.shard_status import ShardStatus
 from sublet.errors import ShardNotFound, SubletError
@@ -31,6 +33,7 @@ def show(console: Console, request: Request) -> Response:
     if name not in shards:
         raise ShardNotFound(f"{application.name} has no lease of shard {name}")
     shard = shards[name]
+    hot = None if seen.heat is None else seen.heat.shards.get(name)
     is_whole = LIVE_HEADER not in request.headers
     return page(
         request,
@@ -38,12 +41,21 @@ def show(console: Console, request: Request) -> Response:
         application=application,
         seen=seen,
         shard=shard,
+        hot=hot,
+        command=command_of(application, hot),
         parents=[(each, shards.get(each)) for each in sorted(shard.parents)],
         children=[(each, shards.get(each)) for each in children_of(shard, shards)],
         events=_events(application, name) if is_whole else (),
         not_kept=NOT_KEPT,
         tab="shards",
     )
+
+
+def command_of(application: OpenApplication, hot: HotShard | None) -> str | None:
+    """None if no command to Kinesis carries its verdict out."""
+    if hot is None or hot.change is None or application.stream is None:
+        return None
+    return aws_command(application.stream, hot.change)
 
 
 def _events(application: OpenApplication, shard_id: str) -> Sequence[ShardEvent]:

@@ -23,14 +23,12 @@ class SimSketchStore:
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
-        self._chance = Random(f"{world.seed} {process.name}")  # noqa: S311 - a test's chance
+        self._chance = Random(f"{world.seed} {process.name}")
 
     def keep(self, sketch: ShardSketch) -> bool:
         world = self._world
         world.step(self._process)
-        world.note(
-            self._process.name, f"stores a sketch of {sketch.shard_id[-4:]}, {sketch.records} records"
-        )
+        world.note(self._process.name, f"stores a sketch of {sketch.shard_id[-4:]}, {sketch.records} records")
         fail_oddly(world, self._process, LeaseTableAccessDenied, "a write of a sketch")
         if self._strikes(LOST_ON_THE_WAY):
             raise LeaseTableUnavailable("could not be reached for a sketch")

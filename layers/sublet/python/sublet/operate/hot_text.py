@@ -1,0 +1,21 @@
+"""What is said of a hot shard, in a terminal and on a page."""
+
+from __future__ import annotations
+
+from sublet.decisions.hot_shards import HotShard, KeyShare
+from sublet.decisions.sketch import Peak
+from sublet.operate.shown import time_text
+
+
+def peak_text(peak: Peak) -> str:
+    return f"{peak.bytes / 2**20:.2f} of 1 MiB, {peak.records:,} of 1,000 records, at {time_text(peak.at)}"
+
+
+def key_text(key: KeyShare) -> str:
+    """Its name, or the MD5 of it."""
+    return f"MD5 {key.key_hash:032x}" if key.name is None else key.name
+
+
+def price_text(shard: HotShard) -> str:
+    """Of the change that the verdict asks for."""
+    return f"${shard.per_month:+.2f} a month"
