@@ -12,6 +12,7 @@ from sublet.console.applications import OpenApplication, SetAsidePlace
 from sublet.console.console import Console
 from sublet.console.plans import Plans
 from sublet.console.watching import Watching
+from sublet.decisions.fleet_status import fleet_status
 from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.sketch import ShardSketch
@@ -82,8 +83,8 @@ class MemoryApplication:
     def heat(self) -> Sequence[HotShard]:
         """Of a provisioned stream."""
         placed_by, shards = self.stream.distribution, self.stream.list_shards()
-        leases = self.table.scan().leases
-        return hot_shards(StreamLook(StreamMode.PROVISIONED, placed_by, shards, leases, self.sketches))
+        standing = fleet_status(self.table.scan(), self.clock.now(), self.opened.settings).shards
+        return hot_shards(StreamLook(StreamMode.PROVISIONED, placed_by, shards, standing, self.sketches))
 
     def without_control(self) -> None:
         """As KCL's own applications are: there is no table beside theirs."""

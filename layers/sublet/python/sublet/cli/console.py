@@ -251,15 +251,15 @@ class AwsApplications:
         snapshots = snapshot_store(settings)
         return OpenApplication(
             name, stream, settings, ports, snapshots, aside, known, inspection, self.redriver,
-            None if stream is None else partial(verdicts, stream, ports, self.account),
+            None if stream is None else partial(verdicts, settings, ports, self.account),
         )  # fmt: skip
 
 
-def verdicts(stream: str, ports: Ports, account: Account) -> Sequence[HotShard]:
-    """What `sublet hot` shows of the stream."""
+def verdicts(settings: Settings, ports: Ports, account: Account) -> Sequence[HotShard]:
+    """What `sublet hot` shows of the application's stream."""
     from sublet.operate.hot_shards import look, readable_sketches
 
-    return look(stream, ports, account, readable_sketches(ports))
+    return look(settings, ports, account, readable_sketches(ports))
 
 
 def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:
