@@ -23,7 +23,7 @@ from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_json, 
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.decisions.sketch import ShardSketch, hottest
-from sublet.errors import CheckRefused, LeaseTableError, SettingsError
+from sublet.errors import CheckRefused, SettingsError
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
