@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import unescape
 
 import pytest
 from sublet.console.pages.records import hex_dump
 from sublet.memory import FakeClock
 from sublet.protocol.aggregation import aggregate
-from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.checkpoint import LATEST, SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 
@@ -49,6 +49,16 @@ def test_what_follows_the_checkpoint_with_aggregates_expanded() -> None:
     assert "{\n  &#34;n&#34;: 4\n}" in page
     assert page.count("(in an aggregate)") == 2
     assert world.orders.table.rows() == before
+
+
+@pytest.mark.parametrize(("start_at", "is_noted"), [(None, True), (FakeClock().now(), False)])
+def test_a_lease_at_latest_that_was_not_opened_is_noted(start_at: datetime | None, is_noted: bool) -> None:
+    world = ConsoleWorld(shards=1)
+    world.orders.stream.put("a", b"one")
+    world.orders.table.put_row(encode_row(Lease(SHARD, LATEST, 3, start_at=start_at)))
+    client, note = ConsoleClient(world), "is at LATEST and was not opened by sublet"
+    assert (note in client.get(f"/a/orders/records?shard={SHARD}").text) is is_noted
+    assert note not in client.get(f"/a/orders/records?shard={SHARD}&from=earliest").text
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,12 @@ from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.role_needs import DeployedRoles
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_verdict import Word
+from sublet.errors import ControlUnreadable, LeaseTableAccessDenied, LeaseTableNotFound, SubletError
 from sublet.memory import MemoryAccount
 from sublet.memory.inspection import MemoryInspection
 from sublet.operate.doctor import Doctor
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.control import Control
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import MalformedRow
 from sublet.protocol.stream_info import RecordDistribution
@@ -96,6 +98,37 @@ def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
     return replace(examined.fleet, shards=(replace(shard, **changes),))
 
 
+@pytest.mark.parametrize(
+    ("problem", "severity", "says"),
+    [
+        (LeaseTableNotFound("no table orders-sightings"), Severity.WELL, "no table beside the lease table"),
+        (LeaseTableAccessDenied("not allowed"), Severity.NOT_CHECKED, "not allowed"),
+        (ControlUnreadable("of a later version"), Severity.NOT_CHECKED, "of a later version"),
+    ],
+)
+def test_orders_that_cannot_be_read_are_a_finding_and_no_line_in_the_log(
+    problem: SubletError, severity: Severity, says: str
+) -> None:
+    class Unreadable:
+        def control(self) -> Control:
+            raise problem
+
+        def keep_control(self, control: Control) -> bool:
+            raise NotImplementedError
+
+        def replace_unreadable(self) -> None:
+            raise NotImplementedError
+
+    world = known_world()
+    world.control = Unreadable()  # type: ignore[assignment]
+    said = len(world.log.lines)
+    examined = examined_world(world)
+    (finding,) = found(examined)[Check.ORDERS]
+    assert (finding.severity, finding.what.startswith(says)) == (severity, True)
+    assert isinstance(examined.fleet, FleetStatus)
+    assert world.log.lines[said:] == []
+
+
 def test_shards_of_which_nothing_is_known_are_not_called_untroubled() -> None:
     examined = examined_world()
     examined = replace(examined, fleet=fleet_with(examined, word=Word.UNKNOWN))
@@ -142,7 +175,14 @@ def test_what_is_bad_and_what_is_a_warning() -> None:
     warnings = {
         Check.THROTTLED, Check.MODE, Check.CONSUMERS, Check.EXECUTIONS, Check.CONCURRENCY,
     }  # fmt: skip
-    spared = {Check.STREAM, Check.LEASE_TABLE, Check.UNLEASED, Check.ORPHANED, Check.SHARD_QUOTA}
+    spared = {
+        Check.STREAM,
+        Check.LEASE_TABLE,
+        Check.UNLEASED,
+        Check.ORPHANED,
+        Check.ORDERS,
+        Check.SHARD_QUOTA,
+    }
     expected = {
         check: Severity.WARNING if check in warnings else Severity.BAD
         for check in Check

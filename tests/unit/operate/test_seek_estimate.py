@@ -19,6 +19,7 @@ from sublet.operate.planned_seek import (
     snapshot_by_hand,
 )
 from sublet.operate.seek import Seek
+from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.snapshot import Snapshot
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
@@ -48,6 +49,16 @@ def plan(world: EngineWorld, text: str, inspection: MemoryInspection | None = No
     shards = world.shards.list_shards()
     target = at_place(place(text), shards, (), world.ports)
     return planned("orders", None, world.table.real.scan(), shards, target, world.ports, inspection)
+
+
+def test_a_lease_at_latest_that_was_not_opened_has_no_pace() -> None:
+    """A plan that took all that the stream keeps for its lag would promise a time to catch up."""
+    world = stream_of_two_hours()
+    world.change_lease(checkpoint=LATEST, lease_owner=None)
+    found = plan(world, "1h", BY_CLOUDWATCH)
+    assert found.in_time == {}
+    assert found.estimate.catch_up.within is None
+    assert found.estimate.repeats.time == HOUR
 
 
 RATE = 1 / EVERY.total_seconds()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from sublet.engine.manager.probing import positions
 from sublet.errors import ShardNotFound, StreamAccessDenied, StreamUnavailable
 from sublet.ports import PollRefusal
-from sublet.protocol.checkpoint import SHARD_END
+from sublet.protocol.checkpoint import LATEST, SHARD_END
 
 from tests.doubles.engine_world import SHARD, EngineWorld, raising
 
@@ -32,6 +34,18 @@ def test_a_shard_that_is_gone_or_out_of_reach_has_none_and_keeps_the_others_from
     works = world.stream.disturb_open
     world.stream.disturb_open = lambda shard_id: raising(problem)() if shard_id == SHARD else works(shard_id)
     assert found(world) == {OTHER}
+
+
+def test_a_lease_at_latest_has_a_position_when_it_was_opened() -> None:
+    """Until then, what the stream kept before is not what the shard is behind."""
+    world = EngineWorld()
+    world.put("kept from before")
+    world.clock.advance(timedelta(hours=1))
+    world.change_lease(checkpoint=LATEST)
+    assert found(world) == set()
+    world.change_lease(start_at=world.clock.now() - timedelta(minutes=1))
+    (position,) = positions(world.table.real.scan().leases, world.ports).values()
+    assert position.lag == timedelta(0)
 
 
 def test_a_throttled_shard_has_no_position() -> None:

@@ -72,7 +72,7 @@ def _of_those(options: Namespace) -> str:
 
 
 def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
-    from sublet.operate.peek import start_at, start_at_lease, upcoming
+    from sublet.operate.peek import start_at, start_at_lease, unopened_text, upcoming
 
     if options.place is not None:
         start = start_at(options.place, ports)
@@ -82,11 +82,7 @@ def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
             return
         start = opened
         if start.is_unopened:
-            print(
-                f"sublet: the lease of shard {options.shard} is at LATEST and was not opened by sublet: shown is all that "
-                "the stream keeps. A KCL starts at the tip; so does sublet, unless the shard's parent has a lease",
-                file=sys.stderr,
-            )
+            print(f"sublet: {unopened_text(options.shard)}", file=sys.stderr)
     for record in upcoming(options.shard, start.at, start.after, ports):
         if is_selected(record, options):
             yield record

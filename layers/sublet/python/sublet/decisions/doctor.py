@@ -37,6 +37,7 @@ class Check(StrEnum):
     ORPHANED = "leases without a shard"
     PROGRESS = "progress"
     RETENTION = "retention"
+    ORDERS = "operators' orders"
     MODE = "mode and distribution"
     HOT_SHARDS = "hot shards"
     THROTTLED = "throttling"

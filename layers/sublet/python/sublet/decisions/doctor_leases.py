@@ -11,6 +11,7 @@ from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import BAD_WORDS
 from sublet.decisions.shard_sync import CreateReason, plan_shard_sync
 from sublet.decisions.shard_verdict import Word
+from sublet.protocol.control import Control
 from sublet.protocol.lease import LeaseScan, shard_id_of
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -199,6 +200,14 @@ def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Ju
         yield well(f"{_hours(kept)}{worst}")
 
 
+def orders(control: Control | None) -> Iterator[Judged]:
+    """How many shards are paused is in `progress`."""
+    if control is None:
+        yield well("no table beside the lease table keeps any, as beside a KCL's own")
+    else:
+        yield well("they can be read")
+
+
 def _hours(duration: timedelta) -> str:
     hours = duration / timedelta(hours=1)
     return f"{hours:,.0f} h" if hours >= 10 else f"{hours:.1f} h"
@@ -218,4 +227,5 @@ RULES = (
     DoctorRule(Check.ORPHANED, lambda seen: (seen.scan, seen.shards), orphaned),
     DoctorRule(Check.PROGRESS, lambda seen: (seen.fleet,), progress),
     DoctorRule(Check.RETENTION, lambda seen: (seen.fleet, seen.description), retention),
+    DoctorRule(Check.ORDERS, lambda seen: (seen.control,), orders),
 )

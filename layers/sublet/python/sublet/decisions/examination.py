@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
+from sublet.protocol.control import Control
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import AccountInfo, StreamDescription, StreamInfo
@@ -93,6 +94,7 @@ class Examined:
     denied_writes  DynamoDB actions that this role lacks, with their table; None: not asked
     denied_roles   what each of the application's own roles lacks, by its ARN; None: it is not on Lambda, and no role was given
     executions     None: the application has no state machine, so it is not on Lambda
+    control        what an operator has ordered; None: no table beside the lease table keeps it, as beside a KCL's own
     set_aside      None: no failure destination was given
     """
 
@@ -119,4 +121,5 @@ class Examined:
     limits: Known[AccountInfo]
     executions: Known[Executions | None]
     concurrency: Known[Usage]
+    control: Known[Control | None]
     set_aside: Known[SetAsideWaiting | None]

@@ -13,12 +13,13 @@ from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.role_needs import Runtime, needs_of
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.stream_adoption import Evidence, Suspect, other_streams_lease
-from sublet.errors import AwsNotConfigured, StreamError, StreamNotAdopted, SubletError
+from sublet.errors import AwsNotConfigured, LeaseTableNotFound, StreamError, StreamNotAdopted, SubletError
 from sublet.inspection import Inspection
 from sublet.memory import MemorySightingStore
 from sublet.operate.seek import check_stream, opens
 from sublet.operate.standing import Watch
 from sublet.ports import Ports
+from sublet.protocol.control import Control
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
@@ -59,6 +60,7 @@ class Doctor:
         description = known(ports.stream.describe)
         at = ports.clock.now()
         scan, shards = known(ports.table.scan), known(ports.stream.list_shards)
+        control = known(self._control)
         return Examined(
             at=at,
             application=settings.application,
@@ -73,7 +75,7 @@ class Doctor:
             if isinstance(description, NotKnown)
             else before + (at - before) / 2 - description.at,
             other_stream=self._other_stream(scan, shards),
-            fleet=self._fleet(scan, description),
+            fleet=self._fleet(scan, description, control),
             incoming=known(lambda: inspection.incoming(LATELY)),
             by_shard=self._by_shard(shards),
             throttled=known(lambda: inspection.throttled(HOUR)),
@@ -85,6 +87,7 @@ class Doctor:
             limits=known(self.account.limits),
             executions=known(inspection.executions),
             concurrency=known(inspection.concurrency),
+            control=control,
             set_aside=None if settings.on_failure is None else self._set_aside(settings.on_failure),
         )
 
@@ -119,16 +122,24 @@ class Doctor:
         if not opens(lease, self.ports):
             raise other_streams_lease(self.settings.application, Suspect(lease, Evidence.REFUSED), found)
 
-    def _fleet(self, scan: Known[LeaseScan], description: Known[StreamDescription]) -> Known[FleetStatus]:
+    def _control(self) -> Control | None:
+        try:
+            return None if self.ports.control is None else self.ports.control.control()
+        except LeaseTableNotFound:
+            return None
+
+    def _fleet(
+        self, scan: Known[LeaseScan], description: Known[StreamDescription], control: Known[Control | None]
+    ) -> Known[FleetStatus]:
+        """What is not there, as beside a KCL's own table, or not known is left out."""
         if isinstance(scan, NotKnown):
             return scan
         retention = None if isinstance(description, NotKnown) else description.retention
-        if isinstance(known(self.ports.sightings.load), NotKnown):
-            ports = replace(
-                self.ports, sightings=MemorySightingStore()
-            )  # KCL's own tables have none beside them
-        else:
-            ports = self.ports
+        ports = self.ports
+        if isinstance(known(ports.sightings.load), NotKnown):
+            ports = replace(ports, sightings=MemorySightingStore())
+        if control is None or isinstance(control, NotKnown):
+            ports = replace(ports, control=None)
         return known(lambda: Watch(ports, self.settings, self.probes).look(retention))
 
     def _by_shard(self, shards: Known[Sequence[Shard]]) -> Known[Mapping[str, Volume]]:

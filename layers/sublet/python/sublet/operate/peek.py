@@ -51,6 +51,14 @@ def start_at(place: SeekTime, ports: Ports) -> PeekStart:
     return PeekStart(ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), TRIM_HORIZON)
 
 
+def unopened_text(shard_id: str) -> str:
+    """What to say of records that were read from a start with `is_unopened`."""
+    return (
+        f"the lease of shard {shard_id} is at LATEST and was not opened by sublet: shown is all that the stream keeps. "
+        "A KCL starts at the tip; so does sublet, unless the shard's parent has a lease"
+    )
+
+
 def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart | None:
     """At the lease's position; None if the shard is handled to its end. Raises ShardNotFound if it has no lease."""
     row = ports.table.get(lease_key_of(shard_id))

@@ -15,7 +15,7 @@ from sublet.console.applications import OpenApplication
 from sublet.console.console import Console, opened
 from sublet.console.rendering import page
 from sublet.errors import SeekRefused, SubletError
-from sublet.operate.peek import start_at, start_at_lease, upcoming
+from sublet.operate.peek import PeekStart, start_at, start_at_lease, unopened_text, upcoming
 from sublet.operate.place import place
 from sublet.protocol.records import UserRecord
 
@@ -66,11 +66,13 @@ def show(console: Console, request: Request) -> Response:
         asked.get("contains", ""),
         min(max(int(count), 1), RECORDS_MAX) if count.isdecimal() and len(count) < 6 else RECORDS,
     )
-    problem = ""
+    problem = note = ""
     found: tuple[ShownRecord, ...] = ()
     if wish.shard:
         try:
-            found = tuple(shown(record) for record in _found(application, wish))
+            start = _start(application, wish)
+            note = unopened_text(wish.shard) if start is not None and start.is_unopened else ""
+            found = tuple(shown(record) for record in _found(application, wish, start))
         except SubletError as refused:
             problem = str(refused)
     seen = console.watching.seen(application.name)
@@ -82,28 +84,31 @@ def show(console: Console, request: Request) -> Response:
         wish=wish,
         records=found,
         problem=problem,
+        note=note,
         whole=WHOLE,
         shard_ids=[shard.shard_id for shard in shards][:1000],
         tab="records",
     )
 
 
-def _found(application: OpenApplication, wish: Wish) -> Iterable[UserRecord]:
-    """Raises what Stream and LeaseTable raise, and SeekRefused."""
+def _start(application: OpenApplication, wish: Wish) -> PeekStart | None:
+    """None if the shard is handled to its end. Raises what Stream and LeaseTable raise, and SeekRefused."""
     if application.stream is None:
         raise SeekRefused(
             f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
         )
     ports = application.ports
-    start = (
-        start_at(place(wish.start), ports)
-        if wish.start
-        else start_at_lease(wish.shard, application.name, ports)
-    )
+    if wish.start:
+        return start_at(place(wish.start), ports)
+    return start_at_lease(wish.shard, application.name, ports)
+
+
+def _found(application: OpenApplication, wish: Wish, start: PeekStart | None) -> Iterable[UserRecord]:
+    """Raises what Stream raises."""
     if start is None:
         return ()
     text = wish.contains.encode()
-    every = upcoming(wish.shard, start.at, start.after, ports, READS_MAX)
+    every = upcoming(wish.shard, start.at, start.after, application.ports, READS_MAX)
     wanted = (record for record in every if wish.key in ("", record.partition_key) and text in record.data)
     return islice(wanted, wish.records)
 

@@ -11,7 +11,7 @@ from sublet.decisions.control import not_merely_paused
 from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.quiet import MILLISECOND
-from sublet.decisions.read_position import read_position
+from sublet.decisions.read_position import is_unopened, read_position
 from sublet.decisions.unread_shards import (
     Probes,
     StandsStill,
@@ -111,7 +111,7 @@ AT_ONCE = 10
 
 def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
     """Positions by lease key, for leases that have not ended and whose shard answers: one whose read limit is used up does not,
-    nor one of another stream.
+    nor one of another stream. A lease at LATEST that was not opened has none yet.
 
     Two calls a shard, one of them of its five polls a second. Raises what Stream raises, but for what passes by itself.
     """
@@ -127,7 +127,7 @@ def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosi
 
 def _ask(lease: Lease, ports: Ports) -> HandledPosition | None:
     at = read_position(lease)
-    if at is None:
+    if at is None or is_unopened(lease):
         return None
     try:
         page = ports.stream.reader(lease.shard_id, at).read(1)
