@@ -413,3 +413,23 @@ def test_a_second_attempt_at_an_item_that_holds_nothing_any_more_does_nothing() 
     assert world.table.real.rows() == before, "no crash is counted"
     assert len(world.handler.calls) == calls
     assert world.metrics.values(Metric.LOST_LEASES) == []
+
+
+def test_a_call_that_ends_while_it_is_asked_what_blocks_it_does_not_count_as_hanging_for_ever() -> None:
+    """An event loop takes half a second to say which call blocks it. Meanwhile the call may end after all."""
+    world = hung_world(replace(TIMED, handler_concurrency=2), shards=1)
+
+    def ends_meanwhile(_: Batch) -> None:
+        turn = TURN.get()
+        assert turn is not None
+        turn.wait(lambda: bool(world.tasks.sleep(2 * SECOND)))
+        turn.begin()
+        world.tasks.sleep(21 * SECOND)
+
+    world.handler.script = ends_meanwhile
+    worker = world.worker()
+    assert only(world.window(lasts=5 * MINUTE, worker=worker)).outcome is Outcome.HANDLER_HUNG
+    world.tasks.sleep(MINUTE)
+    assert worker.health.hung == 0
+    assert world.log.messages("warning") == ["a handler call that was given up has ended"]
+    assert world.handler.calls[-1] == ("lease_lost", SHARD)

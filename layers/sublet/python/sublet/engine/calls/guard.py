@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.call_turn import TURN, Turn
@@ -21,6 +21,12 @@ from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.settings import Settings
+
+HANGS = "handler call hangs: its lease is given up"
+HELD_UP = "handler call is held up by another: its lease is given up"
+
+NOTED_WITHIN = timedelta(minutes=1)
+"""The wait is repeated until it is over. It takes milliseconds; half a second if an event loop is asked which call blocks it."""
 
 
 @dataclass(slots=True)
@@ -44,6 +50,8 @@ class HandlerCall:
     """It took too long, and its session no longer waits for it: its result does not count."""
     is_held_up: bool = False
     """It was given up because another call blocks the event loop that it runs on or waits for."""
+    noted: Signal | None = None
+    """Set once it is noted that the call hangs: only then may it be noted that it hangs no more. Made when it is given up."""
     failure: BaseException | None = None
     work: Callable[[], None] | None = None
     """None once it is done, so that the batch can be freed before the next one is made."""
@@ -99,17 +107,21 @@ class CallGuard:
             except RuntimeError as no_thread:
                 call.failure, call.is_over = no_thread, True
             else:
-                while (
-                    not over.is_set() and now < until
-                ):  # on a machine that was suspended, a wait may be over too soon
+                # A loop, because on a machine that was suspended a wait may be over too soon.
+                while not over.is_set() and now < until:
                     over.wait(until - now)
                     now = self._ports.clock.steady()
         with self._lock:
             call.is_given_up = not call.is_over
+            call.noted = self._ports.tasks.signal() if call.is_given_up else None
         call.is_held_up = call.is_given_up and call.turn.give_up()
         if call.has_returned:
             call.finished = call.count
-        self._note(call)
+        try:
+            self._note(call)
+        finally:
+            if call.noted is not None:
+                call.noted.set()
 
     def _do(self, call: HandlerCall, late: Callable[[], None], over: Signal | None = None) -> None:
         before = TURN.set(call.turn)
@@ -124,7 +136,9 @@ class CallGuard:
             call.is_over = True
         if over is not None:
             over.set()
-        if call.is_given_up:
+        if call.noted is not None:
+            while not call.noted.wait(NOTED_WITHIN):
+                pass
             self._ended_late(call, late)
 
     def _note(self, call: HandlerCall) -> None:
@@ -132,13 +146,8 @@ class CallGuard:
         if call.is_given_up:
             self.health.hangs(self._as_hung(call))
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
-            held_up, hangs = (
-                "handler call is held up by another: its lease is given up",
-                "handler call hangs: its lease is given up",
-            )
-            self._ports.log.error(
-                held_up if call.is_held_up else hangs, **self._fields(call), seconds=self._seconds(call)
-            )
+            what = HELD_UP if call.is_held_up else HANGS
+            self._ports.log.error(what, **self._fields(call), seconds=self._seconds(call))
         elif call.failure is not None:
             self.health.note(call.failure)
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
