@@ -82,8 +82,8 @@ class PuttingLoop:
     def offer(
         self, data: bytes, partition_key: str | None, explicit_hash_key: str | None, ticket: object
     ) -> Signal | None:
-        """Takes a record that `why_not_put` has nothing against. If the buffer is full, returns a signal that is set when
-        there may be room. Raises ProducerClosed."""
+        """Takes a record that passes `why_not_put`. If the buffer is full, returns a signal that is set when there may be room.
+        Raises ProducerClosed."""
         record = QueuedRecord.of(
             data, partition_key, explicit_hash_key, arrived_at=self._arrived_at, epoch=0, ticket=ticket
         )
@@ -93,6 +93,9 @@ class PuttingLoop:
                 raise ProducerClosed("the producer is closed, and takes no more records; make another one")
             if self._buffered and self._buffered + size > self._rules.max_buffered_bytes:
                 return self._room
+            if not self._is_running:
+                self._putters.tasks.spawn(self._run)
+                self._is_running = True
             wakes = self._note_arrival(size)
             record.arrived_at, record.epoch = self._arrived_at, self._producing.epoch
             self._arrived.append(record)
@@ -109,15 +112,21 @@ class PuttingLoop:
                 self._arrived_bytes - size < self._enough <= self._arrived_bytes
             )
         self._arrived_at = self._putters.clock.steady()
-        if not self._is_running:
-            self._is_running = True
-            self._putters.tasks.spawn(self._run)
         due = self._arrived_at + self._rules.record_max_buffered_time
         return self._looks_at is None or self._looks_at > due or self._arrived_bytes >= self._enough
 
     def flush(self) -> Signal:
         """Lets nothing that was put wait for more. The signal is set once the program knows what came of all of it."""
+        return self._flush(is_last=False)
+
+    def close(self) -> Signal:
+        """From now on it takes no records. The signal is set once the program knows what came of all."""
+        return self._flush(is_last=True)
+
+    def _flush(self, *, is_last: bool) -> Signal:
+        """Closes under the same lock: the loop ends once it is closed, nothing is buffered, and no flush waits."""
         with self._lock:
+            self._is_closed = self._is_closed or is_last
             done = self._putters.tasks.signal()
             now = self._putters.clock.steady()
             self._drain(now)
@@ -126,19 +135,13 @@ class PuttingLoop:
         self._woken.set()
         return done
 
-    def close(self) -> Signal:
-        """From now on it takes no records. The signal is set once the program knows what came of all."""
-        with self._lock:
-            self._is_closed = True
-        return self.flush()
-
     def failure(self) -> RecordsNotPut | None:
         """What was given up since this was asked last."""
         with self._lock:
-            count, self._failures = self._failures, 0
+            (count, self._failures), why = (self._failures, 0), self._first_failure
         if not count:
             return None
-        return RecordsNotPut(f"{count:,} records were given up, the first one because: {self._first_failure}")
+        return RecordsNotPut(f"{count:,} records were given up, the first one because: {why}")
 
     def _run(self) -> None:
         while True:
@@ -150,17 +153,25 @@ class PuttingLoop:
                 settled = self._take_settled(now)
                 places = self._wants_placing(plan)
                 self._looks_at = at = self._next_look(plan, now, places=places)
-                if places and self._place_at <= now:
-                    self._is_placing = True
-                    self._putters.tasks.spawn(self._place)
+                places_now = places and self._place_at <= now
+                self._is_placing = self._is_placing or places_now
                 if self._is_closed and not self._buffered and not self._flushes:
                     self._is_running = False
                     return
+            if places_now:
+                self._begin(self._place)
             if settled:
-                self._putters.tasks.spawn(partial(self._tell_of, settled))
+                self._begin(partial(self._tell_of, settled))
             for call in plan.calls:
-                self._putters.tasks.spawn(partial(self._send, call))
+                self._begin(partial(self._send, call))
             woken.wait(at - now)
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        """In a task of its own. A machine that is out of threads for now has this one do it."""
+        try:
+            self._putters.tasks.spawn(work)
+        except RuntimeError:
+            work()
 
     def _wants_placing(self, plan: SendPlan) -> bool:
         if self._is_placing or not self._buffered:
