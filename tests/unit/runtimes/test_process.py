@@ -5,19 +5,24 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.packing import Claim, WorkerItem
+from sublet.decisions.process_end import Ending
 from sublet.decisions.read_position import ReadPosition
 from sublet.engine.manager.probing import BOUNDS
+from sublet.engine.process_health import HungCall
 from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Refused, ShardReader
+from sublet.ports import Applied, PollRefusal, Refused, ShardReader, Signal, Task
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
@@ -27,6 +32,8 @@ from sublet.protocol.stream_info import StreamDescription
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.system.threads import ThreadTasks
+
+T = TypeVar("T")
 
 PATIENCE = 30
 """Seconds that a test waits for what should take two or three."""
@@ -251,3 +258,39 @@ def test_one_that_has_nothing_but_calls_that_hang_ends_so_that_another_goes_on(c
     ]
     assert consumer.lease().lease_owner is None
     goes_on.set()
+
+
+@dataclass
+class Hasty:
+    """Threads. While `is_hasty`, a new one has done its work before the thread that started it runs again."""
+
+    real: ThreadTasks = field(default_factory=ThreadTasks)
+    is_hasty: bool = True
+
+    def spawn(self, work: Callable[[], T]) -> Task[T]:
+        task = self.real.spawn(work)
+        if self.is_hasty:
+            task.result()
+        return task
+
+    def lock(self) -> AbstractContextManager[object]:
+        return self.real.lock()
+
+    def slots(self, count: int) -> AbstractContextManager[object]:
+        return self.real.slots(count)
+
+    def signal(self) -> Signal:
+        return self.real.signal()
+
+
+def test_a_window_that_is_over_at_once_does_not_make_the_process_look_busy_for_ever() -> None:
+    """A process that seems to be at work would go on although each of its leases has a call that hangs."""
+    tasks = Hasty()
+    ports = memory_ports(MemoryStream(1, name="events"), tasks=tasks, log=MemoryLog())
+    process = ConsumerProcess(ports, HandlerFunctions(lambda _: None), SETTINGS, tasks.signal())
+    process.dispatch([WorkerItem("nothing", "process-1", (), 1)])
+    tasks.is_hasty = False
+    health = process._worker.health
+    health.hangs(HungCall("a", "a", "handle", ports.clock.steady()))
+    process.dispatch([WorkerItem("hangs", "process-1", (Claim("a", None, 1, ClaimReason.FREE),), 1)])
+    assert health.ends_now is Ending.ALL_LEASES_HANG

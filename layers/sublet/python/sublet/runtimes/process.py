@@ -24,9 +24,12 @@ from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import LeaseTableError, ProcessSpent, TransientError
 from sublet.handler import Handler
-from sublet.ports import Ports, Signal, Task
+from sublet.ports import Ports, Signal
 from sublet.runtimes.health_server import serving_health
 from sublet.settings import Settings
+
+LOOKED_AFTER = timedelta(minutes=1)
+"""The wait for a window is repeated until it is over."""
 
 
 @dataclass(slots=True)
@@ -51,7 +54,10 @@ class ConsumerProcess:
     _prompt: Signal = field(init=False)
     """Setting it starts the next tick at once. Each wait has a new one."""
     _worker: LeaseWorker = field(init=False)
-    _windows: dict[str, Task[None]] = field(default_factory=dict)
+    _windows: dict[str, Signal] = field(default_factory=dict)
+    """By item id; set when the item's windows are over. Needs no lock: an item's thread removes its own, which `dispatch` adds
+    before that thread begins.
+    """
     _is_alone: bool = True
     """At the last tick, this process was the only worker."""
     _tried_at: datetime = field(init=False)
@@ -139,8 +145,9 @@ class ConsumerProcess:
         finally:
             for signal in told:
                 signal.set()
-            for windows in list(self._windows.values()):
-                windows.result()
+            for over in list(self._windows.values()):
+                while not over.wait(LOOKED_AFTER):
+                    pass
 
     def _resume(self) -> None:
         try:
@@ -205,9 +212,14 @@ class ConsumerProcess:
         chosen = {claim.lease_key for item in items for claim in item.claims}
         self._worker.health.has_chosen(chosen, is_at_work=bool(self._windows))
         for item in items:
-            self._windows[item.item_id] = self.ports.tasks.spawn(partial(self._consume, item))
+            over = self._windows[item.item_id] = self.ports.tasks.signal()
+            try:
+                self.ports.tasks.spawn(partial(self._consume, item, over))
+            except RuntimeError:  # the machine is out of threads
+                del self._windows[item.item_id]
+                raise
 
-    def _consume(self, item: WorkerItem) -> None:
+    def _consume(self, item: WorkerItem, over: Signal) -> None:
         """Log an unexpected failure and continue. The window has released its leases, and the next tick chooses them
         again.
         """
@@ -219,6 +231,7 @@ class ConsumerProcess:
             )
         finally:
             self._windows.pop(item.item_id, None)
+            over.set()
 
     def _run_windows(self, item: WorkerItem) -> None:
         number = 0
