@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from threading import Event, Lock, Thread
 from typing import Any
 
 import pytest
@@ -128,3 +129,30 @@ def test_a_destination_without_credentials_says_how_to_get_some(bare: pytest.Mon
     assert store is not None
     with pytest.raises(DestinationRefused, match="there are no AWS credentials; log in"):
         store.counted()
+
+
+class SessionOfOneThread:
+    """As boto3's: two threads that make a client of it at once may find it half made. `met`: whether two did."""
+
+    def __init__(self) -> None:
+        self._inside = Lock()
+        self._second = Event()
+        self.met = False
+
+    def client(self, *_: object, **__: object) -> object:
+        if not self._inside.acquire(blocking=False):
+            self.met = True
+            self._second.set()
+            return object()
+        self._second.wait(0.3)
+        self._inside.release()
+        return object()
+
+
+def test_two_threads_make_their_clients_one_after_the_other() -> None:
+    session: Any = SessionOfOneThread()
+    other = Thread(target=lambda: clients.sqs_client("us-east-1", session))
+    other.start()
+    clients.sqs_client("us-east-1", session)
+    other.join()
+    assert not session.met

@@ -8,6 +8,7 @@ matters.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import boto3
@@ -34,6 +35,11 @@ CONNECTIONS = 50
 drops a connection for each call."""
 CONNECTIONS_MAX = 1_000
 """Creating a pool of this size takes four milliseconds, even if few connections are used."""
+
+_MAKING = Lock()
+"""boto3's clients are safe for threads, and its sessions are not: two threads that make a client at once may find the default
+session half made. Many clients are made on first use, by any thread.
+"""
 
 
 class Connection(NamedTuple):
@@ -216,9 +222,10 @@ def _client(
     session: Session | None = None,
 ) -> Any:
     """Raises AwsNotConfigured."""
+    made_by: Any = session or boto3
     try:
-        made_by: Any = session or boto3
-        return made_by.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
+        with _MAKING:
+            return made_by.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
     except ValueError as problem:
