@@ -138,6 +138,7 @@ class ObservedStream:
         )
         self.disturb_open: Callable[[str], None] = lambda _: None
         self.disturb_identity: Callable[[], object] = lambda: None
+        self.disturb_has_shard: Callable[[str], object] = lambda _: None
         self.disturb_listing: Callable[[StartPosition | None], object] = lambda _: None
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
@@ -150,6 +151,7 @@ class ObservedStream:
         return self.real.describe()
 
     def has_shard(self, shard_id: str) -> bool:
+        self.disturb_has_shard(shard_id)
         return shard_id in self.unlisted or self.real.has_shard(shard_id)
 
     def service_time(self) -> datetime:

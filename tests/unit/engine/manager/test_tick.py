@@ -13,7 +13,13 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.look import adopt_stream, look
-from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable, SettingsError, StreamNotFound
+from sublet.errors import (
+    LeaseTableAccessDenied,
+    LeaseTableUnavailable,
+    SettingsError,
+    StreamNotFound,
+    StreamUnavailable,
+)
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
@@ -29,6 +35,7 @@ from tests.doubles.engine_world import (
     EngineWorld,
     Result,
     outcomes,
+    raising,
 )
 
 SHARD_1, SHARD_2, SHARD_3 = (f"shardId-{n:012}" for n in (1, 2, 3))
@@ -350,6 +357,18 @@ def test_what_cannot_be_deleted_keeps_no_other_lease_from_being_dispatched() -> 
         return works(write, apply)
 
     world.table.disturb = denied
+    report = world.manager().tick()
+    assert report.deleted == 0
+    assert claimed(world) == [SHARD, SHARD_1]
+    assert any("could not delete" in message for message in world.log.messages("error"))
+
+
+def test_a_shard_that_cannot_be_asked_about_keeps_its_lease_and_no_other_from_being_dispatched() -> None:
+    """GetShardIterator is throttled by the shard, and all of its readers share its limit."""
+    world = EngineWorld(shards=2)
+    adopt_stream(world.ports)
+    world.put_lease(Lease("shardId-000000000099", Checkpoint("100")))
+    world.stream.disturb_has_shard = raising(StreamUnavailable("Rate exceeded"))
     report = world.manager().tick()
     assert report.deleted == 0
     assert claimed(world) == [SHARD, SHARD_1]

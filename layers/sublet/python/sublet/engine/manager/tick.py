@@ -27,7 +27,7 @@ from sublet.engine.manager.probing import Probing
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
 from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.worst_shards import WorstShardMetrics
-from sublet.errors import LeaseTableError
+from sublet.errors import LeaseTableError, StreamError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
 from sublet.protocol.control import Pause
@@ -190,12 +190,12 @@ class LeaseManager:
         return created, deleted
 
     def _delete(self, deletion: Deletion) -> bool:
-        """A lease that could not be deleted does no harm: the leases to be dispatched do not wait for it."""
+        """A lease that cannot be deleted now does no harm: the leases to be dispatched do not wait for it."""
         try:
             if self._streams is not None and not self._streams.is_there(deletion.lease.lease_key):
                 return False
             return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
-        except LeaseTableError as problem:
+        except (LeaseTableError, StreamError) as problem:
             self.ports.log.error(
                 "could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem)
             )
