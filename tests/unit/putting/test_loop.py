@@ -50,7 +50,7 @@ class Bench:
         self.tasks = TurnTaking(self.clock)
         lock, self._spawn = self.tasks.lock, self.tasks.spawn
         self.tasks.lock = lambda: LockWithPause(lock(), self)  # type: ignore[method-assign]
-        self.tasks.spawn = self._spawned  # type: ignore[method-assign,assignment]
+        self.tasks.spawn = self._spawned  # type: ignore[method-assign]
         self.spawns_left: int | None = None
         """How many more tasks the machine can start; None: any number."""
         self.stream = MemoryStream(1, clock=self.clock, name="orders")

@@ -419,10 +419,14 @@ def test_a_call_that_ends_while_it_is_asked_what_blocks_it_does_not_count_as_han
     """An event loop takes half a second to say which call blocks it. Meanwhile the call may end after all."""
     world = hung_world(replace(TIMED, handler_concurrency=2), shards=1)
 
+    def asked() -> bool:
+        world.tasks.sleep(2 * SECOND)
+        return False
+
     def ends_meanwhile(_: Batch) -> None:
         turn = TURN.get()
         assert turn is not None
-        turn.wait(lambda: bool(world.tasks.sleep(2 * SECOND)))
+        turn.wait(asked)
         turn.begin()
         world.tasks.sleep(21 * SECOND)
 
