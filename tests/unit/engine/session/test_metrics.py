@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.process_report import ShardReport
-from sublet.decisions.window import LeaseReport, Outcome
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease, instant
 from sublet.engine.lease.progress import Progress
@@ -19,7 +18,6 @@ from sublet.settings import Checkpointing
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld
 
-TOTAL = LeaseReport(SHARD, Outcome.WINDOW_ENDED, user_records=7, bytes=70)
 EMPTY_AT_TIP = Page((), 0, 0)
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -43,9 +41,9 @@ def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:
         metrics.polled(EMPTY_AT_TIP)
         metrics.handled()
     called_at = world.clock.steady() if throttled else None
-    metrics.show(TOTAL, throttled, called_at)
+    metrics.show(70, 7, throttled, called_at)
     world.clock.advance(after)
-    metrics.show(TOTAL, throttled, called_at)
+    metrics.show(70, 7, throttled, called_at)
     return world
 
 
@@ -80,7 +78,7 @@ def test_records_that_a_handler_keeps_are_trouble_after_five_minutes_and_logged_
 
     def named_and_logged(after: timedelta) -> tuple[int, int]:
         world.clock.advance(after)
-        metrics.show(TOTAL, 0, None)
+        metrics.show(70, 7, 0, None)
         said = [line for line in world.log.lines if line.message.startswith("records were handed over")]
         return len(world.metrics.values(Metric.OLDEST_UNFINISHED_AGE, SHARD)), len(said)
 

@@ -7,11 +7,16 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.sketch import ShardSketch
 from sublet.decisions.window import Outcome
+from sublet.engine.session.sketch import SessionSketch
 from sublet.errors import LeaseTableAccessDenied
 from sublet.handler import Batch
 from sublet.memory.sketch_store import MemorySketchStore
+from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.records import Page
+from sublet.protocol.shard import FULL_RANGE
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
 
@@ -132,3 +137,27 @@ def test_without_a_store_nothing_is_sketched() -> None:
     world.shards.put_all([("big", b"x")] * 700)
     world.window(lasts=timedelta(seconds=10))
     assert batches
+
+
+def test_a_session_that_ends_twice_stores_one() -> None:
+    """As one whose lease was kept for the next window, and is given back after all."""
+    world, _ = a_world()
+    kept: list[ShardSketch] = []
+
+    class Store:
+        def keep(self, sketch: ShardSketch) -> bool:
+            kept.append(sketch)
+            return True
+
+    world.ports_with = {"sketches": Store()}
+    world.shards.put_all([("big", b"x")] * 700)
+    reader = world.ports.stream.reader(SHARD, ReadPosition(IteratorType.TRIM_HORIZON))
+    reader.open()
+    page = reader.read(1000)
+    assert isinstance(page, Page)
+    sketch = SessionSketch(SHARD, FULL_RANGE, world.ports)
+    sketch.turn(page)
+    sketch.see(deaggregate(page.records, None).user_records)
+    sketch.store(is_last=True)
+    sketch.store(is_last=True)
+    assert len(kept) == 1

@@ -60,6 +60,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run_consumer(options: Namespace) -> int:
+    from sublet.system.garbage_collection import collect_seldom
+
+    collect_seldom()  # before the imports, which would be searched again and again
     from sublet.aws.account import AwsAccount
     from sublet.aws.output import STANDARD_OUTPUT
     from sublet.engine.manager.look import adopt_stream
@@ -67,7 +70,6 @@ def run_consumer(options: Namespace) -> int:
     from sublet.handlers.load import load_handler
     from sublet.runtimes.ending import SPENT, end_process, stop_at_signals, stops
     from sublet.runtimes.process import ConsumerProcess
-    from sublet.system.garbage_collection import collect_seldom
     from sublet.system.heap import use_one_heap
     from sublet.system.threads import ThreadTasks
 

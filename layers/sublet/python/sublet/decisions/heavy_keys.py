@@ -96,9 +96,9 @@ def merged_keys(
     return tuple(sorted(kept.values(), key=_heaviest)), missed
 
 
-def fewer(keys: Iterable[HeavyKey], missed: int, counters: int) -> tuple[tuple[HeavyKey, ...], int]:
-    """The same summary with fewer counters, and so with a larger `missed`."""
-    return merged_keys(keys, missed, (), 0, counters)
+def fewer(keys: tuple[HeavyKey, ...], missed: int, counters: int) -> tuple[tuple[HeavyKey, ...], int]:
+    """The same summary with at most so many counters, and so with a larger `missed` if it had more."""
+    return (keys, missed) if len(keys) <= counters else merged_keys(keys, missed, (), 0, counters)
 
 
 def _kept(counters: Mapping[_K, _C], missed: int, most: int) -> tuple[dict[_K, _C], int]:

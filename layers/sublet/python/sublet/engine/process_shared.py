@@ -55,6 +55,8 @@ class Budget:
             return True
 
     def give_back(self, size: PageSize) -> None:
+        if size is NO_PAGE:
+            return
         with self._lock:
             self._bytes += size.bytes
             self._records += size.records

@@ -137,6 +137,7 @@ _KNOWN = frozenset(
         *TROUBLES,
     }
 )
+_NOTHING_ELSE: Mapping[str, AttributeValue] = MappingProxyType({})
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ATTEMPTS = re.compile(r"(\d{1,9})@([^.]+)(?:\.\.([1-9]\d{0,128}|0)(?::(\d{1,18}))?(?:/(\d{1,9}))?)?")
 _QUIET = re.compile(r"(\d{1,14})@([^:/]{1,129})(?::(\d{1,18}))?(?:/(\d{1,14}))?")
@@ -299,7 +300,9 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         else None,
         pending_checkpoint_state=item[PENDING_STATE].get("B") if PENDING_STATE in item else None,
         throughput_kbps=fraction_in(item, THROUGHPUT),
-        other=MappingProxyType({name: value for name, value in item.items() if name not in known}),
+        other=_NOTHING_ELSE
+        if item.keys() <= known
+        else MappingProxyType({name: value for name, value in item.items() if name not in known}),
     )
 
 

@@ -98,7 +98,9 @@ def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | 
     after: dict[str, AttributeValue] = {**(row or {}), **write.all_sets}
     for name, amount in write.adds.items():
         after[name] = number(int(after.get(name, _ZERO)["N"]) + amount)
-    return {name: value for name, value in after.items() if name not in write.removes}
+    for name in write.removes:
+        after.pop(name, None)
+    return after
 
 
 def create(lease: Lease) -> LeaseWrite:

@@ -75,9 +75,11 @@ def _saying(
 ) -> LeaseWrite:
     if history and history != lease.lag_history:
         said = {**said, columns.SEEN: columns.seen_before(history)}
-    stays = tuple(name for name in write.removes if name not in said)
-    is_dropped = lease.lag_history and not history
-    removes = _with_names(stays, (columns.SEEN,)) if is_dropped else stays
+    removes = write.removes
+    if not said.keys().isdisjoint(removes):
+        removes = tuple(name for name in removes if name not in said)
+    if lease.lag_history and not history:
+        removes = _with_names(removes, (columns.SEEN,))
     return write.noting({**write.sets, **said}, removes)
 
 

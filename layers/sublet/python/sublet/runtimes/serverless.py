@@ -50,6 +50,7 @@ class InvocationContext(Protocol):
 
 def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     """A handler that runs one tick for each event: the rule's schedule, or a prompt."""
+    collect_seldom()
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
     from sublet.engine.control_watch import ControlWatch
     from sublet.engine.manager.look import adopt_stream
@@ -80,6 +81,7 @@ def tick_to_json(report: TickReport) -> dict[str, Any]:
 
 def lease_worker() -> Callable[[Json, InvocationContext], dict[str, Any]]:
     """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
+    collect_seldom()
     from sublet.engine.worker.worker import LeaseWorker
     from sublet.handlers.load import load_handler
 

@@ -10,11 +10,11 @@ class SystemClock:
     """The Clock port. The steady clock starts at the wall clock's time and follows the system's monotonic clock."""
 
     def __init__(self) -> None:
-        self._began_at = datetime.now(UTC)
-        self._began = time.monotonic()
+        self._at_zero = datetime.now(UTC) - timedelta(0, time.monotonic())
+        """The steady clock's time when the monotonic clock was at zero."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def steady(self) -> datetime:
-        return self._began_at + timedelta(0, time.monotonic() - self._began)  # half the time of `seconds=`
+        return self._at_zero + timedelta(0, time.monotonic())  # half the time of `seconds=`

@@ -6,14 +6,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
-from sublet.ports import Signal, Task
+from sublet.ports import Signal
 
 T = TypeVar("T")
 
@@ -25,9 +24,9 @@ class ThreadTasks:
     """A thread per task. A finished thread waits a while for another task, since starting a thread costs more than
     fetching a page.
 
-    The threads are daemons: an exiting process does not wait for a hung handler. concurrent.futures' pool, whose Future
-    is used here, does not fit: it joins its threads at exit and limits their number, while here tasks wait for each
-    other, so that each needs a thread. A thousand idle shards in one process are 1,400 threads, 44 MiB and 7% of a CPU.
+    The threads are daemons: an exiting process does not wait for a hung handler. concurrent.futures' pool does not fit:
+    it joins its threads at exit and limits their number, while here tasks wait for each other, so that each needs a
+    thread. A thousand idle shards in one process are 1,400 threads, 44 MiB and 7% of a CPU.
     """
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -35,16 +34,8 @@ class ThreadTasks:
         self._idle: list[_Thread] = []
         self._process = os.getpid()
 
-    def spawn(self, work: Callable[[], T]) -> Task[T]:
-        task: Future[T] = Future()
-
-        def run() -> Callable[[], None]:
-            try:
-                value = work()
-            except BaseException as failure:  # noqa: BLE001 - whatever it is, task.result() raises it
-                return partial(task.set_exception, failure)
-            return partial(task.set_result, value)
-
+    def spawn(self, work: Callable[[], T]) -> ThreadTask[T]:
+        task = ThreadTask(work)
         if self._process != os.getpid():  # after a fork the threads are the parent's
             self._process = os.getpid()
             self._idle.clear()
@@ -52,7 +43,7 @@ class ThreadTasks:
             thread = self._idle.pop()
         except IndexError:
             thread = _Thread(self._idle, self._idle_seconds)
-        thread.given.put(run)
+        thread.given.put(task)
         return task
 
     def lock(self) -> AbstractContextManager[object]:
@@ -63,6 +54,38 @@ class ThreadTasks:
 
     def signal(self) -> Signal:
         return ThreadSignal()
+
+
+class ThreadTask(Generic[T]):
+    """The Task port. It has one lock, held until the task is over: concurrent.futures' Future takes several for each
+    call of a handler.
+    """
+
+    __slots__ = ("_failure", "_under_way", "_value", "_work")
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._failure: BaseException | None = None
+        self._under_way = threading.Lock()
+        self._under_way.acquire()
+
+    def result(self) -> T:
+        with self._under_way:
+            pass
+        if self._failure is not None:
+            raise self._failure
+        return self._value
+
+    def run(self) -> None:
+        try:
+            self._value = self._work()
+        except BaseException as failure:  # noqa: BLE001 - whatever it is, `result` raises it
+            self._failure = failure
+        del self._work  # otherwise a page would stay in memory for as long as the task
+
+    def end(self) -> None:
+        """After `run`: wakes those who wait for the result."""
+        self._under_way.release()
 
 
 class ThreadSignal:
@@ -110,24 +133,23 @@ class ThreadSignal:
 
 
 class _Thread:
-    """A thread and its queue of work, filled by the one that created it or took it from the idle threads."""
+    """A thread and its queue of tasks, filled by the one that created it or took it from the idle threads."""
 
     def __init__(self, idle: list[_Thread], idle_seconds: float) -> None:
-        self.given: SimpleQueue[Callable[[], Callable[[], None]]] = SimpleQueue()
+        self.given: SimpleQueue[ThreadTask[Any]] = SimpleQueue()
         self._idle = idle
         self._idle_seconds = idle_seconds
         threading.Thread(target=self._run, daemon=True, name="sublet-task").start()
 
     def _run(self) -> None:
-        """The thread is idle before the result is set, so that the waiter for the result can reuse it."""
-        while (work := self._next()) is not None:
-            tell = work()
-            del work  # otherwise a page would stay in memory until the next one
+        """The thread is idle before the task ends, so that the waiter for its result can reuse it."""
+        while (task := self._next()) is not None:
+            task.run()
             self._idle.append(self)
-            tell()
-            del tell
+            task.end()
+            del task  # otherwise its value would stay in memory until the next one
 
-    def _next(self) -> Callable[[], Callable[[], None]] | None:
+    def _next(self) -> ThreadTask[Any] | None:
         try:
             return self.given.get(timeout=self._idle_seconds)
         except Empty:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.process_report import ShardReport
 from sublet.decisions.read_position import shows_what_follows
-from sublet.decisions.window import LeaseReport
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.progress import Progress
 from sublet.metric_names import Metric
@@ -63,13 +62,13 @@ class LeaseMetrics:
     def handled(self) -> None:
         self._is_in_hand = False
 
-    def show(self, total: LeaseReport, throttled: int, called_at: datetime | None) -> None:
-        """`throttled`: polls refused in a row. `called_at`: when the current handler call began."""
+    def show(self, handled_bytes: int, user_records: int, throttled: int, called_at: datetime | None) -> None:
+        """The session's totals. `throttled`: polls refused in a row. `called_at`: when the current handler call began."""
         with self._lock:
             now = self._ports.clock.steady()
             waits = self._waits(now, throttled)
             self._show_lag(now, waits)
-            self._show_added(total)
+            self._show_added(handled_bytes, user_records)
             self._show_standing(now, waits)
             self._show_unfinished(now)
             self._put(Metric.THROTTLED_POLLS, throttled, is_trouble=throttled > 1)
@@ -92,12 +91,12 @@ class LeaseMetrics:
         since = (now - self._polled_at) // MILLISECOND if waits else 0
         self._ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
 
-    def _show_added(self, total: LeaseReport) -> None:
+    def _show_added(self, handled_bytes: int, user_records: int) -> None:
         if not self._is_heard:
             return
-        self._ports.metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=self._shard_id)
-        self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
-        self._bytes, self._records = total.bytes, total.user_records
+        self._ports.metrics.put(Metric.BYTES, handled_bytes - self._bytes, shard_id=self._shard_id)
+        self._ports.metrics.put(Metric.RECORDS, user_records - self._records, shard_id=self._shard_id)
+        self._bytes, self._records = handled_bytes, user_records
 
     def state(self, throttled: int, call: HandlerCall | None) -> ShardReport:
         """The current state, for a health report."""

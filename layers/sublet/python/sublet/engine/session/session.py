@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
@@ -210,20 +209,9 @@ class LeaseSession:
         self.progress.has_read(page, polled_at)
         self.lag.has_read(page, polled_at)
 
-    def _counted(self, **news: Any) -> LeaseReport:
-        """As of now. Another thread shows it while the session counts."""
-        return replace(
-            self.count, stream_records=self.stream_records, bytes=self.bytes, millis_behind_latest=self.behind,
-            user_records=self.caller.tally.handled, dropped_out_of_range=self.user_records.dropped_out_of_range,
-            **news,
-        )  # fmt: skip
-
     def show(self) -> None:
-        """Publish the lease's metrics."""
-        self._show(self._counted())
-
-    def _show(self, count: LeaseReport) -> None:
-        self.metrics.show(count, self._throttled, self.calls.called_at)
+        """Publish the lease's metrics, as of now: another thread calls this while the session counts."""
+        self.metrics.show(self.bytes, self.caller.tally.handled, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardReport:
         return self.metrics.state(self._throttled, self.calls.oldest)
@@ -277,9 +265,10 @@ class LeaseSession:
         if outcome is Outcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         tally, lease = self.caller.tally, self.held.lease
-        self.count = self._counted(
-            outcome=outcome, kept=lease.fence if keep else None, checkpoint=str(lease.checkpoint),
-            handler_failures=tally.failures, problem=problem or tally.problem,
+        self.count = LeaseReport(
+            self.shard_id, outcome, lease.fence if keep else None, str(lease.checkpoint), self.stream_records,
+            tally.handled, self.bytes, self.behind, tally.failures, self.user_records.dropped_out_of_range,
+            problem=problem or tally.problem,
         )  # fmt: skip
         self.show()
         self.sketch.store(is_last=True)

@@ -62,8 +62,9 @@ class SessionSketch:
             is_due = is_last or self._ports.clock.steady() - self._since >= STORED_EVERY
             if self._is_off or self._is_storing or not is_due:
                 return
-            made = self._making
-            self._begin()
+            made, self._is_off = self._making, is_last
+            if not is_last:
+                self._begin()
             is_hot = self._is_storing = made.heat >= WARM
         if not is_hot:
             return
