@@ -33,7 +33,7 @@ from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.whole_stream import WholeStream
 from sublet.system.clock import SystemClock
 
-ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
+ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/"
 
 
 class Sleeper(Clock, Protocol):
@@ -83,7 +83,8 @@ class WatchedStream:
 
     def describe(self) -> StreamDescription:
         self.calls["describe"] += 1
-        identity = StreamIdentity(ARN, self.created_at)
+        self.inner.describe()  # raises for a stream that was deleted
+        identity = StreamIdentity(ARN + self.inner.name, self.created_at)
         told = self.inner.distribution if self.described_as is ... else self.described_as
         return StreamDescription(identity, self.service_time(), SHORTEST_RETENTION, told)
 

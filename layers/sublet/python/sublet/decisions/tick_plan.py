@@ -19,6 +19,7 @@ from sublet.decisions.announcing import (
     joining,
 )
 from sublet.decisions.choose_leases import Choice, Standing, choose_leases
+from sublet.decisions.chosen_streams import NONE_KNOWN, KnownStream
 from sublet.decisions.control import paused
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
 from sublet.decisions.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
@@ -37,6 +38,7 @@ from sublet.protocol.control import NO_CONTROL, Control, Pause
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
 from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import Settings
 
@@ -74,6 +76,8 @@ class Look(Struct, frozen=True):
     """Of an application of several streams; `shards` are theirs together, and `scan` has their leases alone."""
     elsewhere: tuple[Lease, ...] = ()
     """Leases of other streams, which this application's other programs may read: their sightings are kept."""
+    known_streams: Mapping[StreamKey, KnownStream] = NONE_KNOWN
+    """What the application's processes remembered of its several streams before this look."""
 
 
 class TickPlan(Struct, frozen=True):

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sublet.aws.access import Access, Role
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import (
     HashRangeFilter,
     Mode,
     Settings,
     StartKind,
     StartPosition,
+    StreamChoice,
     parse_setting,
     unknown,
 )
 from sublet.spark import option_values as values
 from sublet.spark.other_connectors import instead_of
+from sublet.spark.stream_option import one_stream, several_streams
 
 HEARTBEATS_PER_FAILOVER = 3
 
@@ -42,7 +45,10 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of one query, parsed. Names are Spark's in snake case; see OPTIONS for their meaning."""
+    """The options of one query, parsed. Names are Spark's in snake case; see OPTIONS for their meaning.
+
+    stream   the stream's name, or the text of `streams`
+    """
 
     stream: str
     stream_arn: str | None
@@ -73,7 +79,24 @@ class Options:
     aggregate: bool
     available_now: bool
     list_interval: timedelta
+    stream_discovery_interval: timedelta
     patience: timedelta
+
+    @property
+    def streams(self) -> StreamChoice | None:
+        """None: the query reads one stream."""
+        return several_streams(self.stream)
+
+    def of_stream(self, stream: StreamKey, arn: str, start: StartPosition | None = None) -> Options:
+        """As if the query read this one of its streams alone. `start`: its own, if it has one."""
+        return replace(
+            self,
+            stream=stream.stream,
+            stream_arn=arn,
+            start_position=start or self.start_position,
+            start_checkpoints=_of_stream(stream, self.start_checkpoints),
+            end_checkpoints=_of_stream(stream, self.end_checkpoints),
+        )
 
     @property
     def access(self) -> Access:
@@ -108,8 +131,14 @@ class Options:
     @property
     def settings(self) -> Settings:
         """For the library's own adapters."""
-        application = self.application or "sublet-spark"
-        return Settings(application=application, stream=self.stream, stream_arn=self.stream_arn)
+        return Settings(application=self.application or "sublet-spark", **self._which)
+
+    @property
+    def _which(self) -> Mapping[str, Any]:
+        """The settings that name what is read."""
+        if (choice := self.streams) is None:
+            return {"stream": self.stream, "stream_arn": self.stream_arn}
+        return {"streams": choice, "stream_discovery_interval": self.stream_discovery_interval}
 
     @property
     def keeper_settings(self) -> Settings:
@@ -117,8 +146,7 @@ class Options:
         steals."""
         return Settings(
             application=self.application or "",
-            stream=self.stream,
-            stream_arn=self.stream_arn,
+            **self._which,
             worker_id=f"{self.application}-spark",
             mode=Mode.CONTINUOUS,
             max_leases_to_steal_at_one_time=0,
@@ -126,6 +154,14 @@ class Options:
             failover_time=self.failover_time,
             heartbeat_interval=self.failover_time // HEARTBEATS_PER_FAILOVER,
         )
+
+
+def _of_stream(
+    stream: StreamKey, checkpoints: Mapping[str, Checkpoint] | None
+) -> Mapping[str, Checkpoint] | None:
+    if checkpoints is None:
+        return None
+    return {name: checkpoint for name, checkpoint in checkpoints.items() if stream_key_of(name) == stream}
 
 
 def _leases(name: str, text: str) -> object:
@@ -146,7 +182,9 @@ _BOTH = (Use.STREAM, Use.BATCH)
 _ALL = (*_BOTH, Use.WRITE)
 
 OPTIONS = (
-    Option("stream", values.not_empty, None, _ALL, "The stream's name. Required."),
+    Option("stream", values.not_empty, None, _ALL,
+           "The stream's name or ARN. Or [several](#several-streams): names, ARNs, name patterns and tags, separated by commas. "
+           "Required."),
     Option("streamArn", values.not_empty, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
     Option("region", values.not_empty, None, _ALL,
            "Its region; by default boto3's own (`AWS_DEFAULT_REGION`, profile) on driver and executors."),
@@ -201,6 +239,8 @@ OPTIONS = (
            "Plan nothing beyond what is available at the first plan, in as many batches as the limits need. For `drain(query)`, "
            "without a trigger: like `trigger(availableNow=True)`, also on Spark 4.0 and 4.1, where that is one batch."),
     Option("listInterval", values.duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
+    Option("streamDiscoveryInterval", values.duration, "1m", (Use.STREAM,),
+           "With several streams: how often the query looks which streams there are."),
     Option("patience", values.duration, "60s", _ALL,
            "How long driver and tasks wait for a record that exists, or while Kinesis throttles or refuses, before they fail."),
 )  # fmt: skip
@@ -230,13 +270,25 @@ def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
     _check_uses(texts)
     if "stream" not in texts:
         raise SettingsError("stream", None, 'required: .option("stream", "<name>")')
-    values = {option.name: _value(option, texts) for option in OPTIONS}
-    options = Options(**{_snake(name): value for name, value in values.items()})  # type: ignore[arg-type]
-    _ = options.settings  # checks the names
+    values = one_stream({option.name: _value(option, texts) for option in OPTIONS})
+    options = Options(**{_snake(name): value for name, value in values.items()})
+    _check_streams(options, texts, use)
     _check_positions(options, use)
     _check_role(options, texts)
     _check_leases(options, texts)
     return options
+
+
+def _check_streams(options: Options, texts: Mapping[str, str], use: Use | None) -> None:
+    several = options.streams
+    if several is not None and use is Use.WRITE:
+        raise SettingsError("stream", options.stream, "one stream, by its name or ARN, to write to")
+    if several is None and (name := "streamDiscoveryInterval").lower() in texts:
+        raise SettingsError(name, texts[name.lower()], "only with several streams: leave it out")
+    try:
+        _ = options.settings  # checks the names
+    except SettingsError as refusal:
+        raise SettingsError(_camel(refusal.name), refusal.value, refusal.allowed) from None
 
 
 def _check_leases(options: Options, texts: Mapping[str, str]) -> None:
@@ -306,8 +358,15 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
 def _check_positions(options: Options, use: Use | None) -> None:
-    if use is Use.BATCH and options.start_position.kind is StartKind.LATEST:
+    of_each = () if options.streams is None else options.streams.selectors
+    starts = [options.start_position, *(each.start for each in of_each if each.start is not None)]
+    if use is Use.BATCH and any(each.kind is StartKind.LATEST for each in starts):
         raise SettingsError(
             "startPosition",
             "LATEST",

@@ -66,7 +66,7 @@ def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, strea
         here, tuple(chain.from_iterable(each.shards for each in listed)), remembered.sightings,
         ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round, remembered.announced,
         *reports, Placement(auto_seen_at=max(filter(None, auto_seen), default=None)), watch.look(),
-        streams=listed, elsewhere=elsewhere,
+        streams=listed, elsewhere=elsewhere, known_streams=remembered.streams,
     )  # fmt: skip
 
 

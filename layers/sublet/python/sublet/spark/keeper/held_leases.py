@@ -17,6 +17,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
 from sublet.settings import Settings
+from sublet.several_streams import ports_of_stream
 from sublet.spark.keeper.lease_lag import LeaseLag
 from sublet.spark.plan.committed import listed_children, next_write, quiet_of
 from sublet.spark.plan.lag import ShardLook
@@ -132,7 +133,8 @@ class HeldLeases:
         """Ends a shard as the rest of the library does, except that its children come from the listing."""
         key = held.lease.lease_key
         try:
-            listed = {shard.shard_id: shard for shard in self.ports.stream.list_shards()}
+            stream = ports_of_stream(self.ports, key).stream
+            listed = {shard.shard_id: shard for shard in stream.list_shards()}
             children = listed_children(listed[key], listed) if key in listed else None
             if children is None:
                 return False

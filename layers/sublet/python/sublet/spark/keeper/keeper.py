@@ -24,14 +24,16 @@ from sublet.errors import (
 )
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
-from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
 from sublet.spark.keeper.checkpoint_folder import Commits
 from sublet.spark.keeper.held_leases import HeldLeases
 from sublet.spark.keeper.taking import Taker
 from sublet.spark.plan.committed import read_on
 from sublet.spark.plan.lag import ShardLook
-from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
+from sublet.spark.plan.offsets import Ended, ShardOffset
+from sublet.spark.plan.offsets_of_several import AnyOffset
 from sublet.spark.read.pace import Sleep
 
 WRITES_AT_ONCE = 16
@@ -48,18 +50,20 @@ FIRST_PLAN_WITHIN = timedelta(minutes=10)
 class Keeping(Protocol):
     """What a source calls: a keeper, or a proxy for one."""
 
-    def held(self, committed: Offset) -> Mapping[str, Lease]: ...
+    def held(self, committed: AnyOffset) -> Mapping[str, Lease]: ...
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]: ...
 
     def looked(self, found: Mapping[str, ShardLook]) -> None: ...
 
-    def planned(self, end: Offset) -> None: ...
+    def planned(self, end: AnyOffset) -> None: ...
 
     def has_settled(self) -> bool: ...
 
     @property
     def placement(self) -> Placement: ...
+
+    def placement_of(self, stream: StreamKey) -> Placement: ...
 
 
 @dataclass(slots=True)
@@ -72,8 +76,8 @@ class Keeper:
     settings: Settings
     holder: str
     fail_on_data_loss: bool
-    _committed: Offset | None = None
-    _planned: Offset | None = None
+    _committed: AnyOffset | None = None
+    _planned: AnyOffset | None = None
     """The end of the current batch, which may also have been committed by now."""
     _is_checked: bool = False
     _asked_at: datetime = field(init=False)
@@ -98,7 +102,7 @@ class Keeper:
 
     # Called by the source.
 
-    def held(self, committed: Offset) -> Mapping[str, Lease]:
+    def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
         """Spark has committed everything up to `committed`: checkpoints it, and ends shards that have ended. Returns
         the leases whose shards may be read in the next batch, by shard id.
 
@@ -112,7 +116,7 @@ class Keeper:
         if self._held.end_those(self._offsets) or self._taker.is_due:
             self._look()
             self._write_due()  # the row of a lease taken may say less than this query has committed
-        self._release_paused()
+        self._release_unread()
         offsets = self._offsets
         return {
             key: lease
@@ -124,7 +128,7 @@ class Keeper:
         """What the last plan has found, by shard id: the leases' rows say it with their next writes."""
         self._held.note_looks(found)
 
-    def planned(self, end: Offset) -> None:
+    def planned(self, end: AnyOffset) -> None:
         """A batch that ends there is about to run."""
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
@@ -146,6 +150,10 @@ class Keeper:
         Thread-safe."""
         return self._taker.placement
 
+    def placement_of(self, stream: StreamKey) -> Placement:
+        """The same of one of several streams."""
+        return self._taker.placements.get(stream, NOT_DESCRIBED)
+
     # Independent of the source's calls.
 
     def work(self) -> None:
@@ -158,7 +166,7 @@ class Keeper:
         if self._planned is not None and self._held.is_heartbeat_due and self.commits.has(self._planned):
             self._commit(self._planned)
         self._write_due()
-        self._release_paused()
+        self._release_unread()
         try:
             self._taker.take_if_seen()
         except (LeaseTableError, StreamError) as problem:
@@ -171,8 +179,10 @@ class Keeper:
         self._give_back()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _release_paused(self) -> None:
-        """Between two batches, whose leases must stay: what an operator has paused is checkpointed and released."""
+    def _release_unread(self) -> None:
+        """Between two batches, whose leases must stay: checkpoints and releases what an operator has paused, and what is of a
+        stream that the query does not read any more.
+        """
         if self._planned is not None or not self._held.keys:
             return
         control, now = self._watch.current(), self.ports.clock.now()
@@ -183,7 +193,13 @@ class Keeper:
             self.ports.log.info(
                 "lease paused by an operator: it is released", lease_key=key, order=pause.order, by=pause.by
             )
-        self._held.checkpoint_and_release(self._offsets, stopped)
+        left = self._taker.left.intersection(self._held.keys)
+        for key in sorted(left):
+            self.ports.log.info(
+                "its stream is gone, or is not named any more: the lease is released", lease_key=key
+            )
+        if stopped or left:
+            self._held.checkpoint_and_release(self._offsets, {*stopped, *left})
 
     def _is_forgotten(self) -> bool:
         """True if the query has probably ended without notice: Spark does not stop the source of a query that failed
@@ -220,7 +236,7 @@ class Keeper:
     def _offsets(self) -> Mapping[str, ShardOffset]:
         return {} if self._committed is None else self._committed.shards
 
-    def _commit(self, to: Offset) -> None:
+    def _commit(self, to: AnyOffset) -> None:
         before, self._committed, self._planned = self._committed, to, None
         if before != to:
             self._write_due()
@@ -238,7 +254,7 @@ class Keeper:
     def _write_due(self) -> None:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)
 
-    def _check_folder(self, committed: Offset) -> None:
+    def _check_folder(self, committed: AnyOffset) -> None:
         """Once, at the first batch that Spark reports as committed: the folder must show that commit too."""
         if self._is_checked or not committed.shards:
             return

@@ -28,25 +28,28 @@ from types import FrameType
 from typing import TypeVar
 
 from sublet.aws.assumed_roles import connection_of
-from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
+from sublet.aws.clients import dynamodb_client
 from sublet.aws.control import DynamoDbControlStore
 from sublet.aws.create_tables import create_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import MetricsLogger
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
-from sublet.ports import Metrics, Ports, Tasks
+from sublet.ports import Metrics, Ports, Streams, Tasks
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
+from sublet.several_streams import AllStreams
 from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options
 from sublet.spark.plan.lag import ShardLook
-from sublet.spark.plan.offsets import Offset
+from sublet.spark.plan.offsets_of_several import AnyOffset
+from sublet.spark.read.connection import connect_once, streams_of
+from sublet.spark.read.found_streams import check_all_found
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
@@ -80,7 +83,7 @@ class KeeperThread:
         self._has_ended = tasks.signal()
         self._keeping = tasks.spawn(self._keep)
 
-    def held(self, committed: Offset) -> Mapping[str, Lease]:
+    def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
         return self._ask(partial(self._keeper.held, committed))
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
@@ -90,7 +93,7 @@ class KeeperThread:
         """Does not wait: what it changes shows in the next writes."""
         self._inbox.put(partial(self._keeper.looked, found))
 
-    def planned(self, end: Offset) -> None:
+    def planned(self, end: AnyOffset) -> None:
         self._ask(partial(self._keeper.planned, end))
 
     def has_settled(self) -> bool:
@@ -99,6 +102,9 @@ class KeeperThread:
     @property
     def placement(self) -> Placement:
         return self._keeper.placement
+
+    def placement_of(self, stream: StreamKey) -> Placement:
+        return self._keeper.placement_of(stream)
 
     def stop(self) -> None:
         """The query is over. Returns when everything is released, or raises the keeper's failure."""
@@ -182,18 +188,28 @@ def keeper_metrics(settings: Settings) -> Metrics:
     return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
 
 
+def _streams(options: Options) -> Streams | None:
+    """Of a query of several, once it is known that those exist that it names."""
+    if options.streams is None:
+        return None
+    streams = streams_of(options)
+    check_all_found(streams.find(), options)
+    return streams
+
+
 def _ports(options: Options) -> Ports:
     """Like `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates missing tables, as
     `sublet run` does."""
     settings, tasks = options.keeper_settings, ThreadTasks()
-    way, leases = connection_of(options.access), connection_of(options.lease_access)
-    stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
+    leases, streams = connection_of(options.lease_access), _streams(options)
     table, log, clock = dynamodb_client(*leases), PythonLog("sublet.spark.keeper"), SystemClock()
-    stream.describe()  # make no table for a stream that does not exist
+    if streams is None:
+        connect_once(options).describe()  # make no table for a stream that does not exist
     create_tables(table, settings, tasks.signal(), log.info)
     return Ports(
-        table=DynamoDbLeaseTable(table, settings.lease_table),
-        stream=stream,
+        table=DynamoDbLeaseTable(table, settings.lease_table, several=streams is not None),
+        stream=connect_once(options) if streams is None else AllStreams(streams),
+        streams=streams,
         sightings=DynamoDbSightingStore(partial(dynamodb_client, *leases), settings.sightings_table),
         clock=clock,
         tasks=tasks,

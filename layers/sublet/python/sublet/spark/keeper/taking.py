@@ -5,7 +5,7 @@ It takes free or expired leases, up to its fair share beside other live workers,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,12 +26,15 @@ from sublet.engine.lease.steps import (
     is_held_by,
 )
 from sublet.engine.manager.announcing import make_reports, stop_reporting
-from sublet.engine.manager.look import look
+from sublet.engine.manager.look import look, look_at_several
+from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
+from sublet.several_streams import ports_of_stream, settings_of_stream
 from sublet.spark.keeper.held_leases import HeldLeases
 
 AGAIN = timedelta(seconds=1)
@@ -44,7 +47,8 @@ class Taker:
 
     undecided    lease keys whose owner is not known yet to be alive or dead
     has_looked   True after the first look, with its leases taken
-    placement    how the stream was described at the last look
+    placement    how the stream was described at the last look; of several, `placements`
+    left         keys of leases that are held though their stream is gone, or the query does not name it any more
     """
 
     ports: Ports
@@ -57,11 +61,17 @@ class Taker:
     undecided: frozenset[str] = frozenset()
     has_looked: bool = False
     placement: Placement = NOT_DESCRIBED
+    placements: Mapping[StreamKey, Placement] = field(default_factory=dict)
+    left: frozenset[str] = frozenset()
     _first_counters: dict[str, int] = field(default_factory=dict)
     _looking: Future[Look] | None = None
     _look_at: datetime | None = None
     _is_reporting: bool = False
     """To a KCL 3.x leader, as of the last look."""
+    _streams: StreamWatch | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._streams = None if self.ports.streams is None else StreamWatch(self.ports, self.settings)
 
     @property
     def is_due(self) -> bool:
@@ -85,7 +95,13 @@ class Taker:
 
     def begin_look(self) -> None:
         if self._looking is None:
-            self._looking = self.pool.submit(look, self.ports, self.settings, self.watch)
+            self._looking = self.pool.submit(self._look)
+
+    def _look(self) -> Look:
+        if self._streams is None:
+            return look(self.ports, self.settings, self.watch)
+        self._streams.pacer.begin()
+        return look_at_several(self.ports, self.settings, self.watch, self._streams)
 
     def take_if_seen(self) -> None:
         """Act on the look in progress, if it is done. Raises its error; the next look then comes later."""
@@ -97,6 +113,8 @@ class Taker:
 
     def _take(self, seen: Look) -> None:
         self.placement = seen.placement
+        self.left = frozenset(lease.lease_key for lease in seen.elsewhere) & frozenset(self.held.keys)
+        self.placements = {stream: known.placement for stream, known in seen.known_streams.items()}
         plan = plan_tick(seen, self.ports.chance, self.settings)
         for row in seen.scan.malformed:
             self.ports.log.error(
@@ -128,7 +146,11 @@ class Taker:
     def _delete(self, deletion: Deletion) -> None:
         """A fleet would count a data gap and go on; a query has an option for it."""
         lease = deletion.lease
-        if lease.lease_key in self.held or not is_gone(deletion, self.ports):
+        if lease.lease_key in self.held:
+            return
+        if self._streams is not None and not self._streams.is_there(lease.lease_key):
+            return  # its stream is gone: the lease waits, as everywhere in an application of several
+        if not is_gone(deletion, self.ports):
             return
         if not lease.is_ended and self.fail_on_data_loss:
             raise DataGap(
@@ -146,7 +168,8 @@ class Taker:
             return  # somebody else was first
         key, held = row.lease_key, self.held.add(row, since)
         self.ports.log.info("lease acquired", lease_key=key, why=choice.why, checkpoint=str(row.checkpoint))
-        if not begin(held, self.ports, self.settings.start_position):
+        ports, settings = ports_of_stream(self.ports, key), settings_of_stream(self.settings, self.ports, key)
+        if not begin(held, ports, settings.start_position):
             self.held.release_as_they_stand([key])
 
     def _note_undecided(self, scan: LeaseScan) -> None:

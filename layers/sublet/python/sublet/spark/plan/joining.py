@@ -16,6 +16,7 @@ from sublet.protocol.lease import Lease
 from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.follow import leased_position
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset
+from sublet.spark.plan.offsets_of_several import AnyOffset
 from sublet.spark.plan.planning import ShardRange
 
 
@@ -50,18 +51,19 @@ class Resumed:
 
 
 def resume_ranges(
-    ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
+    ranges: Iterable[ShardRange], end: AnyOffset, held: Mapping[str, Lease], others: Mapping[str, Lease]
 ) -> Resumed:
     """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and perhaps
     taken. Of a shard that we hold again, the part after its row remains; of another owner's shard, nothing once that
     owner is past the range. Until then, or until the owner leaves, the batch must wait: if it were committed without
     these records, the query's offset would say that they are handled. A shard without a row was handled to its end,
     and cleaned up."""
+    ends = end.shards
     left: list[ShardRange] = []
     waiting: list[str] = []
     for one in ranges:
         row = held.get(one.shard_id) or others.get(one.shard_id)
-        if row is None or _has_passed(row.checkpoint, end.shards[one.shard_id].position):
+        if row is None or _has_passed(row.checkpoint, ends[one.shard_id].position):
             continue
         if one.shard_id not in held:
             waiting.append(one.shard_id)

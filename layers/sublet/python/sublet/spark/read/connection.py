@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from sublet.aws.access import Access
 from sublet.aws.assumed_roles import connection_of
-from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.clients import kinesis_client, kinesis_poll_client, tagging_client
 from sublet.aws.kinesis import KinesisStream
-from sublet.ports import Clock, Log, Stream
+from sublet.aws.streams import AwsStreams
+from sublet.ports import Clock, Log, Stream, Streams
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
+from sublet.several_streams import StreamOfSeveral
 from sublet.spark.options import Options
 from sublet.spark.read.pace import CallPace, Sleep
 from sublet.spark.read.patient import PatientStream
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
+
+if TYPE_CHECKING:
+    from mypy_boto3_kinesis import KinesisClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,26 @@ class StreamAccess:
     patience: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class StreamsAccess:
+    """One process's access to the streams of a query of several. `connect`: to one of them, by `Options.of_stream`."""
+
+    streams: Streams
+    connect: Callable[[Options], StreamAccess]
+    clock: Clock
+    sleep: Sleep
+    log: Log
+
+
 def connect_driver(options: Options) -> StreamAccess:
     """For the driver's looks, all of which its one process makes."""
     return _connection(options.settings, options.access, options.patience, CallPace.of_driver)
+
+
+def connect_streams(options: Options) -> StreamsAccess:
+    """The same for a query of several streams."""
+    clock, sleep = SystemClock(), ThreadTasks().signal().wait
+    return StreamsAccess(streams_of(options), connect_driver, clock, sleep, PythonLog("sublet.spark"))
 
 
 def connect_task(options: Options) -> StreamAccess:
@@ -48,10 +72,28 @@ def connect_once(options: Options) -> KinesisStream:
     return _kinesis(options.settings, options.access)
 
 
+def streams_of(options: Options) -> Streams:
+    """The streams of a query of several. Calls that find them do not wait."""
+    way = connection_of(options.access)
+    where = way.region, way.endpoint_url, way.session
+    return AwsStreams(*_clients(options.access), options.settings, partial(tagging_client, *where))
+
+
+def of_stream(connection: StreamAccess, stream: StreamKey) -> StreamAccess:
+    """Access to one of several streams, with its shards named as in their application."""
+    return replace(connection, stream=StreamOfSeveral(stream, connection.stream))
+
+
+@cache
+def _clients(access: Access) -> tuple[KinesisClient, KinesisClient]:
+    """Hundreds of streams share them."""
+    way = connection_of(access)
+    return kinesis_client(*way), kinesis_poll_client(*way)
+
+
 @cache
 def _kinesis(settings: Settings, access: Access) -> KinesisStream:
-    way = connection_of(access)
-    return KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
+    return KinesisStream(*_clients(access), settings)
 
 
 @cache

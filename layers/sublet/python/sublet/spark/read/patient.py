@@ -20,19 +20,41 @@ from sublet.spark.read.pace import Sleep
 T = TypeVar("T")
 
 
-class PatientStream:
+class Patience:
     """Repeats each call for up to `patience` before it raises StreamUnavailable.
 
     The first call is not repeated if it gets no reply at all: that means a wrong endpoint or no network rather than a
     busy service.
     """
 
-    def __init__(self, inner: PolledStream, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
-        self._inner = inner
+    def __init__(self, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
         self._clock = clock
         self._sleep = sleep
         self._patience = patience
         self._has_answered = False
+
+    def asked(self, call: Callable[[], T]) -> T:
+        since, refusals = self._clock.steady(), 0
+        while True:
+            try:
+                answer = call()
+            except StreamUnavailable as problem:
+                now, refusals = self._clock.steady(), refusals + 1
+                has_been_there = self._has_answered or not isinstance(problem, StreamUnreachable)
+                if now - since > self._patience or not has_been_there:
+                    raise
+                self._sleep(throttled_until(now, refusals) - now)
+            else:
+                self._has_answered = True
+                return answer
+
+
+class PatientStream:
+    """The Stream port: each call is repeated as `Patience` says."""
+
+    def __init__(self, inner: PolledStream, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
+        self._inner = inner
+        self._asked = Patience(clock, sleep, patience).asked
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         return self._asked(lambda: self._inner.list_shards(at))
@@ -54,18 +76,3 @@ class PatientStream:
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         return self._asked(lambda: self._inner.poll(iterator, limit))
-
-    def _asked(self, call: Callable[[], T]) -> T:
-        since, refusals = self._clock.steady(), 0
-        while True:
-            try:
-                answer = call()
-            except StreamUnavailable as problem:
-                now, refusals = self._clock.steady(), refusals + 1
-                has_been_there = self._has_answered or not isinstance(problem, StreamUnreachable)
-                if now - since > self._patience or not has_been_there:
-                    raise
-                self._sleep(throttled_until(now, refusals) - now)
-            else:
-                self._has_answered = True
-                return answer

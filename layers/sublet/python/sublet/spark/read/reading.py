@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -13,12 +13,14 @@ from sublet.errors import DataGap, ShardNotFound, StreamUnavailable
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import POLL_LIMIT_MAX
+from sublet.spark.options import Options
 from sublet.spark.plan.gaps import NEVER_TRIMMED, named
 from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.plan.strays import StrayFilter
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.connection import StreamAccess, of_stream
 from sublet.spark.read.pages import first_record_at, read_pages
 from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
@@ -37,6 +39,7 @@ class ReadTask:
     first_call_waited   the driver has already waited for the first call
     expected   the fewest stream records in the range; None: not known, read in the largest pages
     placement  who places the stream's records, as known when the batch was planned
+    stream_arn its ARN, if calls name it
     """
 
     stream: str
@@ -46,6 +49,16 @@ class ReadTask:
     first_call_waited: bool = False
     expected: int | None = None
     placement: Placement = NOT_DESCRIBED
+    stream_arn: str | None = None
+
+
+def access_for(task: ReadTask, options: Options, connect: Callable[[Options], StreamAccess]) -> StreamAccess:
+    """To the task's stream, which may be one of several."""
+    key = stream_key_of(task.range.shard_id)
+    if key is None:
+        return connect(options)
+    assert task.stream_arn is not None, "one of several streams is named by its ARN"
+    return of_stream(connect(options.of_stream(key, task.stream_arn)), key)
 
 
 def read_range(connection: StreamAccess, task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -55,7 +68,7 @@ def read_range(connection: StreamAccess, task: ReadTask) -> Iterator[pa.RecordBa
     """
     shard_id = task.range.shard_id
     strays = StrayFilter(keys_inside(task.range.hash_key_range), task.placement)
-    rows = Rows(task.stream, shard_id, strays)
+    rows = Rows(task.stream, own_id(shard_id), strays)
     connection.pace.owe(shard_id, task.debt)
     try:
         for records in _records(connection, task):

@@ -1,4 +1,4 @@
-"""The source as Spark's batch reader, with filters on shardId and approximateArrivalTimestamp pushed down.
+"""The source as Spark's batch reader, with filters on shardId, stream and approximateArrivalTimestamp pushed down.
 
 Spark pushes filters down only while `spark.sql.python.filterPushdown.enabled` is on; while it is off, Spark fails
 every read of a reader that has the method. So the method exists only in the worker process that pushes filters, which
@@ -8,15 +8,17 @@ Spark 4.0 does not have.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from sublet.ports import Streams
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
-from sublet.spark.read.reading import read_range
+from sublet.spark.read.reading import access_for, read_range
+from sublet.spark.source.batch_read_of_several import plan_several
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.spark.source.stream_read import Connect, TaskPartition
 
@@ -26,32 +28,36 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 class BatchReader(DataSourceReader):
     """Plans once per scan, on the driver; each shard is a partition."""
 
-    def __init__(self, options: Options, connect: Connect) -> None:
+    def __init__(self, options: Options, connect: Connect, find: Callable[[Options], Streams]) -> None:
+        """`find`: the streams of a read of several."""
         self._options = options
         self._connect = connect
+        self._find = find
         self._wanted = ReadScope()
         if _PUSHDOWN_WORKER in sys.modules:
             self.pushFilters = self._push_filters
 
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
-        return [
-            TaskPartition(task)
-            for task in plan_batch(self._connect(self._options), self._options, self._wanted)
-        ]
+        if self._options.streams is None:
+            tasks = plan_batch(self._connect(self._options), self._options, self._wanted)
+        else:
+            tasks = plan_several(self._find(self._options), self._connect, self._options, self._wanted)
+        return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """For a scan without partitions Spark makes one of its own class: it has no rows."""
         if not isinstance(partition, TaskPartition):
             return iter(())
-        return plain_items(read_range(self._connect(self._options), partition.task))
+        task = partition.task
+        return plain_items(read_range(access_for(task, self._options, self._connect), task))
 
     def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
-        """Returns the filters that Spark must apply itself: all but those on shardId."""
+        """Returns the filters that Spark must apply itself: all but those on shardId and stream."""
         from sublet.spark.source.narrowing import narrow  # noqa: PLC0415 - Spark 4.0 has no filters to import
 
         for each in filters:
             narrower = narrow(self._wanted, each)
             self._wanted = narrower or self._wanted
-            if narrower is None or each.attribute != ("shardId",):
+            if narrower is None or each.attribute not in (("shardId",), ("stream",)):
                 yield each

@@ -11,6 +11,7 @@ from sublet.errors import SettingsError, StreamError, StreamUnavailable
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_key import own_id
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import Ended, ReadTo, Unread
@@ -28,15 +29,22 @@ class ReadScope:
     """The options narrowed by Spark's filters. None: no filter of the kind."""
 
     shard_ids: frozenset[str] | None = None
+    streams: frozenset[str] | None = None
     since: datetime | None = None
     until: datetime | None = None
 
     def has(self, shard_id: str) -> bool:
-        return self.shard_ids is None or shard_id in self.shard_ids
+        """Also of a shard of one of several streams."""
+        return self.shard_ids is None or own_id(shard_id) in self.shard_ids
+
+    def has_stream(self, stream: str) -> bool:
+        return self.streams is None or stream in self.streams
 
 
 def plan_batch(connection: StreamAccess, options: Options, wanted: ReadScope) -> list[ReadTask]:
     """A task for each shard that may have rows, in order of shard ids. Raises DataGap, and what Stream raises."""
+    if not wanted.has_stream(options.stream):
+        return []
     listed = connection.stream.list_shards()
     _check_named_shards(connection, options, wanted, {shard.shard_id for shard in listed})
     shards = sorted((s for s in listed if wanted.has(s.shard_id)), key=lambda shard: shard.shard_id)
@@ -45,7 +53,13 @@ def plan_batch(connection: StreamAccess, options: Options, wanted: ReadScope) ->
         ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard), shards))
     placement = _placement(connection, options)
     return [
-        ReadTask(options.stream, each, options.fail_on_data_loss, placement=placement)
+        ReadTask(
+            options.stream,
+            each,
+            options.fail_on_data_loss,
+            placement=placement,
+            stream_arn=options.stream_arn,
+        )
         for each in ranges
         if each is not None
     ]
@@ -76,8 +90,9 @@ def _check_named_shards(
         if connection.stream.has_shard(shard_id):
             raise StreamUnavailable(f"the listing of shards leaves out {shard_id}, which exists; list again")
         tell_of_gap(
-            connection,
+            connection.log,
             options,
+            options.stream,
             f"there is no shard {shard_id}, to be read from {start or 'the beginning'} to {end or 'the end'}: that is past "
             "retention, or the shard is another stream's",
         )

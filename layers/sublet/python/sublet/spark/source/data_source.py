@@ -19,7 +19,8 @@ from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
 from sublet.spark.plain_errors import plainly
-from sublet.spark.read.connection import StreamAccess, connect_driver, connect_once, connect_task
+from sublet.spark.read.connection import StreamAccess, connect_driver, connect_once, connect_task, streams_of
+from sublet.spark.read.found_streams import check_all_found
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
@@ -42,7 +43,10 @@ class SubletDataSource(DataSource):
         not be read. Transient errors are left to the query."""
         options = parse_options(self.options, None)
         with suppress(TransientError):
-            connect_once(options).describe()
+            if options.streams is None:
+                connect_once(options).describe()
+            else:
+                check_all_found(streams_of(options).find(), options)
         return SCHEMA_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -57,7 +61,7 @@ class SubletDataSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(self._options(schema, Use.BATCH), connect_task)
+        return BatchReader(self._options(schema, Use.BATCH), connect_task, streams_of)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
@@ -122,7 +126,7 @@ def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
         return None
     way, settings = connection_of(options.lease_access), options.settings
     return (
-        DynamoDbLeaseTable(dynamodb_client(*way), settings.lease_table),
+        DynamoDbLeaseTable(dynamodb_client(*way), settings.lease_table, several=options.streams is not None),
         DynamoDbSightingStore(partial(dynamodb_client, *way), settings.sightings_table),
     )
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from sublet.errors import StreamError, StreamNotFound
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import HashRangeFilter
@@ -26,6 +27,7 @@ from sublet.spark.plan.offsets import (
     ShardOffset,
     Unread,
 )
+from sublet.spark.plan.offsets_of_several import AnyOffset, as_of_one
 from sublet.spark.plan.planning import (
     Begin,
     Peek,
@@ -126,11 +128,27 @@ class QueryDriver:
         return Offset(self._options.stream, self._described.identity, application=self._portion.application)
 
     @property
+    def listed(self) -> Collection[str]:
+        """The shards of the last listing."""
+        return self._shards.keys()
+
+    def has_stream(self) -> bool:
+        """Asks Kinesis. False only if it says that there is no such stream."""
+        try:
+            self._stream.describe()
+        except StreamNotFound:
+            return False
+        except StreamError:
+            return True
+        return True
+
+    @property
     def has_targets(self) -> bool:
         return self._targets is not None
 
-    def set_targets(self, start: Offset | None = None) -> None:
+    def set_targets(self, start: AnyOffset | None = None) -> None:
         """From now on, plan nothing beyond what is available now. `start`: how far the query has read, if known."""
+        start = None if start is None else as_of_one(start)
         self._portion.settle()
         self._list()
         if start is not None:
@@ -141,11 +159,12 @@ class QueryDriver:
             tips = pool.map(lambda shard: self._peeker.tip(shard, *_place(start, shard.shard_id)), shards)
             self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
 
-    def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
+    def latest_offset(self, start: AnyOffset, limit: Share = NO_LIMIT) -> Offset:
         """Where a batch that begins at `start` ends: `start` itself if there is nothing to read.
 
         limit: of the whole batch. Raises StreamRecreated, DataGap, and what Stream raises.
         """
+        start = as_of_one(start)
         for shard_id in self._called:
             self._connection.pace.date_last_call(shard_id)
         self._called = ()
@@ -186,17 +205,25 @@ class QueryDriver:
             self._portion.planned(end)
         return end
 
-    def tasks(self, start: Offset, end: Offset) -> list[ReadTask]:
+    def tasks(self, start: AnyOffset, end: AnyOffset) -> list[ReadTask]:
         """What the batch reads. Also called without `latest_offset` before it, to repeat a logged batch."""
+        start, end = as_of_one(start), as_of_one(end)
+        return self.tasks_of(self._portion.resume(self.ranges(start, end), start, end), start, end)
+
+    def ranges(self, start: Offset, end: Offset) -> Sequence[ShardRange]:
+        """What the batch consists of, whether all of it is still to be read or not."""
         if not end.shards.keys() <= self._shards.keys():
             self._list()
         self._check(end)
         ranges = {}
         if self._filters:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
+        return plan_ranges(start, end, ranges, self._connection.clock.now())
+
+    def tasks_of(self, ranges: Iterable[ShardRange], start: Offset, end: Offset) -> list[ReadTask]:
+        """Waits for the tasks' first calls."""
         now = self._connection.clock.now()
-        whole = plan_ranges(start, end, ranges, now)
-        planned = [self._verified(each, start, end, now) for each in self._portion.resume(whole, start, end)]
+        planned = [self._verified(each, start, end, now) for each in ranges]
         pace = self._connection.pace
         for each in planned:
             pace.wait_for_call(each.shard_id)
@@ -211,6 +238,7 @@ class QueryDriver:
                 True,
                 counted.get((each.shard_id, each.end)),
                 end.placement,
+                self._options.stream_arn,
             )
             for each in planned
         ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from sublet.errors import LeaseHeldElsewhere
+from sublet.ports import Clock
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
@@ -13,9 +15,10 @@ from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
 from sublet.spark.plan.lag import ShardLook
-from sublet.spark.plan.offsets import Offset, ShardOffset, offset_to_json
+from sublet.spark.plan.offsets import Offset, ShardOffset
+from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_to_json
 from sublet.spark.plan.planning import ShardRange, other_listed_parents
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.pace import Sleep
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
 """Between two looks of a query that waits for leases."""
@@ -24,17 +27,27 @@ LOOK_AGAIN = timedelta(seconds=1)
 """Between two checks that a lease's owner is alive."""
 
 
+class Waiting(Protocol):
+    """What it needs of the access to one stream, or to several."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def sleep(self) -> Sleep: ...
+
+
 class LeasedShards:
     """`held`: by shard id, as of the last plan. Other shards are not read, and their positions in the offset do not
     change."""
 
-    def __init__(self, keeper: Keeping, connection: StreamAccess, options: Options) -> None:
+    def __init__(self, keeper: Keeping, connection: Waiting, options: Options) -> None:
         self.application = options.application
         self.held: Mapping[str, Lease] = {}
         self._keeper = keeper
         self._connection = connection
         self._options = options
-        self._planned: Offset | None = None
+        self._planned: AnyOffset | None = None
         self._takes_what_is_there = False
 
     def settle(self) -> None:
@@ -45,14 +58,14 @@ class LeasedShards:
         while not self._keeper.has_settled() and clock.steady() < until:
             sleep(LOOK_AGAIN)
 
-    def committed(self, start: Offset) -> None:
+    def committed(self, start: AnyOffset) -> None:
         """Spark plans the batch after `start`, so `start` is committed."""
         self.held = self._keeper.held(start)
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         self._keeper.looked(found)
 
-    def planned(self, end: Offset) -> None:
+    def planned(self, end: AnyOffset) -> None:
         """Called before Spark learns of the batch, so that the keeper knows of every batch that runs."""
         self._planned = end
         self._keeper.planned(end)
@@ -71,14 +84,20 @@ class LeasedShards:
         list_again: Callable[[], Iterable[Shard]],  # noqa: ARG002
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
-        """Waits a little if there is nothing at all to read. Raises LeaseHeldElsewhere if a run for what is available
-        would end without reading anything because of other owners."""
+        """Raises what `has_nothing` raises."""
+        joining = joining_positions(start, self.held, now)
+        if not self.held or not (joining or start.shards):
+            self.has_nothing(listed, waits=not start.shards)
+        return joining
+
+    def has_nothing(self, listed: Collection[str], *, waits: bool = True) -> None:
+        """There is nothing that may be read: waits a little. Raises LeaseHeldElsewhere if a run for what is available would end
+        without reading anything because of other owners.
+        """
         if self._takes_what_is_there and self._planned is None and not self.held:
             self._refuse_to_read_nothing(listed)
-        joining = joining_positions(start, self.held, now)
-        if not joining and not start.shards:
+        if waits:
             self._connection.sleep(WITHOUT_LEASES)
-        return joining
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
         """A merge whose other parent has no lease (KCL): the child would start without its records. Such shards are
@@ -95,13 +114,13 @@ class LeasedShards:
     def placement(self) -> Placement:
         return self._keeper.placement
 
-    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
+    def resume(self, ranges: Sequence[ShardRange], start: AnyOffset, end: AnyOffset) -> Sequence[ShardRange]:
         """Returns the ranges unchanged if this process planned them. A logged batch is repeated: returns what is left
         of it, once each of its leases is ours or past it.
 
         Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience.
         """
-        if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
+        if self._planned is not None and any_offset_to_json(end) == any_offset_to_json(self._planned):
             return ranges
         patience = self._options.patience + 2 * self._options.failover_time
         until = self._connection.clock.steady() + patience
@@ -119,7 +138,7 @@ class LeasedShards:
                 )
             self._connection.sleep(WITHOUT_LEASES)
 
-    def _refuse_to_read_nothing(self, listed: Mapping[str, Shard]) -> None:
+    def _refuse_to_read_nothing(self, listed: Collection[str]) -> None:
         rows = self._keeper.rows(sorted(listed)).values()
         others = [row for row in rows if row.actual_owner is not None and not row.is_ended]
         if others:

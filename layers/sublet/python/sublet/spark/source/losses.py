@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from sublet.errors import DataGap
+from sublet.ports import Log
 from sublet.protocol.shard import Shard
 from sublet.spark.options import Options
 from sublet.spark.plan.gaps import is_past, named, unread_since
@@ -52,15 +53,15 @@ class Losses:
                 )
 
     def _tell(self, what: str) -> None:
-        tell_of_gap(self._connection, self._options, what)
+        tell_of_gap(self._connection.log, self._options, self._options.stream, what)
 
 
-def tell_of_gap(connection: StreamAccess, options: Options, what: str) -> None:
+def tell_of_gap(log: Log, options: Options, stream: str, what: str) -> None:
     """Raises DataGap, unless `failOnDataLoss` is off: then it warns."""
-    message = f"stream {options.stream}: {what}"
+    message = f"stream {stream}: {what}"
     if options.fail_on_data_loss:
         raise DataGap(f"{message}. Set failOnDataLoss to false to go on with what is left")
-    connection.log.warning("data gap", what=message)
+    log.warning("data gap", what=message)
 
 
 def _read_so_far(position: Position) -> str:

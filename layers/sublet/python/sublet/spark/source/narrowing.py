@@ -23,10 +23,10 @@ _MICROSECOND = timedelta(microseconds=1)
 def narrow(wanted: ReadScope, filter_: Filter) -> ReadScope | None:
     """The read narrowed by the filter; None if the filter is of no use to us."""
     match filter_:
-        case EqualTo(("shardId",), str(shard_id)):
-            return _only(wanted, frozenset({shard_id}))
-        case In(("shardId",), shard_ids):
-            return _only(wanted, frozenset(shard_ids))
+        case EqualTo(("shardId" | "stream" as column,), str(value)):
+            return _only(wanted, column, frozenset({value}))
+        case In(("shardId" | "stream" as column,), values):
+            return _only(wanted, column, frozenset(values))
         case GreaterThan(("approximateArrivalTimestamp",), datetime() as at) | GreaterThanOrEqual(
             ("approximateArrivalTimestamp",), datetime() as at
         ):
@@ -40,8 +40,10 @@ def narrow(wanted: ReadScope, filter_: Filter) -> ReadScope | None:
     return None
 
 
-def _only(wanted: ReadScope, shard_ids: frozenset[str]) -> ReadScope:
-    return replace(wanted, shard_ids=shard_ids if wanted.shard_ids is None else wanted.shard_ids & shard_ids)
+def _only(wanted: ReadScope, column: str, values: frozenset[str]) -> ReadScope:
+    if column == "shardId":
+        return replace(wanted, shard_ids=values if wanted.shard_ids is None else wanted.shard_ids & values)
+    return replace(wanted, streams=values if wanted.streams is None else wanted.streams & values)
 
 
 def _aware(moment: datetime) -> datetime:

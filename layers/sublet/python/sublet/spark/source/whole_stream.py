@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from sublet.errors import LeaseTableError, StreamUnavailable
-from sublet.ports import LeaseTable, SightingStore
+from sublet.ports import Remembered
+from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import StartKind
@@ -21,6 +23,18 @@ from sublet.spark.read.connection import StreamAccess
 LISTING_ATTEMPTS = 5
 
 
+class Leases(Protocol):
+    """Part of the LeaseTable port."""
+
+    def scan(self) -> LeaseScan: ...
+
+
+class Sightings(Protocol):
+    """Part of the SightingStore port."""
+
+    def load(self) -> Remembered: ...
+
+
 class WholeStream:
     """`leases`: the table whose checkpoints the query starts at, if it follows an application; `sightings`: what that
     remembers."""
@@ -31,8 +45,8 @@ class WholeStream:
         self,
         connection: StreamAccess,
         options: Options,
-        leases: LeaseTable | None,
-        sightings: SightingStore | None = None,
+        leases: Leases | None,
+        sightings: Sightings | None = None,
     ) -> None:
         self._connection = connection
         self._options = options
@@ -70,7 +84,7 @@ class WholeStream:
             self._placement = NOT_DESCRIBED if self._sightings is None else self._remembered(self._sightings)
         return self._placement
 
-    def _remembered(self, sightings: SightingStore) -> Placement:
+    def _remembered(self, sightings: Sightings) -> Placement:
         try:
             return sightings.load().placement
         except LeaseTableError as problem:

@@ -1,0 +1,66 @@
+"""Which streams a query of several reads at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sublet.decisions.chosen_streams import FoundStreams
+from sublet.errors import StreamError, TransientError
+from sublet.protocol.stream_key import StreamKey
+from sublet.settings import StartPosition
+from sublet.spark.options import Options
+from sublet.spark.read.connection import StreamsAccess
+from sublet.spark.read.found_streams import check_names
+from sublet.spark.read.patient import Patience
+
+Starts = Mapping[StreamKey, StartPosition | None]
+"""Of each stream its own start position, if it has one."""
+
+
+class StreamsRead:
+    """Looks at the start and every `streamDiscoveryInterval`, and at once after a stream is gone."""
+
+    def __init__(self, access: StreamsAccess, options: Options) -> None:
+        self.starts: Starts = MappingProxyType({})
+        self._access = access
+        self._options = options
+        self._patience = Patience(access.clock, access.sleep, options.patience)
+        self._has_looked = False
+        self._look_at = access.clock.steady()
+        self._missing: tuple[str, ...] = ()
+
+    def look(self) -> Starts:
+        """Raises what Streams raises, if it has never looked, and SettingsError for streams of the same name."""
+        clock = self._access.clock
+        if self._has_looked and clock.steady() < self._look_at:
+            return self.starts
+        try:
+            found = self._patience.asked(self._access.streams.find)
+        except TransientError as problem:
+            if not self._has_looked:
+                raise
+            self._access.log.warning("could not look which streams there are", problem=str(problem))
+        else:
+            check_names(found, self._options)
+            self._tell(found)
+            self.starts = {each.stream: each.start for each in found.streams}
+        self._has_looked = True
+        self._look_at = clock.steady() + self._options.stream_discovery_interval
+        return self.starts
+
+    def is_gone(self, stream: StreamKey, problem: StreamError) -> None:
+        """Kinesis does not describe it any more, though it was found: another one of its name may be there."""
+        if stream in self.starts:
+            self._access.log.warning("a stream is gone", stream=str(stream), problem=str(problem))
+            self.starts = {key: start for key, start in self.starts.items() if key != stream}
+
+    def _tell(self, found: FoundStreams) -> None:
+        log, streams = self._access.log, [each.stream for each in found.streams]
+        for stream in sorted(set(streams) - self.starts.keys()):
+            log.info("stream found", stream=str(stream))
+        if found.missing and found.missing != self._missing:
+            log.warning("the option stream names streams that are not there", streams=list(found.missing))
+        elif not streams:
+            log.warning("the option stream names no stream that is there", stream=self._options.stream)
+        self._missing = found.missing

@@ -1,0 +1,41 @@
+"""The option `stream`: one stream by its name or ARN, or several, as in the setting `streams`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sublet.errors import SettingsError
+from sublet.protocol.stream_identity import StreamArn
+from sublet.settings import StreamChoice
+
+_OF_SEVERAL = frozenset(",*?@:")
+"""A stream's name has none of these."""
+
+
+def several_streams(text: str) -> StreamChoice | None:
+    """The choice of a query of several streams; None for one stream. A choice may name only one, as `orders@LATEST` does.
+    Raises SettingsError.
+    """
+    if _is_one_arn(text) or _OF_SEVERAL.isdisjoint(text):
+        return None
+    try:
+        return StreamChoice.parse(text)
+    except SettingsError as refusal:
+        raise SettingsError("stream", refusal.value, refusal.allowed) from None
+
+
+def one_stream(values: dict[str, Any]) -> dict[str, Any]:
+    """With the name and the ARN of a stream that is given by its ARN. Raises SettingsError for an ARN beside it."""
+    text, arn = values["stream"], values["streamArn"]
+    if several_streams(text) is not None:
+        if arn is not None:
+            raise SettingsError("streamArn", arn, "only with one stream: of several, name the ARNs in stream")
+    elif _is_one_arn(text):
+        if arn not in (None, text):
+            raise SettingsError("streamArn", arn, "not beside another ARN in stream: give one of the two")
+        return {**values, "stream": StreamArn.parse(text).stream, "streamArn": text}
+    return values
+
+
+def _is_one_arn(text: str) -> bool:
+    return text.startswith("arn:") and not set(",*?@") & set(text)
