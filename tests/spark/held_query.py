@@ -13,7 +13,7 @@ from sublet.memory import (
     memory_ports,
 )
 from sublet.spark.keeper.keeper import Keeper
-from sublet.spark.plan.offsets import Offset, offset_to_json
+from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_to_json
 
 from tests.spark.memory_query import MemoryQuery, Row, Sleeper, WatchedStream, options, through_json
 
@@ -28,8 +28,8 @@ class MemoryCommits:
         self.ends: list[object] = []
         self.is_readable = True
 
-    def has(self, end: Offset) -> bool | None:
-        return through_json(offset_to_json(end)) in self.ends if self.is_readable else None
+    def has(self, end: AnyOffset) -> bool | None:
+        return through_json(any_offset_to_json(end)) in self.ends if self.is_readable else None
 
 
 class HeldQuery:
@@ -72,7 +72,7 @@ class HeldQuery:
 
     def commit(self) -> None:
         """Spark writes it down without telling the source."""
-        self.commits.ends.append(through_json(offset_to_json(self.query.offset(len(self.query.log) - 1))))
+        self.commits.ends.append(through_json(any_offset_to_json(self.query.offset(len(self.query.log) - 1))))
 
     def drain(self, idle: int = 3) -> list[Row]:
         """Batches, until this many plans in a row found nothing."""

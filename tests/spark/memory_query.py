@@ -20,7 +20,7 @@ from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import RecordDistribution, StreamDescription
-from sublet.settings import StartPosition
+from sublet.settings import POLL_LIMIT_MAX, StartPosition
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options, Use, parse_options
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
@@ -107,6 +107,7 @@ class WatchedStream:
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         self.calls["poll"] += 1
+        assert 1 <= limit <= POLL_LIMIT_MAX, "Kinesis refuses other limits"
         reply = self.refuse(iterator) or self.inner.poll(iterator, limit)
         if isinstance(reply, PollRefusal):
             self.refusals.append(reply)

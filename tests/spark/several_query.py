@@ -146,6 +146,7 @@ class SeveralQuery:
         return StreamAccess(stream, pace, self.clock, self.clock.sleep, self.memory_log, own.patience)  # type: ignore[arg-type]
 
     def _portions(self, access: StreamsAccess, found: MemoryStreams) -> Portions:
+        self.keeper = None
         match self.options.leases:
             case "hold":
                 self.keeper = self._keeper(found)

@@ -391,6 +391,17 @@ def test_200_shards_are_planned_in_a_bounded_number_of_calls() -> None:
     assert len(query.run()) == 200
 
 
+def test_a_shard_that_ends_where_a_limited_batch_has_read_to_is_read_to_its_end() -> None:
+    query = memory_query(1)
+    wanted = put(query, 10)
+    query.clock.sleep(2 * SECOND)
+    query.run_all(Share(records=100))
+    query.stream.inner.split("shardId-000000000000")
+    wanted += put(query, 10, first=10)
+    query.clock.sleep(20 * SECOND)
+    assert sorted(row.data for row in query.run_all(Share(records=100))) == sorted(wanted)
+
+
 def batch_rows(query: MemoryQuery, wanted: ReadScope = ReadScope(), /, **given: str) -> list[Row]:  # noqa: B008 - frozen
     query.options = options(Use.BATCH, **given)
     connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))

@@ -141,7 +141,8 @@ def _limit(task: ReadTask, fetched: int) -> int:
         return POLL_LIMIT_MAX
     opened_at_one_read = _open_at(task.range, task.range.verify).type is IteratorType.AT_SEQUENCE_NUMBER
     expected = task.expected + opened_at_one_read
-    return min(expected - fetched if fetched < expected else fetched, POLL_LIMIT_MAX)
+    wanted = expected - fetched if fetched < expected else fetched
+    return max(1, min(wanted, POLL_LIMIT_MAX))  # a shard that has just ended may have none
 
 
 def _tell_of_trimmed_end(connection: StreamAccess, task: ReadTask) -> None:

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 from sublet.aws.metrics import EmfMetrics
 from sublet.metric_names import Metric
 from sublet.ports import Clock, Metrics
+from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.system.clock import SystemClock
 
 SHOWN_EVERY = timedelta(minutes=1)
@@ -70,15 +71,23 @@ def lag(query: Query) -> tuple[ShardLag, ...]:
 def lag_of(progress: str) -> tuple[ShardLag, ...]:
     """The same from a progress as JSON."""
     return tuple(
-        ShardLag(offset["stream"], shard_id, millis * _MILLISECOND)
+        _shard_lag(offset["stream"], name, millis * _MILLISECOND)
         for offset, _ in _sources(progress)
-        for shard_id, millis in offset["millisBehindLatest"].items()
+        for name, millis in offset["millisBehindLatest"].items()
     )
+
+
+def _shard_lag(stream: str, name: str, behind: timedelta) -> ShardLag:
+    """`name`: the shard's id, or in a query of several streams that of stream and shard."""
+    key = stream_key_of(name)
+    return ShardLag(stream if key is None else key.stream, own_id(name), behind)
 
 
 def report_lag(spark: SparkSession, application: str, stream: str) -> LagListener:
     """Write metrics of this session's queries on the stream to standard output, in CloudWatch's embedded format, as
-    the fleet does: `millis_behind_latest` of each shard, and `records`. `spark.streams.removeListener` ends it."""
+    the fleet does: `millis_behind_latest` of each shard, and `records`. `stream`: as in their option `stream`, also if that
+    names several. `spark.streams.removeListener` ends it.
+    """
     listener = LagListener(spark.streams, stream, EmfMetrics(application), SystemClock())
     spark.streams.addListener(listener)
     return listener

@@ -23,7 +23,7 @@ from sublet.spark.read.connection import StreamAccess
 LISTING_ATTEMPTS = 5
 
 
-class Leases(Protocol):
+class ScannedLeases(Protocol):
     """Part of the LeaseTable port."""
 
     def scan(self) -> LeaseScan: ...
@@ -45,7 +45,7 @@ class WholeStream:
         self,
         connection: StreamAccess,
         options: Options,
-        leases: Leases | None,
+        leases: ScannedLeases | None,
         sightings: Sightings | None = None,
     ) -> None:
         self._connection = connection
