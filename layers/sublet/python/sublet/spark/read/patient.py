@@ -20,7 +20,7 @@ from sublet.spark.read.pace import Sleep
 T = TypeVar("T")
 
 
-class Patience:
+class RepeatedCalls:
     """Repeats each call for up to `patience` before it raises StreamUnavailable.
 
     The first call is not repeated if it gets no reply at all: that means a wrong endpoint or no network rather than a
@@ -50,11 +50,11 @@ class Patience:
 
 
 class PatientStream:
-    """The Stream port: each call is repeated as `Patience` says."""
+    """The Stream port: each call is repeated as `RepeatedCalls` says."""
 
     def __init__(self, inner: PolledStream, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
         self._inner = inner
-        self._asked = Patience(clock, sleep, patience).asked
+        self._asked = RepeatedCalls(clock, sleep, patience).asked
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         return self._asked(lambda: self._inner.list_shards(at))

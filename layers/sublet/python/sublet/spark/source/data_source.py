@@ -61,7 +61,7 @@ class SubletDataSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(self._options(schema, Use.BATCH), connect_task, streams_of)
+        return BatchReader(self._options(schema, Use.BATCH), connect_task)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -27,7 +27,7 @@ LOOK_AGAIN = timedelta(seconds=1)
 """Between two checks that a lease's owner is alive."""
 
 
-class Waiting(Protocol):
+class ClockAndSleep(Protocol):
     """What it needs of the access to one stream, or to several."""
 
     @property
@@ -41,7 +41,7 @@ class LeasedShards:
     """`held`: by shard id, as of the last plan. Other shards are not read, and their positions in the offset do not
     change."""
 
-    def __init__(self, keeper: Keeping, connection: Waiting, options: Options) -> None:
+    def __init__(self, keeper: Keeping, connection: ClockAndSleep, options: Options) -> None:
         self.application = options.application
         self.held: Mapping[str, Lease] = {}
         self._keeper = keeper

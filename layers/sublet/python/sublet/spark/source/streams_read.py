@@ -12,7 +12,7 @@ from sublet.settings import StartPosition
 from sublet.spark.options import Options
 from sublet.spark.read.connection import StreamsAccess
 from sublet.spark.read.found_streams import check_names
-from sublet.spark.read.patient import Patience
+from sublet.spark.read.patient import RepeatedCalls
 
 Starts = Mapping[StreamKey, StartPosition | None]
 """Of each stream its own start position, if it has one."""
@@ -25,7 +25,7 @@ class StreamsRead:
         self.starts: Starts = MappingProxyType({})
         self._access = access
         self._options = options
-        self._patience = Patience(access.clock, access.sleep, options.patience)
+        self._patience = RepeatedCalls(access.clock, access.sleep, options.patience)
         self._has_looked = False
         self._look_at = access.clock.steady()
         self._missing: tuple[str, ...] = ()
