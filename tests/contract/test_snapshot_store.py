@@ -116,6 +116,25 @@ def test_what_another_one_of_the_same_name_had_is_deleted(dynamodb: DynamoDbSnap
 
 
 @pytest.mark.emulator
+def test_what_a_killed_writer_left_behind_is_deleted_by_a_snapshot_a_day_later(
+    dynamodb: DynamoDbSnapshotStore,
+) -> None:
+    """Not before: it may be at work."""
+    kept, killed = large(8_000), replace(large(8_000, seed=2), name="killed")
+    dynamodb.keep_snapshot(kept)
+    dynamodb.keep_snapshot(killed)
+    dynamodb_client().delete_item(TableName=dynamodb._table, Key={"chunk": {"S": FIRST + killed.name}})
+    left = [key for key in items(dynamodb) if key.startswith(f"{OTHERS}{killed.name}/")]
+    assert left
+    hour = timedelta(hours=1)
+    dynamodb.keep_snapshot(replace(SNAPSHOT, name="soon", taken_at=BEGINNING + 23 * hour))
+    assert [key for key in items(dynamodb) if key in left] == left
+    dynamodb.keep_snapshot(replace(SNAPSHOT, name="next", taken_at=BEGINNING + 25 * hour))
+    assert [key for key in items(dynamodb) if key in left] == []
+    assert dynamodb.snapshots()[0] == kept
+
+
+@pytest.mark.emulator
 def test_one_that_was_cut_short_is_not_restored_and_hides_no_other(dynamodb: DynamoDbSnapshotStore) -> None:
     """A process that ends between its writes leaves the former one; one whose part is lost is known by its name."""
     dynamodb.keep_snapshot(large(8_000))

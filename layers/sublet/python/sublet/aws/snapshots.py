@@ -1,12 +1,14 @@
 """The SnapshotStore port: items of the sightings table, which ticks leave alone, since their keys are no numbers.
 
 A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. Its first item names the others by what
-all of them hold together: a reader that finds one missing, or left over from another write, sees that.
+all of them hold together: a reader that finds one missing, or left over from another write, sees that. A writer that is killed
+may leave parts behind that no first item names: the next snapshot after a day deletes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,11 @@ FIRST, OTHERS = "snapshot ", "snapshot-part "
 """How the key of an item begins; the name follows. Those of the others end in `/<digest>/<number>`."""
 
 PARTS, DIGEST = "parts", "digest"
+TAKEN_AT = "taken_at"
+"""Of a part, in epoch seconds."""
+
+ABANDONED_AFTER = timedelta(days=1)
+"""Parts without a first item may be those of a writer that is at work: a seek keeps its snapshot again when it has ended."""
 
 
 class DynamoDbSnapshotStore:
@@ -40,16 +47,26 @@ class DynamoDbSnapshotStore:
         named: dict[str, Any] = {PARTS: {"N": str(1 + len(others))}, DIGEST: {"S": digest}}
         before = self._others(snapshot.name)
         for number, part in enumerate(others, 1):
-            self._put(_key(snapshot.name, digest, number), {DATA: {"B": part}})
+            self._put(
+                _key(snapshot.name, digest, number),
+                {DATA: {"B": part}, TAKEN_AT: _seconds(snapshot.taken_at)},
+            )
         self._put(FIRST + snapshot.name, {DATA: {"B": first}, **(named if others else {})})
         self._delete(key for key in before if f"/{digest}/" not in key)
+        self._delete(_abandoned(self._items(KEY, PARTS, DIGEST, TAKEN_AT), snapshot.taken_at))
+
+    def _items(self, *columns: str) -> Mapping[str, Mapping[str, Any]]:
+        """By key. Without `columns`, all of each."""
+        some: dict[str, Any] = {"ConsistentRead": True}
+        if columns:
+            some["ProjectionExpression"] = ", ".join(f"#{name}" for name in columns)
+            some["ExpressionAttributeNames"] = {f"#{name}": name for name in columns}
+        with named_table_errors(WHAT, self._table, KEY):
+            pages = self._connect().get_paginator("scan").paginate(TableName=self._table, **some)
+            return {item[KEY]["S"]: item for page in pages for item in page["Items"]}
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        with named_table_errors(WHAT, self._table, KEY):
-            pages = self._connect().get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
-            items: dict[str, Mapping[str, Any]] = {
-                item[KEY]["S"]: item for page in pages for item in page["Items"]
-            }
+        items = self._items()
         names = (key.removeprefix(FIRST) for key in items if key.startswith(FIRST))
         return in_order(_read(name, items) for name in names)
 
@@ -85,6 +102,23 @@ def _keys_of_others(name: str, first: Mapping[str, Any]) -> tuple[str, ...]:
     if PARTS not in first:
         return ()
     return tuple(_key(name, first[DIGEST]["S"], number) for number in range(1, int(first[PARTS]["N"])))
+
+
+def _abandoned(items: Mapping[str, Mapping[str, Any]], now: datetime) -> list[str]:
+    """The keys of parts that no first item names, and that nothing is about to name."""
+    named = {
+        key
+        for first, item in items.items()
+        if first.startswith(FIRST)
+        for key in _keys_of_others(first.removeprefix(FIRST), item)
+    }
+    parts = {key: item for key, item in items.items() if key.startswith(OTHERS) and TAKEN_AT in item}
+    before = int(_seconds(now - ABANDONED_AFTER)["N"])
+    return [key for key, part in parts.items() if key not in named and int(part[TAKEN_AT]["N"]) < before]
+
+
+def _seconds(at: datetime) -> dict[str, str]:
+    return {"N": str(int(at.timestamp()))}
 
 
 def _read(name: str, items: Mapping[str, Mapping[str, Any]]) -> Snapshot:
