@@ -86,8 +86,8 @@ class KinesisConsumer(Construct):
     lease_table             an existing table of KCL named `application`, to continue from its checkpoints. By default
                             one is created
     lease_table_removal     by default its checkpoints outlive the stack, except after a failed first deployment,
-    which
-                            leaves none behind. To use it again: `lease_table`
+                            which leaves none behind. To use it again: `lease_table`. The sightings table, with snapshots
+                            and pauses, is deleted with the stack
     lease_table_deletion_protection
                             the created table cannot be deleted until this is false again
     lease_table_key         your own KMS key for the created tables, or of the existing `lease_table` if that does not
