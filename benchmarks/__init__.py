@@ -16,6 +16,7 @@ NAMES = (
     "loop_delay",
     "latency",
     "propagation",
+    "fan_out",
     "rolling",
     "idle_writes",
     "quiet_shards",

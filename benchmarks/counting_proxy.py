@@ -75,12 +75,25 @@ class Connection(BaseHTTPRequestHandler):
 
     def begin_answer(self, reply: Reply) -> None:
         """Sends everything but the content."""
-        self.send_response(reply.status)
-        for name, value in reply.headers:
-            if name.lower() not in HOP_BY_HOP | {"content-length", "date", "server"}:
-                self.send_header(name, value)
+        self._begin(reply.status, reply.headers)
         self.send_header("content-length", str(len(reply.content)))
         self.end_headers()
+
+    def begin_chunks(self, status: int, headers: list[tuple[str, str]]) -> None:
+        """Begins an answer whose content comes piece by piece, with `write_chunk`."""
+        self._begin(status, headers)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def write_chunk(self, piece: bytes) -> None:
+        """An empty piece is the end."""
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+
+    def _begin(self, status: int, headers: list[tuple[str, str]]) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            if name.lower() not in HOP_BY_HOP | {"content-length", "date", "server"}:
+                self.send_header(name, value)
 
     def hang_up(self) -> None:
         """Closes the connection without an answer."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.runs import Bench
 from tests.interop.build import Profile, build, command, problem
@@ -17,7 +18,26 @@ from tests.interop.build import Profile, build, command, problem
 POLL_MILLIS = 250
 """KCL 2.x and 3.x poll once in 1.5 s by default (PollingConfig.idleTimeBetweenReadsInMillis); here, as in the interop
 tests, they poll almost at the five polls a second that Kinesis allows."""
-NAMES = {Profile.KCL_2: f"KCL 2.x, each {POLL_MILLIS} ms", Profile.KCL_3: f"KCL 3.x, each {POLL_MILLIS} ms"}
+
+
+class Kcl(NamedTuple):
+    """A KCL that takes part. `fans_out`: SubscribeToShard reads, by a consumer that the KCL registers."""
+
+    name: str
+    profile: Profile
+    fans_out: bool = False
+
+    @property
+    def application(self) -> str:
+        return f"{self.profile}-pushed" if self.fans_out else str(self.profile)
+
+
+FANS_OUT = Kcl("KCL 3.x, pushed to", Profile.KCL_3, fans_out=True)
+KCLS = (
+    Kcl(f"KCL 2.x, each {POLL_MILLIS} ms", Profile.KCL_2),
+    Kcl(f"KCL 3.x, each {POLL_MILLIS} ms", Profile.KCL_3),
+    FANS_OUT,
+)
 
 Arrivals = list[tuple[float, float]]
 """For each record, when it was put and how many seconds it took."""
@@ -46,21 +66,22 @@ class JavaWorker:
         return [(float(data), nanoseconds / 1e9 - float(data)) for nanoseconds, *_, data in handled]
 
 
-def profiles() -> Sequence[Profile]:
+def kcls() -> Sequence[Kcl]:
     """The built workers, if Java is installed."""
     if problem() is not None:
         return ()
     build()
-    return tuple(NAMES)
+    return KCLS
 
 
 @contextmanager
-def started(bench: Bench, profile: Profile, stream: str) -> Iterator[JavaWorker]:
+def started(bench: Bench, kcl: Kcl, stream: str) -> Iterator[JavaWorker]:
     """From the stream's beginning, under an application of its own."""
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
-        arguments = [f"{stream}-{profile}", stream, f"{profile}-worker", "TRIM_HORIZON"]
+        arguments = [f"{stream}-{kcl.application}", stream, f"{kcl.application}-worker", "TRIM_HORIZON"]
+        fans_out = f"-Dinterop.fansOut={str(kcl.fans_out).lower()}"
         process = subprocess.Popen(
-            [*command(profile, "Consumer"), *arguments],
+            [*command(kcl.profile, "Consumer", fans_out), *arguments],
             env={**bench.environment, "RECORDER_DIRECTORY": folder},
             stdout=log,
             stderr=log,

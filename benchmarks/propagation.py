@@ -1,5 +1,5 @@
 """From put to handler: how long a record takes, in a continuous process, on the embedded Kinesis with streams of two
-shards.
+shards. Some consumers poll, some are pushed to (SubscribeToShard).
 
 Records arrive at random (Poisson): ten a second per shard, and one in five seconds. Each consumer has streams of its
 own, and the records are put to all of them at the same moments, so that they share whatever slows the machine.
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import java_arrivals, peers
 from benchmarks.consumers.arrivals import stamped
+from benchmarks.java_arrivals import Kcl
 from benchmarks.runs import Bench, Consumer
 from infra.local.embedded import embedded_aws
 
@@ -34,6 +35,9 @@ BARE = Consumer("bare loop, pushed to", "bare_pushed_arrivals", is_peer=False)
 PUSHED_P50, PUSHED_P99, SLOWER_MAX = 0.1, 0.25, 1.3
 """Goals of a push at the first load: seconds, and p50 beside the bare loop's."""
 KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust_arrivals", is_peer=True)
+KCL_RS_PUSHED = Consumer(
+    "kcl-rs, pushed to", "kcl_rust_arrivals", is_peer=True, environment={"RETRIEVAL": "FANOUT"}
+)
 
 
 class Load(NamedTuple):
@@ -53,12 +57,16 @@ Found = dict[float, dict[str, list[float]]]
 
 def measure() -> Found:
     ours = (SUBLET, PUSHED, BARE)
-    consumers = (*ours, KCL_RS) if peers.PYTHON.exists() else ours
+    consumers = (*ours, KCL_RS, KCL_RS_PUSHED) if peers.PYTHON.exists() else ours
+    return measured(consumers, java_arrivals.kcls(), LOADS)
+
+
+def measured(consumers: Sequence[Consumer], kcls: Sequence[Kcl], loads: Sequence[Load]) -> Found:
     with embedded_aws() as aws:
         paths = os.pathsep.join([str(peers.ROOT), str(peers.ROOT / "layers/sublet/python")])
         inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
         bench = Bench(aws, {**inherited, **aws.environment})
-        return {load.rate: _measured(bench, load, consumers) for load in LOADS}
+        return {load.rate: _measured(bench, load, consumers, kcls) for load in loads}
 
 
 def report(found: Found) -> bool:
@@ -75,16 +83,22 @@ def report(found: Found) -> bool:
                 line += f"   goal {goal}: {'met' if fast else 'MISSED'}"
                 met &= fast
             print(line)
-    met &= _pushed_in_time(found[LOADS[0].rate])
+    met &= pushed_in_time(found[LOADS[0].rate])
     if KCL_RS.name not in found[LOADS[0].rate]:
         print(f"  {peers.MISSING}")
     return met
 
 
-def _pushed_in_time(found: Mapping[str, Sequence[float]]) -> bool:
-    """Print the goals of a push; True if they are met."""
+def pushed_in_time(found: Mapping[str, Sequence[float]]) -> bool:
+    """Print the goals of a push, and other clients that are pushed to; True if the goals are met."""
     pushed, bare = sorted(found[PUSHED.name]), sorted(found[BARE.name])
     p50, p99, bare_p50 = pushed[len(pushed) // 2], pushed[int(len(pushed) * 0.99)], bare[len(bare) // 2]
+    for rival in (java_arrivals.FANS_OUT.name, KCL_RS_PUSHED.name):
+        if rival in found:
+            theirs = sorted(found[rival])
+            middle, last = theirs[len(theirs) // 2], theirs[int(len(theirs) * 0.99)]
+            print(f"  {rival}: p50 {middle * 1000:.1f} ms, p99 {last * 1000:.1f} ms")
+            print(f"    beside it, sublet: {p50 / middle:.2f} and {p99 / last:.2f} times")
     is_fast = p50 < PUSHED_P50 and p99 < PUSHED_P99 and p50 <= SLOWER_MAX * bare_p50
     print(
         f"  pushed to: p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms; bare loop p50 {bare_p50 * 1000:.1f} ms"
@@ -93,10 +107,12 @@ def _pushed_in_time(found: Mapping[str, Sequence[float]]) -> bool:
     return is_fast
 
 
-def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer]) -> dict[str, list[float]]:
+def _measured(
+    bench: Bench, load: Load, consumers: Sequence[Consumer], kcls: Sequence[Kcl]
+) -> dict[str, list[float]]:
     kinesis = bench.aws.client("kinesis")
-    streams = [f"{each.module}-{load.records}" for each in consumers]
-    java = {f"{profile}-{load.records}": profile for profile in java_arrivals.profiles()}
+    streams = [f"consumer-{number}-{load.records}" for number in range(len(consumers))]
+    java = {f"{kcl.application}-{load.records}": kcl for kcl in kcls}
     for stream in (*streams, *java):
         kinesis.create_stream(StreamName=stream, ShardCount=SHARDS)
         kinesis.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
@@ -106,8 +122,8 @@ def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer]) -> dict[s
             for each, stream in zip(consumers, streams, strict=True)
         }
         workers = {
-            java_arrivals.NAMES[profile]: stack.enter_context(java_arrivals.started(bench, profile, stream))
-            for stream, profile in java.items()
+            kcl.name: stack.enter_context(java_arrivals.started(bench, kcl, stream))
+            for stream, kcl in java.items()
         }
         counted_from: list[float] = []
         puts = threading.Thread(

@@ -5,7 +5,7 @@ records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plai
 `aggregated-large`, 200,000 of 1 KB in as many aggregates. Pages are limited as in the service: to the requested
 number, 10 MB and 10,000 records. Every user record has a key of its own that hashes into its shard, or KCL's rule
 would rightly drop the aggregates. No other limit is enforced: the consumer is measured. Iterators start at the trim
-horizon or at the tip.
+horizon, at a record or at the tip.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ class Replay:
         self._made: dict[str, list[Shard]] = {}
         self._making = Lock()
 
-    def _shards(self, name: str) -> list[Shard]:
+    def shards_of(self, name: str) -> list[Shard]:
+        """Of a stream, made now if nobody has asked for it before."""
         with self._making:
             if name not in self._made:
                 source = self._sources[name]
@@ -168,7 +169,7 @@ class Replay:
         name = request.get("StreamName") or request.get("StreamARN", "").rpartition("/")[2]
         if name not in self._sources:
             raise Refused(f"there is no stream {name!r}, only {', '.join(self._sources)}")
-        self._shards(name)
+        self.shards_of(name)
         match operation:
             case "ListShards":
                 reply: dict[str, object] = {"Shards": shards()}
@@ -187,7 +188,7 @@ class Replay:
     def _records(self, request: dict[str, Any]) -> bytes:
         stream, shard, at, _ = request["ShardIterator"].split("/")
         limit = min(request.get("Limit", PAGE_RECORDS), PAGE_RECORDS)
-        return self._shards(stream)[int(shard)].page(stream, int(shard), int(at), limit)
+        return self.shards_of(stream)[int(shard)].page(stream, int(shard), int(at), limit)
 
     def _iterator(self, name: str, request: dict[str, Any]) -> str:
         shard = int(request["ShardId"].rpartition("-")[2])
@@ -195,7 +196,9 @@ class Replay:
             case "TRIM_HORIZON" | "AT_TIMESTAMP":
                 return iterator(name, shard, 0)
             case "LATEST":
-                return iterator(name, shard, len(self._shards(name)[shard].records))
+                return iterator(name, shard, len(self.shards_of(name)[shard].records))
+            case "AT_SEQUENCE_NUMBER":
+                return iterator(name, shard, int(request["StartingSequenceNumber"]) - FIRST_SEQUENCE_NUMBER)
             case other:
                 raise Refused(f"iterators of type {other} are not served")
 

@@ -131,12 +131,12 @@ def _python(consumer: Consumer) -> str:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
-    """Loopback servers, ended with the block."""
+def bench(server: str = replay_server.__name__) -> Iterator[Bench]:
+    """Loopback servers, ended with the block. `server`: the module that serves Kinesis."""
     [port] = free_ports(1)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
     inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
     url = f"http://{HOST}:{port}"
-    command = [sys.executable, "-m", replay_server.__name__, str(port)]
+    command = [sys.executable, "-m", server, str(port)]
     with embedded_aws() as aws, running("replay-server", command, inherited, url):
         yield Bench(aws, {**inherited, **aws.environment, "AWS_ENDPOINT_URL_KINESIS": url})

@@ -1,4 +1,6 @@
-"""kcl-rs: KCL 3 in Rust. Polls as often as Kinesis allows (its own default is 1.5 s) and checkpoints each batch."""
+"""kcl-rs: KCL 3 in Rust. Polls as often as Kinesis allows (its own default is 1.5 s), or with RETRIEVAL=FANOUT is pushed to, and
+checkpoints each batch.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,20 @@ class Telling:
 
 
 def run(order: Order, tell: Callable[[Sequence[Record]], None]) -> None:
+    retrieval = os.environ.get("RETRIEVAL", "POLLING")
+    pace = {"max_records": POLL_LIMIT, "idle_time_between_reads_millis": POLL_INTERVAL_MILLIS}
     Scheduler(
         stream_name=order.stream,
         application_name=order.application,
         record_processor_factory=lambda: Telling(tell),
         region=os.environ["AWS_REGION"],
         initial_position="TRIM_HORIZON",
-        retrieval_mode="POLLING",
-        max_records=POLL_LIMIT,
-        idle_time_between_reads_millis=POLL_INTERVAL_MILLIS,
+        retrieval_mode=retrieval,
+        **(pace if retrieval == "POLLING" else {}),
     ).run()
 
 
 if __name__ == "__main__":
     order = Order.from_command_line()
-    tally = Tally(order.expected)
+    tally = Tally(order.expected, order.uncounted)
     run(order, lambda records: tally.add(len(records)))

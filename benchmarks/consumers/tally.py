@@ -29,12 +29,30 @@ class Order(NamedTuple):
         _, stream, application, expected = arguments
         return cls(stream, application, int(expected))
 
+    @property
+    def uncounted(self) -> int:
+        """Records before the CPU seconds count: none, unless UNCOUNTED says otherwise."""
+        return int(os.environ.get("UNCOUNTED", "0"))
+
+
+class Before(NamedTuple):
+    """What is not counted: CPU seconds so far. `missing`: how many records were to come then, which are counted; None: not yet
+    known."""
+
+    cpu_seconds: float = 0.0
+    missing: float | None = None
+
 
 class Tally:
-    """Prints one line of JSON at the last record: the time, CPU seconds, peak memory in bytes."""
+    """Prints one line of JSON at the last record: the time, CPU seconds, peak memory in bytes.
 
-    def __init__(self, expected: int) -> None:
+    `uncounted`: so many records come before the CPU seconds count, at least: without them, a start is measured too.
+    """
+
+    def __init__(self, expected: int, uncounted: int = 0) -> None:
         self._missing = expected or float("inf")
+        self._counts_at = self._missing - uncounted
+        self._before = Before() if uncounted else Before(0.0, self._missing)
         self._lock = threading.Lock()
 
     def add(self, number: int) -> None:
@@ -42,19 +60,30 @@ class Tally:
         with self._lock:
             self._missing -= number
             if self._missing <= 0:
-                _end()
+                _end(self._before)
+            if self._before.missing is None and self._missing <= self._counts_at:
+                self._before = Before(cpu_seconds(), self._missing)
 
     def add_one(self) -> None:
         """Not thread-safe: a lock per record would be a tenth of what is measured."""
         self._missing -= 1
         if self._missing <= 0:
-            _end()
+            _end(self._before)
 
 
-def _end() -> None:
+def cpu_seconds() -> float:
+    """Of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu_seconds = used.ru_utime + used.ru_stime
-    found = {"last_at": time.time(), "cpu_seconds": cpu_seconds, "peak_bytes": _peak_bytes(used)}
+    return used.ru_utime + used.ru_stime
+
+
+def _end(before: Before) -> None:
+    found = {
+        "last_at": time.time(),
+        "cpu_seconds": cpu_seconds() - before.cpu_seconds,
+        "peak_bytes": _peak_bytes(resource.getrusage(resource.RUSAGE_SELF)),
+        "counted": before.missing,
+    }
     print(json.dumps(found), flush=True)
     os._exit(0)
 

@@ -12,6 +12,7 @@ from random import SystemRandom
 from types import FrameType
 
 from rich.console import Console
+from sublet.settings import Reading
 
 from demo.view import WIDTH
 from infra.local import ServerFailed
@@ -40,7 +41,7 @@ def main() -> int:
     console.print(f"seed {arguments.seed}, {arguments.minutes:g} minutes", highlight=False)
     try:
         with shown(console) as show:
-            found = run(arguments.seed, arguments.minutes * 60, folder, show)
+            found = run(arguments.seed, arguments.minutes * 60, folder, show, reading=arguments.reading)
     except KeyboardInterrupt:
         _clean(folder, arguments.keep)
         console.print("\nStopped; nothing is left running.")
@@ -74,6 +75,10 @@ def _arguments() -> argparse.Namespace:
         "--seed", type=int, default=SystemRandom().randrange(10**6), help="default: by chance; printed"
     )
     parser.add_argument("--minutes", type=float, default=15.0, help="of faults (default: 15)")
+    parser.add_argument(
+        "--reading", type=Reading, choices=list(Reading), default=Reading.POLLING,
+        help="how workers read; with fan_out, subscriptions are cut and held up too (default: polling)",
+    )  # fmt: skip
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report there too")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there"

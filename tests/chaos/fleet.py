@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from sublet.settings import Reading
 
 from infra.local.embedded import EmbeddedAws, embedded_aws
 from tests.chaos.journal import Journal
@@ -51,6 +52,9 @@ SETTINGS = {
     "handler_backoff": "100ms",
     "handler_backoff_max": "1s",
 }
+PUSHED: Mapping[str, str] = {"fan_out": "true", "window": "1m", "windows_per_execution": "3"}
+"""Of fan-out: a window must be long enough for a subscription to pay."""
+
 FAILURE_RATE = 0.08
 """Of the handler's calls. With three attempts, one batch in two thousand gives its lease back."""
 
@@ -104,7 +108,7 @@ class ChaosFleet:
 
 
 @contextmanager
-def chaos_fleet(seed: int, folder: Path) -> Iterator[ChaosFleet]:
+def chaos_fleet(seed: int, folder: Path, reading: Reading = Reading.POLLING) -> Iterator[ChaosFleet]:
     """Deployed, with a good network and a handler that does not fail yet."""
     with ExitStack() as stack:
         aws = stack.enter_context(embedded_aws())
@@ -118,6 +122,7 @@ def chaos_fleet(seed: int, folder: Path) -> Iterator[ChaosFleet]:
                 {"CHAOS_FOLDER": str(folder), "CHAOS_SEED": str(seed), **endpoints}
             ),
             **SETTINGS,
+            **(PUSHED if reading is Reading.FAN_OUT else {}),
         }
         (folder / "failure-rate").write_text("0")
         with redirect_stdout(StringIO()):  # the CDK's progress

@@ -14,6 +14,7 @@ from random import Random
 
 from benchmarks.counting_proxy import Connection, Reply, serving
 from tests.chaos.plan import Trouble
+from tests.chaos.subscriptions import SUBSCRIBE, pass_on
 
 DELAYS = (0.2, 6.0)
 """Seconds; DynamoDB's client gives up after 5."""
@@ -26,7 +27,9 @@ GOOD_UNTIL = float("-inf")
 
 @dataclass
 class Network:
-    """`hit` counts requests by what was done to them, `refused` failed conditional writes of DynamoDB, by operation."""
+    """`hit` counts requests and events of subscriptions by what was done to them, `refused` failed conditional writes of DynamoDB
+    by operation, `subscriptions` those that began.
+    """
 
     upstream: str
     chance: Random
@@ -36,6 +39,7 @@ class Network:
     share: float = SHARE
     delays: tuple[float, float] = DELAYS
     requests: int = 0
+    subscriptions: int = 0
     hit: Counter[Trouble] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -47,10 +51,10 @@ class Network:
     def calm(self) -> None:
         self.bad_until = GOOD_UNTIL
 
-    def strike(self) -> Trouble | None:
-        """What happens to the next request."""
+    def strike(self, *, is_request: bool = True) -> Trouble | None:
+        """What happens to the next request, or to the next event of a subscription."""
         with self._lock:
-            self.requests += 1
+            self.requests += is_request
             if time.monotonic() >= self.bad_until or self.chance.random() >= self.share:
                 return None
             self.hit[self.trouble] += 1
@@ -59,6 +63,10 @@ class Network:
     def delay(self) -> float:
         with self._lock:
             return self.chance.uniform(*self.delays)
+
+    def subscribed(self) -> None:
+        with self._lock:
+            self.subscriptions += 1
 
     def note(self, operation: str, reply: Reply) -> None:
         if reply.status == 400 and b"ConditionalCheckFailedException" in reply.content:
@@ -79,6 +87,9 @@ def network(upstream: str, seed: str) -> Iterator[Network]:
             return connection.answer(throttled(connection.headers.get("content-type", "")))
         if trouble is Trouble.DELAY:
             time.sleep(between.delay())
+        if operation == SUBSCRIBE:
+            is_lost = trouble in (Trouble.LOSE_REPLY, Trouble.TRUNCATE)
+            return pass_on(connection, upstream, body, between, is_lost=is_lost)
         reply = connection.forward(upstream, body)
         between.note(operation, reply)
         if trouble is Trouble.LOSE_REPLY:

@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from sublet.settings import Reading
+
 from tests.chaos.fleet import FAILURE_RATE, FUNCTIONS, TICK_SECONDS, ChaosFleet, chaos_fleet
 from tests.chaos.plan import Kind, Pace, plan
 from tests.chaos.recovery import Recovery, recoveries
@@ -45,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The report's content. `wrong`: broken rules of the lease table."""
+    """The report's content. `wrong`: broken rules of the lease table. `subscriptions`: how many began; 0 if shards are polled."""
 
     seed: int
     seconds: float
@@ -61,6 +63,7 @@ class Found:
     moves: int
     taken: int
     wrong: Sequence[str]
+    subscriptions: int = 0
 
 
 Show = Callable[[Progress], None]
@@ -73,11 +76,12 @@ def run(
     show: Show,
     paces: Mapping[Kind, Pace] = PACES,
     failure_rate: float = FAILURE_RATE,
+    reading: Reading = Reading.POLLING,
 ) -> Found:
     """Raises ChaosFailed if no record was handled at all, and errors of the embedded AWS and the deployment."""
     show(Progress("deploying", 0, {}, 0, 0))
     with ExitStack() as stack:
-        chaos = stack.enter_context(chaos_fleet(seed, folder))
+        chaos = stack.enter_context(chaos_fleet(seed, folder, reading))
         trouble = Troublemaker(chaos, plan(seed, seconds, paces))
         stack.enter_context(repeating(LOOK_EVERY, chaos.observer.look))
         stack.enter_context(repeating(TICK_SECONDS, chaos.start_tick))
@@ -92,7 +96,10 @@ def run(
         story.until_drained()
         chaos.observer.look()
         _keep_evidence(chaos, trouble)
-        return _found(seed, seconds, chaos, trouble)
+        found = _found(seed, seconds, chaos, trouble)
+    if reading is Reading.FAN_OUT and not found.subscriptions:
+        raise ChaosFailed("nothing was subscribed to")
+    return found
 
 
 def _keep_evidence(chaos: ChaosFleet, trouble: Troublemaker) -> None:
@@ -191,4 +198,5 @@ def _found(seed: int, seconds: float, chaos: ChaosFleet, trouble: Troublemaker) 
         moves=chaos.observer.moves,
         taken=chaos.observer.taken,
         wrong=chaos.observer.wrong,
+        subscriptions=sum(each.subscriptions for each in networks),
     )

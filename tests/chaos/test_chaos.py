@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sublet.settings import Reading
 
 from tests.chaos.plan import Kind, Pace
 from tests.chaos.run import run
@@ -25,10 +26,16 @@ PACES = {
 }
 
 
-def test_under_every_kind_of_fault_nothing_is_missing_or_out_of_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reading", Reading)
+def test_under_every_kind_of_fault_nothing_is_missing_or_out_of_order(
+    tmp_path: Path, reading: Reading
+) -> None:
     shown: list[str] = []
-    found = run(SEED, SECONDS, tmp_path, lambda it: shown.append(progress_line(it)), PACES, FAILURE_RATE)
+    found = run(
+        SEED, SECONDS, tmp_path, lambda it: shown.append(progress_line(it)), PACES, FAILURE_RATE, reading
+    )
     print(f"seed {SEED}", shown[-1])
+    assert (found.subscriptions > 0) == (reading is Reading.FAN_OUT)
     assert found.verdict.missing == ()
     assert found.verdict.out_of_order == ()
     assert found.verdict.broken_tenures == ()

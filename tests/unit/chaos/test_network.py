@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPResponse, IncompleteRead, RemoteDisconnected
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -73,3 +76,76 @@ def test_what_a_bad_one_does_and_how_the_consumer_takes_it(
     assert wire.between.hit == {trouble: 2}
     wire.between.calm()
     assert DynamoDbLeaseTable(wire.client, "leases").get("a") is None
+
+
+PIECES = (b"first event", b"second event", b"third event")
+"""What the service sends of a subscription, one after the other."""
+
+
+@pytest.fixture
+def subscribed() -> Iterator[tuple[Network, Callable[[], HTTPResponse]]]:
+    """A network in front of a service whose every subscription has these events, and a call of SubscribeToShard through it."""
+
+    def answer(connection: Connection, _: str, __: bytes) -> None:
+        connection.begin_chunks(200, [])
+        for piece in (*PIECES, b""):
+            connection.write_chunk(piece)
+
+    with ExitStack() as stack:
+        between = stack.enter_context(network(stack.enter_context(serving(answer)), "seed"))
+        between.share, between.delays = 1.0, (0.2, 0.2)
+
+        def subscribe() -> HTTPResponse:
+            client = HTTPConnection(urlsplit(between.url).netloc, timeout=10)
+            stack.callback(client.close)
+            client.request("POST", "/", b"{}", {"x-amz-target": "Kinesis_20131202.SubscribeToShard"})
+            return client.getresponse()
+
+        yield between, subscribe
+
+
+def test_a_subscription_passes_a_good_network_whole(
+    subscribed: tuple[Network, Callable[[], HTTPResponse]],
+) -> None:
+    between, subscribe = subscribed
+    assert subscribe().read() == b"".join(PIECES)
+    assert (between.subscriptions, between.hit) == (1, {})
+
+
+@pytest.mark.parametrize("trouble", [Trouble.LOSE_REQUEST, Trouble.LOSE_REPLY, Trouble.TRUNCATE])
+def test_a_subscription_that_has_begun_is_cut_in_an_event(
+    subscribed: tuple[Network, Callable[[], HTTPResponse]], trouble: Trouble
+) -> None:
+    between, subscribe = subscribed
+    begun = between.subscribed
+
+    def subscribed_before_it_is_bad() -> None:
+        begun()
+        between.burst(trouble, SOON)
+
+    between.subscribed = subscribed_before_it_is_bad  # type: ignore[method-assign]
+    with pytest.raises(IncompleteRead) as cut:
+        subscribe().read()
+    assert cut.value.partial == PIECES[0][: len(PIECES[0]) // 2]
+    assert (between.subscriptions, between.hit) == (1, {trouble: 1})
+
+
+def test_a_subscription_is_held_up_and_loses_nothing(
+    subscribed: tuple[Network, Callable[[], HTTPResponse]],
+) -> None:
+    between, subscribe = subscribed
+    between.burst(Trouble.DELAY, SOON)
+    began = time.monotonic()
+    assert subscribe().read() == b"".join(PIECES)
+    assert time.monotonic() - began > 0.4, "the call and its events"
+
+
+@pytest.mark.parametrize("trouble", [Trouble.LOSE_REPLY, Trouble.TRUNCATE, Trouble.LOSE_REQUEST])
+def test_a_call_of_which_nothing_comes_back(
+    subscribed: tuple[Network, Callable[[], HTTPResponse]], trouble: Trouble
+) -> None:
+    between, subscribe = subscribed
+    between.burst(trouble, SOON)
+    with pytest.raises((ConnectionError, RemoteDisconnected)):
+        subscribe()
+    assert between.subscriptions == 0
