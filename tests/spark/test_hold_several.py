@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.errors import LeaseHeldElsewhere, OffsetMalformed
+from sublet.errors import LeaseHeldElsewhere, OffsetMalformed, SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -123,6 +123,20 @@ def test_a_logged_batch_waits_for_the_worker_that_holds_one_of_its_streams() -> 
     assert {row.stream for row in query.run()} == {"a"}
 
 
+def test_a_logged_batch_of_a_stream_that_is_not_named_any_more_asks_for_it() -> None:
+    query = held()
+    query.put("a", 10)
+    query.put("b", 10)
+    query.clock.sleep(2 * SECOND)
+    assert query.plan()
+    finish(query)
+    query.restart(**HOLD, stream="a@LATEST")
+    with pytest.raises(SettingsError, match="also b, until the batch is committed"):
+        query.run()
+    query.restart(**HOLD, stream="a,b")
+    assert {row.stream for row in query.run()} == {"a", "b"}
+
+
 def test_a_stream_that_is_not_named_any_more_is_left_to_others_and_one_that_comes_is_taken() -> None:
     query = held("ab", stream="a,b,c*")
     wanted = query.put("a", 5) + query.put("b", 5)
@@ -155,8 +169,11 @@ def test_followed_from_each_stream_s_own_checkpoints() -> None:
     assert query.options.leases is Leases.HOLD
     wanted = query.put("a", 5) + query.put("b", 5)
     query.clock.sleep(2 * SECOND)
+    scans, scan = [], query.table.scan
+    query.table.scan = lambda: scans.append(1) or scan()  # type: ignore[method-assign, func-returns-value]
     query.restart(stream="a,b", application=HOLD["application"], leases="follow")
     query.log.clear()
     query.rows.clear()
     query.run_all()
     assert query.read == sorted(wanted)
+    assert len(scans) == 1, "one for both streams"

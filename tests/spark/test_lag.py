@@ -57,6 +57,18 @@ def test_lag_of_every_shard_of_every_source_of_ours() -> None:
     )
 
 
+def test_the_lag_of_several_streams_names_each_one() -> None:
+    several = {
+        "stream": "orders,audit",
+        "millisBehindLatest": {"123456789012:orders:1:shardId-0": 5, "123456789012:audit:2:shardId-0": 7},
+    }
+    query = SimpleNamespace(lastProgress=progress(several))
+    assert [(each.stream, each.shard_id) for each in lag(query)] == [
+        ("orders", "shardId-0"),
+        ("audit", "shardId-0"),
+    ]
+
+
 def test_before_the_first_batch_nothing_is_known() -> None:
     assert lag(SimpleNamespace(lastProgress=None)) == ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,11 +10,16 @@ from pathlib import Path
 import pytest
 from sublet.aws.access import Access, Role
 from sublet.errors import SettingsError
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 from sublet.spark.options import OPTIONS, Use, parse_options
 from sublet.spark.other_connectors import THEIRS
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
+
+
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 
 
 def test_defaults() -> None:
@@ -40,6 +46,16 @@ def test_names_come_in_any_case() -> None:
         ({"stream": ""}, "stream", "not empty"),
         ({"stream": "a/b"}, "stream", "stream name"),
         ({"stream": "orders", "streem": "x"}, "streem", "did you mean stream?"),
+        ({"stream": "orders,a/b"}, "stream", "streams separated by commas"),
+        ({"stream": "orders,audit@NOW"}, "stream", "one of TRIM_HORIZON"),
+        ({"stream": "orders,audit", "streamArn": "arn:x"}, "streamArn", "name the ARNs in stream"),
+        ({"stream": ARN, "streamArn": ARN + "2"}, "streamArn", "not beside another ARN"),
+        (
+            {"stream": "orders", "streamDiscoveryInterval": "1m"},
+            "streamDiscoveryInterval",
+            "only with several",
+        ),
+        ({"stream": "a,b", "streamDiscoveryInterval": "1s"}, "streamDiscoveryInterval", "10s to 1d"),
         ({"stream": "orders", "startPosition": "NEWEST"}, "startPosition", "one of TRIM_HORIZON, LATEST"),
         (
             {"stream": "orders", "startPosition": "AT_TIMESTAMP:2026-01-31T08:00:00"},
@@ -97,6 +113,7 @@ def test_refused_for_a_stream(given: dict[str, str], named: str, why: str) -> No
     ("given", "named", "why"),
     [
         ({"startPosition": "LATEST"}, "startPosition", "nothing is after the tip"),
+        ({"stream": "orders,audit@LATEST"}, "startPosition", "nothing is after the tip"),
         ({"maxBytesPerTrigger": "5"}, "maxBytesPerTrigger", "not for read,"),
         ({"endPosition": "TRIM_HORIZON"}, "endPosition", "leave it out"),
         (
@@ -129,6 +146,34 @@ def test_what_fits_no_use_is_refused_before_it_is_known_what_the_options_are_for
     ) as refused:
         parse_options({"stream": "orders", "maxSpanPerTrigger": "5m", "endCheckpoints": "{}"}, None)
     assert refused.value.name == "endCheckpoints"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"), [("orders", None), (ARN, None), ("a,b", 2), ("a*", 1), ("tag:k=v", 1), ("a@LATEST", 1), (f"{ARN},b", 2)]
+)  # fmt: skip
+def test_one_stream_or_several(text: str, parts: int | None) -> None:
+    options = parse_options({"stream": text}, Use.STREAM)
+    assert (None if options.streams is None else len(options.streams.selectors)) == parts
+    assert options.settings.streams == options.streams
+    if parts is None:
+        assert (options.stream, options.stream_arn) == ("orders", ARN if text == ARN else None)
+
+
+def test_a_sink_writes_to_one_stream() -> None:
+    with pytest.raises(SettingsError, match="one stream, by its name or ARN, to write to"):
+        parse_options({"stream": "orders,audit"}, Use.WRITE)
+
+
+def test_one_of_several_is_read_as_if_alone() -> None:
+    one, other = StreamKey("123456789012", "orders", 1), StreamKey("123456789012", "audit", 2)
+    at = {f"{one}:shardId-0": "49:3", f"{other}:shardId-0": "SHARD_END"}
+    options = parse_options({"stream": "orders,audit", "startCheckpoints": json.dumps(at)}, Use.BATCH)
+    alone = options.of_stream(one, ARN, StartPosition(StartKind.LATEST))
+    assert (alone.stream, alone.stream_arn, alone.streams) == ("orders", ARN, None)
+    assert alone.start_position.kind is StartKind.LATEST
+    assert alone.start_checkpoints == {f"{one}:shardId-0": Checkpoint("49", 3)}
+    assert alone.end_checkpoints is None
+    assert options.of_stream(other, ARN).start_position == options.start_position
 
 
 def test_values_are_shown_as_the_user_writes_them() -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sublet.protocol.stream_key import StreamKey
-from sublet.spark.plan.offsets import Ended
+from sublet.spark.plan.offsets import Ended, Offset
 from sublet.spark.plan.offsets_of_several import OffsetOfSeveral
 
 
-def unread_shards(start: OffsetOfSeveral, streams: Iterable[StreamKey]) -> dict[StreamKey, int]:
-    """How many shards of each stream are not read to their end. One for a stream of which nothing is known yet: within it, its
-    part of the limit is divided again.
+def unread_shards(
+    start: OffsetOfSeveral, streams: Iterable[StreamKey], is_ours: Callable[[str], bool]
+) -> dict[StreamKey, int]:
+    """How many shards of each stream are ours and not read to their end; at least 1, as for a stream of which nothing is known
+    yet. Within a stream, its part of the limit is divided again.
     """
-    return {
-        key: 1
-        if key not in start.streams
-        else max(1, sum(not isinstance(each.position, Ended) for each in start.streams[key].shards.values()))
-        for key in streams
-    }
+
+    def unread(part: Offset) -> int:
+        return sum(
+            is_ours(name) and not isinstance(shard.position, Ended) for name, shard in part.shards.items()
+        )
+
+    return {key: max(1, unread(start.streams[key])) if key in start.streams else 1 for key in streams}
 
 
 def parts(total: int | None, weights: Mapping[StreamKey, int]) -> dict[StreamKey, int | None]:

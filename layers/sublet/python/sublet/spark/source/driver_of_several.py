@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from sublet.errors import StreamError, TransientError
+from sublet.errors import SettingsError, StreamError, TransientError
 from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import Offset
@@ -37,6 +37,8 @@ class Portions(Protocol):
     def application(self) -> str | None: ...
 
     def of_stream(self, stream: StreamKey, access: StreamAccess, options: Options) -> Portion: ...
+
+    def is_ours(self, shard_id: str) -> bool: ...
 
     def settle(self) -> None: ...
 
@@ -127,6 +129,7 @@ class DriverOfSeveral:
         found = self._of_each(drivers, lambda key, driver: driver.ranges(starts[key], moved[key]))
         for key in moved.keys() - found.keys():
             self._lose(key)
+        self._check_leased(found)
         ranges = [each for of_stream in found.values() for each in of_stream]
         left = _by_stream(self._portions.resume(ranges, before, after))
         made = self._of_each(
@@ -136,6 +139,19 @@ class DriverOfSeveral:
         for key in left.keys() - made.keys():
             self._lose(key)
         return [task for tasks in made.values() for task in tasks]
+
+    def _check_leased(self, streams: Iterable[StreamKey]) -> None:
+        """Raises SettingsError if a batch that is to be repeated needs leases that the query does not take."""
+        if self._portions.application is None:
+            return
+        self._look()
+        if unnamed := sorted(set(streams) - self._streams.starts.keys()):
+            raise SettingsError(
+                "stream",
+                self._options.stream,
+                f"also {', '.join(key.stream for key in unnamed)}, until the batch is committed that was planned last: it has "
+                "to be repeated, and has records of it",
+            )
 
     def _look(self) -> None:
         starts = self._streams.look()
@@ -155,7 +171,7 @@ class DriverOfSeveral:
         return QueryDriver(access, options, self._portions.of_stream(key, access, options))
 
     def _shares(self, before: OffsetOfSeveral, limit: Share) -> Mapping[StreamKey, Share]:
-        weights = unread_shards(before, self._read)
+        weights = unread_shards(before, self._read, self._portions.is_ours)
         records, sizes = parts(limit.records, weights), parts(limit.bytes, weights)
         return {key: Share(records[key], sizes[key], limit.span) for key in weights}
 

@@ -32,6 +32,9 @@ class LeasedStreams:
     def of_stream(self, stream: StreamKey, access: StreamAccess, options: Options) -> Portion:  # noqa: ARG002
         return _LeasesOfStream(stream, self._all, self._keeper)
 
+    def is_ours(self, shard_id: str) -> bool:
+        return self._all.is_ours(shard_id)
+
     def settle(self) -> None:
         self._all.settle()
 

@@ -19,7 +19,7 @@ Starts = Mapping[StreamKey, StartPosition | None]
 
 
 class StreamsRead:
-    """Looks at the start and every `streamDiscoveryInterval`, and at once after a stream is gone."""
+    """Looks at the start and every `streamDiscoveryInterval`. A stream that is gone is left out at once."""
 
     def __init__(self, access: StreamsAccess, options: Options) -> None:
         self.starts: Starts = MappingProxyType({})

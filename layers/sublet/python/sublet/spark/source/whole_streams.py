@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +22,8 @@ from sublet.spark.read.connection import StreamAccess
 from sublet.spark.source.driver import Portion
 from sublet.spark.source.whole_stream import WholeStream
 
+T = TypeVar("T")
+
 
 class WholeStreams:
     """`leases`, `sightings`: of the application that the query follows, if it follows one."""
@@ -28,24 +31,28 @@ class WholeStreams:
     application: str | None = None
 
     def __init__(self, leases: LeaseTable | None, sightings: SightingStore | None = None) -> None:
-        self._table = None if leases is None else _OneScan(leases)
-        self._sightings = sightings
+        self._scan = None if leases is None else _OneLook(leases.scan)
+        self._load = None if sightings is None else _OneLook(sightings.load)
 
     def of_stream(self, stream: StreamKey, access: StreamAccess, options: Options) -> Portion:
         return WholeStream(
             access,
             options,
-            None if self._table is None else _LeasesOf(stream, self._table),
-            None if self._sightings is None else _SightingsOf(stream, self._sightings),
+            None if self._scan is None else _LeasesOf(stream, self._scan),
+            None if self._load is None else _SightingsOf(stream, self._load),
         )
+
+    def is_ours(self, shard_id: str) -> bool:  # noqa: ARG002
+        return True
 
     def settle(self) -> None:
         """Nothing to do: no leases are shared."""
 
     def committed(self, start: OffsetOfSeveral) -> None:  # noqa: ARG002
-        """One plan looks at the table once, for all the streams that it begins to read."""
-        if self._table is not None:
-            self._table.forget()
+        """One plan looks at each table once, for all the streams that it begins to read."""
+        for look in (self._scan, self._load):
+            if look is not None:
+                look.forget()
 
     def planned(self, end: OffsetOfSeveral) -> None:
         """Nothing to do."""
@@ -64,23 +71,23 @@ class WholeStreams:
         return ranges
 
 
-class _OneScan:
-    """A scan for many threads."""
+class _OneLook(Generic[T]):
+    """The first answer, for many threads, until it is forgotten."""
 
-    def __init__(self, table: LeaseTable) -> None:
-        self._table = table
+    def __init__(self, ask: Callable[[], T]) -> None:
+        self._ask = ask
         self._lock = threading.Lock()
-        self._scan: LeaseScan | None = None
+        self._answer: T | None = None
 
     def forget(self) -> None:
         with self._lock:
-            self._scan = None
+            self._answer = None
 
-    def scan(self) -> LeaseScan:
+    def __call__(self) -> T:
         with self._lock:
-            if self._scan is None:
-                self._scan = self._table.scan()
-            return self._scan
+            if self._answer is None:
+                self._answer = self._ask()
+            return self._answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,10 @@ class _LeasesOf:
     """The table, as if it were of this stream alone."""
 
     stream: StreamKey
-    table: _OneScan
+    scan_all: Callable[[], LeaseScan]
 
     def scan(self) -> LeaseScan:
-        return with_leases_of(self.table.scan(), {self.stream})[0]
+        return with_leases_of(self.scan_all(), {self.stream})[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +106,9 @@ class _SightingsOf:
     """What the application remembers, as if it were of this stream alone."""
 
     stream: StreamKey
-    sightings: SightingStore
+    load_all: Callable[[], Remembered]
 
     def load(self) -> Remembered:
-        remembered = self.sightings.load()
+        remembered = self.load_all()
         known = remembered.streams.get(self.stream)
         return replace(remembered, placement=NOT_DESCRIBED if known is None else known.placement)
