@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sublet.errors import LeaseHeldElsewhere, OffsetMalformed, SettingsError
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import checkpoint
 from sublet.protocol.stream_key import own_id
@@ -169,11 +169,16 @@ def test_followed_from_each_stream_s_own_checkpoints() -> None:
     assert query.options.leases is Leases.HOLD
     wanted = query.put("a", 5) + query.put("b", 5)
     query.clock.sleep(2 * SECOND)
-    scans, scan = [], query.table.scan
-    query.table.scan = lambda: scans.append(1) or scan()  # type: ignore[method-assign, func-returns-value]
+    scans, scan = [0], query.table.scan
+
+    def counted() -> LeaseScan:
+        scans[0] += 1
+        return scan()
+
+    query.table.scan = counted  # type: ignore[method-assign]
     query.restart(stream="a,b", application=HOLD["application"], leases="follow")
     query.log.clear()
     query.rows.clear()
     query.run_all()
     assert query.read == sorted(wanted)
-    assert len(scans) == 1, "one for both streams"
+    assert scans == [1], "one for both streams"
