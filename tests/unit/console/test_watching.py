@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from threading import Event, Lock
 from time import monotonic, sleep
 from typing import Any
 
@@ -39,6 +40,27 @@ def test_what_was_seen_stays_when_a_look_fails_and_the_next_one_goes_on() -> Non
     again = watching.look("orders")
     assert again is not None
     assert not again.problem
+
+
+def test_the_page_and_the_background_look_at_an_application_one_after_the_other() -> None:
+    """Each look adds to what the one before it found, and CloudWatch charges for each question."""
+    world = ConsoleWorld()
+    real, inside, second, met = world.orders.table.scan, Lock(), Event(), list[bool]()
+
+    def scan() -> LeaseScan:
+        is_first = inside.acquire(blocking=False)
+        met.append(not is_first)
+        second.wait(0.1) if is_first else second.set()
+        if is_first:
+            inside.release()
+        return real()
+
+    world.orders.table.scan = scan  # type: ignore[method-assign]
+    seen = world.console.watching.look("orders")
+    assert seen is not None
+    assert seen.status is not None
+    assert met
+    assert not any(met)
 
 
 def broken() -> LeaseScan:

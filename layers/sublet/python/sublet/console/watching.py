@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -62,6 +63,8 @@ class Seen:
 
 @dataclass(slots=True)
 class _Watched:
+    """`looking` is held during a look: each adds to what the one before it found. Only a look changes `seen` and what follows."""
+
     opened: OpenApplication
     watch: Watch
     recorder: HourRecorder
@@ -69,6 +72,7 @@ class _Watched:
     glanced_at: datetime
     first: Signal
     wake: Signal
+    looking: AbstractContextManager[object]
     seen: Seen = Seen()
     is_checked: bool = False
     retention: timedelta | None = None
@@ -84,6 +88,7 @@ class Watching:
         self._log = log
         self._stop = tasks.signal()
         self._lock = tasks.lock()
+        """Guards `_watched`."""
         self._slots = tasks.slots(AT_ONCE)
         self._watched: dict[str, _Watched] = {}
 
@@ -159,6 +164,7 @@ class Watching:
             now,
             self._tasks.signal(),
             self._tasks.signal(),
+            self._tasks.lock(),
         )
         with self._lock:
             already = self._watched.setdefault(name, watched)
@@ -183,6 +189,10 @@ class Watching:
         return self._clock.steady() - max(watched.visited_at, watched.glanced_at) <= FORGOTTEN_AFTER
 
     def _look(self, watched: _Watched) -> None:
+        with watched.looking:
+            self._add_look(watched)
+
+    def _add_look(self, watched: _Watched) -> None:
         before = watched.seen
         try:
             status = self._status(watched)
