@@ -27,7 +27,7 @@ class ControlWatch:
 
     @property
     def known(self) -> Control:
-        """As it was last read. Makes no call."""
+        """The control as it was last read. Makes no call."""
         return self._known
 
     def look(self) -> Control:
@@ -36,7 +36,7 @@ class ControlWatch:
             return self._read()
 
     def current(self) -> Control:
-        """As it was at most READ_EVERY ago."""
+        """The control as it was at most READ_EVERY ago."""
         with self._lock:
             now = self._ports.clock.steady()
             if self._read_at is not None and now - self._read_at < READ_EVERY:
@@ -44,7 +44,7 @@ class ControlWatch:
             return self._read()
 
     def pauses(self, leases: Iterable[Lease]) -> Mapping[str, Pause]:
-        """By lease key, what pauses each lease that is paused. Reads the control now."""
+        """The pause of each paused lease, by lease key. Reads the control now."""
         return paused(self.look(), leases, self._ports.clock.now())
 
     def _read(self) -> Control:
@@ -58,7 +58,7 @@ class ControlWatch:
             if not self._is_told:
                 self._is_told = True
                 self._ports.log.warning(
-                    "could not read what an operator has ordered; what is known counts",
+                    "could not read what an operator has ordered; the last control that was read counts",
                     error=type(problem).__name__,
                     problem=str(problem),
                     is_paused=self._known.application is not None,

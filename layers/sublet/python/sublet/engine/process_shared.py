@@ -63,7 +63,7 @@ class Budget:
 
 
 class QuietShards:
-    """The waits of shards without new records: until the next poll is due, or until a caller wants records now.
+    """Where the readers of quiet shards wait: until the next poll is due, or until a caller wants records now.
 
     Safe for threads without a lock: each waiting thread adds and removes its own signal. `asked_at`: when a caller last began to
     wait for records, by the steady clock.
@@ -197,16 +197,16 @@ class ProcessShared:
     watch: ControlWatch
     asks: bool = False
     by_stream: dict[StreamKey, ProcessShared] = field(default_factory=dict)
-    """Of an application of several streams: what `of_stream` has made."""
+    """What `of_stream` has made, in an application of several streams."""
 
     def note_auto(self, seen_at: datetime | None) -> None:
-        """See `Strays.note_auto`. Of several streams the latest time counts for each: at worst, a stray is kept."""
+        """See `Strays.note_auto`. With several streams, the latest time counts for all of them: at worst, a stray is kept."""
         for shared in (self, *self.by_stream.values()):
             shared.strays.note_auto(seen_at)
 
     def of_stream(self, lease_key: str) -> ProcessShared:
-        """For a lease: with its stream's name, ARN and start position, and what is known of that stream alone. The limits are
-        still the process's.
+        """What the sessions of this lease's stream share: its name, ARN, start position and strays. The limits remain those of
+        the whole process.
         """
         key = None if self.ports.streams is None else stream_key_of(lease_key)
         if key is None:

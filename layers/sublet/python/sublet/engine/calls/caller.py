@@ -93,7 +93,7 @@ class SessionCalls:
 
     @property
     def oldest(self) -> HandlerCall | None:
-        """Of the calls that are running, the one that began first."""
+        """The running call that began first."""
         begun = [(call.began_at, key, call) for key, call in list(self.under_way.items()) if call.began_at]
         return min(begun)[2] if begun else None
 
@@ -225,15 +225,15 @@ class Caller:
         return False
 
     def gets_on(self, what: str = "handle") -> None:
-        """The function has returned, or its records were set aside. A lane cannot tell whether they are those that failed in the
-        session before.
+        """The function has returned, or its records were set aside. Only a caller of the whole shard knows that these include the
+        records that failed in the session before; a lane does not.
         """
         self.session.failing.got_on(id(self), what)
         if what == "handle" and self.shard is not None:
             self.session.failing.left_behind()
 
     def _tell_lost_late(self) -> None:
-        """A call that was given up has ended. Only now is the handler told that the lease has gone: its calls never overlap."""
+        """A call that was given up has ended. `lease_lost` is called only now, so that the lease's calls never overlap."""
         lease = self.session.held.lease
         lost = partial(self.session.handler.lease_lost, lease.shard_id)
         self.session.guard.tell(

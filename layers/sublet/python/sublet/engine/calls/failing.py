@@ -26,8 +26,8 @@ class _Failing(NamedTuple):
 
 @dataclass(slots=True)
 class FailingCalls:
-    """`opened`: the lease as the session acquired it, with what the session before said. Each caller sets and deletes its own
-    keys, one for each function, so this needs no lock.
+    """`opened`: the lease as the session acquired it, with the failure that the session before reported. It needs no lock: each
+    caller sets and deletes its own keys, one for each function.
     """
 
     opened: Lease
@@ -61,8 +61,10 @@ class FailingCalls:
         self._has_got_on = True
 
     def at(self, checkpoint: Checkpoint) -> HandlerFailure | None:
-        """For a row with this checkpoint: of several that fail, the first to begin. Any thread may ask."""
-        if not self._under_way:  # as nearly always, for each write
+        """The failure to report with this checkpoint. If several calls fail, the one that began to fail first. Any thread may
+        ask.
+        """
+        if not self._under_way:  # nearly always, and this is asked for each write
             return self._before(checkpoint)
         failing = [each.failure for each in list(self._under_way.values())]
         return min(failing, key=lambda each: each.since, default=self._before(checkpoint))

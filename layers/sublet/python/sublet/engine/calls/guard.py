@@ -31,8 +31,8 @@ NOTED_WITHIN = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class HandlerCall:
-    """One call: `what` is the function's name; of `handle` also the batch's span, how many of its records are done, and
-    which attempt it is.
+    """One call of the handler. `what`: the function's name. A call of `handle` also has the batch's first and last record, how
+    many of its records are done, and which attempt it is.
     """
 
     lease_key: str
@@ -44,7 +44,7 @@ class HandlerCall:
     attempt: int = 1
     finished: int = 0
     began_at: datetime | None = None
-    """By the steady clock; None before it has begun."""
+    """A moment of the steady clock; None before the call has begun."""
     is_over: bool = False
     is_given_up: bool = False
     """It took too long, and its session no longer waits for it: its result does not count."""

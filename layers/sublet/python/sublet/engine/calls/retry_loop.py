@@ -38,9 +38,9 @@ class Acts(Protocol):
         """Hand these records over; None: no call may be made any more."""
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
-        """True if the destination has them; they are then checkpointed past. None: this cannot be done now.
+        """True if the destination has accepted the records, which are then checkpointed past. None: this cannot be done now.
 
-        `last`: the handler's to the last call that they were in; None if they were in none in this window.
+        `last`: the handler's answer to the last call that these records were in; None if this window made no such call.
         """
 
     def wait(self, lasts: timedelta) -> bool:

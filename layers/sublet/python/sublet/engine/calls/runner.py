@@ -65,7 +65,9 @@ class BatchRunner:
         return not left.runs and not self.caller.tally.is_hung
 
     def _known_of(self, records: Sequence[UserRecord]) -> tuple[int, int, int]:
-        """From the lease's row: attempts, crashes, and how many of these records, from the first on, were in each attempt."""
+        """What the lease's row says: attempts, crashes, and how many of these records, from the first on, were in each
+        attempt.
+        """
         lease = self.caller.session.held.lease
         if lease.tried is None or lease.tried.lanes not in (1, self.caller.progress.lanes):
             return lease.attempts, lease.crashes, 0

@@ -56,8 +56,8 @@ ATTEMPTS = 3
 
 
 class Ahead(NamedTuple):
-    """What is finished beyond the checkpoint, computed on demand; and how often another had moved the position when what it
-    is of was begun: it is void after one more move.
+    """What is finished beyond the checkpoint, computed on demand. `moves`: how often another writer had moved the position when
+    this reading began; one more move makes it void.
     """
 
     moves: int
@@ -95,13 +95,15 @@ class HeldLease:
         self._interval = interval
 
     def has_handled(self, user_records: Iterable[UserRecord]) -> None:
-        """As KCL measures: only their data, not an aggregate's overhead. Otherwise a KCL 3.x leader would give us too little."""
+        """Counts the records' data and not an aggregate's overhead, as KCL does. Otherwise a KCL 3.x leader would assign us too
+        few leases.
+        """
         if self._throughput is not None:
             self._bytes_handled += sum(map(len, map(_DATA, user_records)))
 
     @property
     def lease(self) -> Lease:
-        """As our last write left it."""
+        """The lease as our last write left it."""
         return self._holding.lease
 
     @property
@@ -131,7 +133,7 @@ class HeldLease:
         self._lag_at = lag_at
 
     def know_failing(self, failing_at: FailingAt) -> None:
-        """From now on the same writes say this. Called with the lock held."""
+        """From now on the same writes report this. Called with the lock held."""
         self._failing_at = failing_at
 
     @property

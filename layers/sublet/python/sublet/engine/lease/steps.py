@@ -40,8 +40,10 @@ def acquire_lease(
     after_crash: bool = False,
     may_take_over: Callable[[Lease], bool] = lambda _: False,
 ) -> Lease | MalformedRow | None:
-    """The row as it stands then, ours if `is_held_by` says so. A row that refuses is taken as it stands if it `may_take_over`:
-    its owner has crashed. `after_crash`: so has the one of the row as it was seen, which is looked at for what it counts.
+    """The row after the attempt; it is ours if `is_held_by` says so.
+
+    after_crash    the owner of the row as it was seen has crashed: the row is read first, so that the crash is counted
+    may_take_over  whether the owner of a row that refused the acquire has crashed too, so that it is acquired as it stands
     """
     crashed = table.get(fence.lease_key) if after_crash else None
     known = crashed if isinstance(crashed, Lease) and crashed.fence == fence else None
@@ -56,9 +58,10 @@ def acquire_lease(
 
 
 def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
-    """By this very holder: the worker id alone is shared, and a Java worker that takes a lease leaves our holder on the row.
+    """True if this very holder has the lease. Worker id and holder are both compared: invocations share the worker id, and a Java
+    worker that takes a lease leaves our holder on the row.
 
-    A KCL 3 leader that asks for a lease names the next owner, so the owner until the handover is the one to compare.
+    A KCL 3 leader that asks for a lease writes the next owner into the row, so the owner before the handover is compared.
     """
     return lease.held_by == holder and lease.actual_owner == worker_id
 
@@ -113,7 +116,7 @@ def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int 
 
 
 def is_gone(deletion: Deletion, ports: Ports) -> bool:
-    """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
+    """A shard that is not listed is asked for by itself, since a listing may lag behind."""
     return deletion.why is not DeleteReason.GARBAGE or not ports.stream.has_shard(deletion.lease.shard_id)
 
 

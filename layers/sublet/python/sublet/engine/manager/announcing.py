@@ -1,6 +1,6 @@
-"""Telling the leader of a KCL 3.x fleet that our worker ids live: by each tick, and by the windows between two ticks.
+"""What workers announce to each other, and report to the leader of a KCL 3.x fleet: each tick, and the windows between ticks.
 
-Whatever fails here is logged, and made good by the next one: no lease depends on it.
+A failure here is logged, and the next report repairs it: no lease depends on one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ T = TypeVar("T")
 
 
 class Reported(NamedTuple):
-    """All reports that are known, and by whose rules those who made them work."""
+    """All known reports, and KCL's client version (its lease rules) that the fleet has stored."""
 
     reports: tuple[WorkerReport, ...]
     client_version: str | None
 
 
 def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Reported:
-    """The table of their own is asked only by those who would report there: not where others report in the lease table."""
+    """Reads the separate table of reports only if this application would report there, and no other worker uses the lease table
+    for its reports.
+    """
     known = Reported(scan.reports, scan.client_version)
     is_here = any(report.worker_id not in settings.own_worker_ids for report in scan.reports)
     if is_here or settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
@@ -44,7 +46,7 @@ def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Report
 
 
 def make_reports(plan: ReportPlan, ports: Ports) -> None:
-    """As a tick has planned."""
+    """Carries out a tick's plan."""
 
     def make(reports: WorkerReports) -> None:
         for report in plan.make:
@@ -57,8 +59,8 @@ def make_reports(plan: ReportPlan, ports: Ports) -> None:
 
 
 def renew_report(worker_id: str, ports: Ports) -> None:
-    """By a window: of its worker id, where a tick has made one. Of several windows the first to find it due does so; what it
-    costs the others is a read.
+    """A window renews its worker id's report, if a tick has made one. With several windows, the first that finds it due writes
+    it, and the others have only read it.
     """
 
     def renew(reports: WorkerReports) -> None:
@@ -70,7 +72,9 @@ def renew_report(worker_id: str, ports: Ports) -> None:
 
 
 def stop_reporting(worker_ids: Iterable[str], ports: Ports) -> None:
-    """By a process that ends on purpose, before it gives its leases back: KCL would assign them to it for a minute more."""
+    """A process that ends on purpose calls this before it releases its leases. Otherwise KCL would go on assigning leases to it
+    for a minute.
+    """
 
     def stop(reports: WorkerReports) -> None:
         for worker_id in worker_ids:
@@ -85,7 +89,7 @@ def _with_reports(ports: Ports, act: Callable[[WorkerReports], T]) -> T | None:
         return None
     try:
         return act(ports.reports)
-    except Exception as problem:  # noqa: BLE001 - neither a tick nor a window is to end of it
+    except Exception as problem:  # noqa: BLE001 - it must end neither a tick nor a window
         ports.log.warning("no report to KCL's leader", error=type(problem).__name__, problem=str(problem))
         return None
 
@@ -96,8 +100,8 @@ def announce(
     settings: Settings,
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED,
 ) -> None:
-    """One write, and one for each of `announced` that lapsed long ago. That it could not be said is no reason to fail: others
-    then see at their next tick what has become of the leases.
+    """One write, and one more for each of `announced` that lapsed long ago. A failure is only logged: the others see at their
+    next tick what has become of the leases.
     """
     said = Announcement(what, ports.clock.now())
     try:

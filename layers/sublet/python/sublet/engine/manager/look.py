@@ -52,7 +52,7 @@ def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
 
 
 def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> Look:
-    """The look of an application of several streams. None of them has to be adopted: its leases' keys say whose they are."""
+    """The look of an application of several streams. No stream has to be adopted: each lease's key names its stream."""
     scan = ports.table.scan()
     ahead = ahead_by(ports.clock.now(), scan.at)
     remembered = ports.sightings.load()
@@ -128,7 +128,7 @@ def _checked(
 
 
 def adopt_stream(ports: Ports) -> None:
-    """On an operator's word: from now on the leases are of the stream that is read, whatever they were of before."""
+    """An operator has asked for this: from now on the leases belong to the stream that is read, whichever they belonged to."""
     found, known = ports.stream.describe().identity, ports.sightings.load().stream
     if ports.sightings.adopt(found, known):
         ports.log.warning(
@@ -142,7 +142,7 @@ def is_foreign(suspect: Suspect, ports: Ports) -> bool:
 
 
 LATE = timedelta(seconds=1)
-"""By which a heartbeat may come late and still tell that its owner lives."""
+"""A heartbeat that is this late still shows that its owner lives."""
 
 
 def resume(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) -> tuple[Choice, ...]:

@@ -20,7 +20,7 @@ and these are the fewest of ours.
 """
 
 LASTS = timedelta(seconds=8.5)
-"""After this time a tick begins no other call, in an application of several streams. Those that wait for their turn then take
+"""In an application of several streams, a tick begins no call after this time. The calls that already wait for their turn take
 another second.
 """
 NO_TIME = timedelta(0)
@@ -28,7 +28,7 @@ NO_TIME = timedelta(0)
 
 @dataclass(slots=True)
 class Pacer:
-    """`wait` returns at most CALLS_PER_SECOND times a second, whichever thread calls it. `begin` is called by each tick."""
+    """`wait` returns at most CALLS_PER_SECOND times a second over all threads. Each tick calls `begin` first."""
 
     clock: Clock
     tasks: Tasks
@@ -44,7 +44,7 @@ class Pacer:
         self._ends = self.clock.steady() + LASTS
 
     def time_left(self) -> timedelta:
-        """Of the tick."""
+        """How long the current tick may still begin calls."""
         return LASTS if self._ends is None else max(self._ends - self.clock.steady(), NO_TIME)
 
     def wait(self) -> None:
@@ -85,7 +85,7 @@ class PacedStream:
 
 @dataclass(slots=True)
 class PacedReader:
-    """The ShardReader port: each call waits for its turn, that which opens the shard too."""
+    """The ShardReader port: each call waits for its turn, including the one that opens the shard."""
 
     real: ShardReader
     wait: Callable[[], None]

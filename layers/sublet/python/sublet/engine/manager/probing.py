@@ -40,7 +40,7 @@ BOUNDS = Bounds(
 
 @dataclass(slots=True)
 class Probing:
-    """One tick's. `leases`: all of its scan. `asked`: what the tick has asked before its dispatch."""
+    """The probes of one tick. `leases`: all leases of its scan. `asked`: the shards that it probed before its dispatch."""
 
     ports: Ports
     settings: Settings
@@ -50,7 +50,9 @@ class Probing:
     bounds: Bounds = BOUNDS
 
     def probe(self, chosen: Probes, stopped: Collection[str], retention: timedelta) -> None:
-        """Put how long the worst has stood still; remember it for the next tick. `stopped`: lease keys that are paused."""
+        """Put for how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys of paused
+        leases.
+        """
         probes = self.look_into(chosen)
         now = self.ports.clock.now()
         standing = stand_still(probes, self.unread, now, self.settings.checkpoint_interval)
@@ -59,7 +61,7 @@ class Probing:
         self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
 
     def look_into(self, chosen: Probes) -> Sequence[Probe]:
-        """Page by page of all of them, as long as there is time. None is asked that has been asked in this tick."""
+        """Reads a page of each shard, then another, while there is time. Skips shards that this tick has probed already."""
         first = first_probes(chosen, self.unread)
         asked = [self.asked[key] for key in first if key in self.asked]
         probes = {key: probe for key, probe in first.items() if key not in self.asked}
@@ -70,7 +72,7 @@ class Probing:
         return [*found.values(), *asked]
 
     def _remember(self, now_unread: Mapping[str, UnreadShard]) -> None:
-        """An idle fleet writes nothing. That it could not be written is no reason for a tick to have failed."""
+        """An idle fleet writes nothing. A write that fails does not fail the tick."""
         if now_unread == self.unread:
             return
         try:
@@ -81,12 +83,12 @@ class Probing:
 
 def _report(standing: Sequence[StandsStill], ports: Ports) -> None:
     for metric in (Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE):
-        ports.metrics.put(metric, 0)  # an alarm goes by what is there: a tick without trouble says so
+        ports.metrics.put(metric, 0)  # an alarm needs a current value, so a tick without trouble puts a zero
     for one in standing:
         shard_id, is_trouble = one.lease.shard_id, one.age >= STANDS_STILL_AFTER
         metric = Metric.OWNER_STALLED_AGE if one.is_held else Metric.UNREAD_AGE
         ports.metrics.put(metric, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None)
-        if not one.is_held:  # its owner tells of it
+        if not one.is_held:  # of a held lease, its owner puts this
             ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
         if is_trouble:
             _warn(one, ports)

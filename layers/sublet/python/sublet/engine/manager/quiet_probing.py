@@ -50,8 +50,8 @@ class QuietProbing:
         ports: Ports,
         lasts: timedelta = BOUNDS.lasts,
     ) -> Mapping[str, Probe]:
-        """By lease key, as far as each has come. An answer of an earlier tick says nothing of what has come since: a shard that
-        was asked less than a second ago is asked again once the second is over.
+        """The probes by lease key, as far as each has come. An earlier tick's answer says nothing about records that came later,
+        so a shard that was probed less than a second ago is probed again when the second is over.
         """
         leases = tuple(leases)
         self._let_rest(leases, ports)
@@ -95,9 +95,9 @@ class QuietProbing:
 
 
 def show_quiet(lease_keys: Collection[str], paused: int, metrics: Metrics) -> None:
-    """Puts what a worker that finds nothing puts for the application. The alarms on the least lagging shard, and on one
-    that is far busier than the average, are about all shards. A quiet shard has no figures of its own: each would be
-    billed. `paused`: leases that need no worker either, but whose lag is not known.
+    """Puts for the application what a worker that finds nothing would put. The alarms on the least lagging shard, and on a shard
+    that is far busier than the average, compare all shards. No figure is put for a quiet shard by itself, since each one would
+    be billed. `paused`: how many leases need no worker because they are paused; their lag is not known.
     """
     metrics.put(Metric.QUIET_LEASES, len(lease_keys) + paused)
     for _ in lease_keys:

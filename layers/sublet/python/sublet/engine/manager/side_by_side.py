@@ -34,7 +34,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class SideBySide:
-    """One look into many shards. `is_refused`: Kinesis refused one in a way that no retry removes, so no more were asked."""
+    """One look into many shards. `is_refused`: Kinesis refused a shard with a permanent error, so no other shard was asked."""
 
     ports: Ports
     bounds: Bounds
@@ -103,7 +103,7 @@ class SideBySide:
 
 
 def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
-    """Not for a shard that is gone, which the cleanup finds, nor for what passes by itself."""
+    """Logs and counts a permanent refusal. Callers leave out shards that are gone, which the cleanup finds."""
     ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
     ports.log.error(
         "could not look into a shard",

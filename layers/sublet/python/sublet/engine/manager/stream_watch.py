@@ -1,4 +1,4 @@
-"""The streams of an application that reads several, from tick to tick: which there are, and what their shards are."""
+"""What a process knows of an application's several streams from tick to tick: which streams there are, and their shards."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class StreamWatch:
         )
 
     def is_there(self, lease_key: str) -> bool:
-        """Whether the lease's stream is there now, and not another of its name, whose shards say nothing of the lease. Asked
-        before a lease is deleted.
+        """Whether the lease's stream still exists. Another stream of the same name does not count, because its shards say nothing
+        about the lease. Called before a lease is deleted.
         """
         stream = stream_key_of(lease_key)
         assert stream is not None, "of an application of several streams"
@@ -188,7 +188,7 @@ class StreamWatch:
         known: Mapping[StreamKey, KnownStream],
         now: datetime,
     ) -> Mapping[StreamKey, KnownStream]:
-        """What is to be noted of it."""
+        """What to write about the stream; empty if nothing has changed."""
         before = known.get(stream, KnownStream(now))
         if isinstance(answer, tuple):
             self._listings[stream] = _Listing(answer, self.ports.clock.steady())
@@ -207,7 +207,7 @@ class StreamWatch:
     def _describe(
         self, streams: Iterable[ChosenStream], known: Mapping[StreamKey, KnownStream]
     ) -> Mapping[StreamKey, KnownStream]:
-        """Some, those first whose description is the oldest: it may be that Kinesis places their records itself."""
+        """Describes the few streams whose descriptions are the oldest, to see whether Kinesis places their records itself."""
         now = self.ports.clock.now()
         ages = {
             each.stream: None if (last := known[each.stream].placement.last) is None else now - last.at

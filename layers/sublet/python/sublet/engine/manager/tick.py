@@ -42,7 +42,7 @@ SINGLE_STREAM_LEASES = (
 )
 
 LOOKS_MAX = 5
-"""In a row, by one tick."""
+"""How often one tick looks, at most."""
 
 TOKEN_BITS = 64
 
@@ -67,15 +67,15 @@ class TickReport:
     is_reporting: bool
     """True if we report to a KCL 3.x leader, or to a worker that may become one."""
     left: frozenset[str] = frozenset()
-    """Keys of leases that own worker ids hold, of streams that the setting streams does not name any more."""
+    """Keys of leases that we hold, but whose streams the setting `streams` no longer names."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
 
-    asks   it is a process's own, which asks for leases before it steals them (`decisions.announcing`)
-    watch  the process's own, so that what is paused stays paused while it cannot be read; None: this tick knows no earlier one
+    asks   True in a process, which asks for leases before it steals them (`decisions.announcing`)
+    watch  the process's own: while the control cannot be read, the last one that was read counts. None: there is no earlier one
     """
 
     ports: Ports
@@ -104,10 +104,11 @@ class LeaseManager:
         return replaced(self.ports, stream=PacedStream(self.ports.stream, self._streams.pacer.wait))
 
     def prompted(self) -> tuple[TickReport, ...]:
-        """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
+        """Answers prompts: one tick answers all that come at once, and a prompt that comes during it makes it look again.
 
-        Empty if a tick is under way that will look again. After LOOKS_MAX it looks once more and ends, so that prompts that never
-        cease do not keep one tick for ever. Raises what `tick` raises; the next prompt then starts again.
+        Returns nothing if another tick is under way, which will then look again. After LOOKS_MAX ticks it runs one more and
+        ends, so that a constant flow of prompts does not keep it for ever. Raises what `tick` raises; the next prompt then
+        starts again.
         """
         store, token = self.ports.sightings, f"{self.ports.chance.getrandbits(TOKEN_BITS):016x}"
         reports: list[TickReport] = []
@@ -169,7 +170,7 @@ class LeaseManager:
         return report
 
     def _look(self) -> Look:
-        """With what the shards have answered whose leases may need no worker."""
+        """Also probes the shards whose leases may need no worker."""
         watch = self.watch or ControlWatch(self.ports)
         if self._streams is None:
             seen = look(self.ports, self.settings, watch)
@@ -183,7 +184,7 @@ class LeaseManager:
         return replace(seen, asked=asked)
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
-        """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
+        """Creates leases one by one in KCL's order, so that the next tick can complete a sync that fails halfway."""
         created = sum(create_lease(new, self.ports) for new in plan.sync.create)
         deleted = sum(map(self._delete, plan.deletions))
         self.ports.sightings.save(plan.sightings)
@@ -202,7 +203,9 @@ class LeaseManager:
             return False
 
     def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
-        """What is dispatched is kept first: a tick that dies in between is waited for, and then the next one dispatches."""
+        """Writes down what is dispatched first. If the tick dies before it dispatches, later ticks wait for these workers, and
+        then dispatch again.
+        """
         if not plan.items:
             return True
         if not self.ports.sightings.keep_dispatched(plan.dispatched, seen_round):
@@ -230,7 +233,7 @@ class LeaseManager:
 def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log) -> None:
     for row in seen.scan.malformed:
         log.error(
-            "malformed lease row; its shard waits until somebody mends it",
+            "malformed lease row; its shard waits until the row is repaired",
             lease_key=row.lease_key,
             problem=row.problem,
         )
@@ -270,13 +273,13 @@ def _show_paused(stopped: Mapping[str, Pause], ports: Ports) -> None:
 
 
 def _retention(seen: Look) -> timedelta:
-    """The stream's, or the shortest that there is."""
+    """The stream's retention, or the shortest possible one if it is not known."""
     last = seen.placement.last
     return SHORTEST_RETENTION if last is None else last.retention
 
 
 def log_start(log: Log, settings: Settings, tick_interval: timedelta | None = None) -> None:
-    """The intervals and limits that it goes by. On Lambda a schedule ticks, which it does not know."""
+    """Logs the intervals and limits. On Lambda a schedule starts the ticks, so their interval is not known here."""
     ticks = {} if tick_interval is None else {"tick_interval": duration_text(tick_interval)}
     log.info(
         "lease manager starts",
@@ -294,7 +297,7 @@ def log_start(log: Log, settings: Settings, tick_interval: timedelta | None = No
 
 
 def log_tick(log: Log, standing: Standing, choices: Sequence[Choice]) -> None:
-    """If it takes anything: how it found the fleet, and its target; then each lease, and why."""
+    """Logs nothing if the tick takes no lease. Otherwise: the state of the fleet and the target, then each lease and why."""
     if not choices:
         return
     stolen = sum(choice.why is ClaimReason.STEAL for choice in choices)

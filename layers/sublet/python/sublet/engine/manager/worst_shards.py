@@ -12,12 +12,12 @@ from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 
 SHOWN_EVERY = timedelta(seconds=50)
-"""CloudWatch's resolution is a minute. A tick may come some seconds early."""
+"""CloudWatch's resolution is a minute, and a tick may come some seconds early."""
 
 
 @dataclass(slots=True)
 class WorstShardMetrics:
-    """Of one process."""
+    """Puts them for one process."""
 
     _shown_at: datetime | None = None
 

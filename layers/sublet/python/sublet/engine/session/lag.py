@@ -18,11 +18,13 @@ from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 
 STRETCHES_MAX = 1000
-"""Handled and not checkpointed: a handler that checkpoints by itself may never do it. The oldest are forgotten."""
+"""The most stretches that are remembered as handled and not checkpointed yet. The oldest are forgotten, since a handler that
+checkpoints by itself may never do it.
+"""
 
 
 class SessionLag:
-    """The session's thread notes what it does; whichever thread writes to the row asks for the report."""
+    """The session's thread notes what it does. The thread that writes to the row asks for the report."""
 
     def __init__(self, lease: Lease, clock: Clock, lock: AbstractContextManager[object]) -> None:
         self._clock = clock
@@ -41,14 +43,14 @@ class SessionLag:
         self._rates = Rates(now) if before is None else Rates(min(before.at, now), *before[3:])
 
     def takes(self, records: Sequence[StreamRecord], after: Checkpoint) -> None:
-        """The session begins to handle them. The first may be the one that `after` is at."""
+        """The session begins to handle these records. The first may be the one at `after`, which is handled already."""
         is_known = records[0].sequence_number == after.sequence_number
         with self._lock:
             new = records[1:2] if is_known else records[:1]
             self._in_hand_since = new[0].approximate_arrival_timestamp if new else None
 
     def has_handled(self, batch: Sequence[UserRecord]) -> None:
-        """It is handled, or handed over. What follows it in the same page arrived at the same time or later."""
+        """The batch is handled, or handed over. What follows it in the same page arrived at the same time or later."""
         first, last = batch[0].approximate_arrival_timestamp, batch[-1].approximate_arrival_timestamp
         with self._lock:
             self._in_hand_since = last
@@ -56,14 +58,14 @@ class SessionLag:
             self._records += len(batch)
 
     def has_passed(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
-        """None of them is left, whether the handler wanted it or not."""
+        """None of these records is left, including those that the handler did not want."""
         last = records[-1].approximate_arrival_timestamp
         with self._lock:
             self._in_hand_since = None
             self._handled.append(Stretch(up_to, last, last))
 
     def has_handled_bytes(self, size: int) -> None:
-        """Of stream records."""
+        """Counts bytes of stream records."""
         with self._lock:
             self._bytes += size
 
@@ -74,8 +76,8 @@ class SessionLag:
             self._last = LastPage(behind, polled_at)
 
     def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
-        """For a row with this checkpoint, with the last ones. None if it was moved back behind one that was reported: this
-        session knows nothing of what follows it.
+        """The report for a row with this checkpoint, and the last reports. None if the checkpoint was moved back behind one that
+        was reported: this session knows nothing about the records that follow it.
         """
         now = self._clock.now()
         with self._lock:

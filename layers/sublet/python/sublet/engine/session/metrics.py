@@ -18,7 +18,7 @@ SHOWN_EVERY = timedelta(minutes=1)
 """CloudWatch's resolution."""
 
 STANDS_STILL_AFTER = timedelta(minutes=5)
-"""From then on a shard in trouble has its own metric and a log line. A shorter stop is only a pause."""
+"""After this time a shard in trouble gets a metric of its own and a log line. A shorter stop is only a pause."""
 
 MILLISECOND = timedelta(milliseconds=1)
 

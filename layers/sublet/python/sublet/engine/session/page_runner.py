@@ -71,7 +71,7 @@ class PageRunner:
 
 
 def slice_bytes(page: Page) -> int:
-    """By the page's first record: a producer seldom mixes aggregates and plain records."""
+    """Judged by the page's first record: a producer seldom mixes aggregates and plain records."""
     is_aggregate = bool(page.records) and page.records[0].data.startswith(MAGIC)
     return SLICE_BYTES if is_aggregate else PLAIN_SLICE_BYTES
 
@@ -79,7 +79,9 @@ def slice_bytes(page: Page) -> int:
 def slices(
     records: tuple[StreamRecord, ...], total_bytes: int, about: int
 ) -> Iterator[tuple[StreamRecord, ...]]:
-    """Runs of about `about` bytes each, in order. Of equal count: a look at each record's size would cost a tenth of all."""
+    """Runs of about `about` bytes each, in order. All have the same number of records, because looking at each record's size
+    would cost a tenth of the whole read.
+    """
     runs = max(1, -(-total_bytes // about))
     step = max(1, -(-len(records) // runs))
     for start in range(0, len(records), step):

@@ -139,9 +139,8 @@ class LeaseSession:
         if shared.settings.hash_range_filter is HashRangeFilter.KCL:
             self.user_records.inside = keys_inside(self.held.lease.hash_key_range)
         position = opening(opened)
-        if (
-            position is None
-        ):  # an operator moved it to the shard's end; the lease manager creates the children
+        if position is None:
+            # An operator moved it to the shard's end; the lease manager creates the children.
             self.phase.is_recalled = True
         if self.stop.is_set() or position is None:
             return self._stopped()
@@ -175,7 +174,7 @@ class LeaseSession:
                 return self._not_handled()
             self._has_handled(page, feed.polled_at)
             if self.held.lease.crashes and self.progress.caught_up_at is not None:
-                self.held.write(self.progress.heartbeat)  # nothing is left that its owners could have died of
+                self.held.write(self.progress.heartbeat)  # whatever its owners died of has been read past
             if page.is_shard_end:
                 return self._end(page)
             if caught_up:

@@ -13,7 +13,7 @@ from sublet.protocol.records import Page, UserRecord
 from sublet.protocol.shard import HashKeyRange
 
 STORED_EVERY = timedelta(minutes=5)
-"""Then the next sketch begins; the store puts those of half an hour together."""
+"""The next sketch begins then. The store merges the sketches of half an hour."""
 
 WAITED_AT_END = timedelta(seconds=2)
 """An environment on Lambda may be frozen once its window has ended; and a shard that has ended has children to read."""
@@ -40,7 +40,7 @@ class SessionSketch:
         self._making = Sketching(self._shard_id, self._range, self._ports.chance, clock.now())
 
     def turn(self, page: Page) -> None:
-        """The session begins to handle this page."""
+        """Begins a page: the session handles it now."""
         if not self._is_off:
             with self._lock:
                 self._making.turn(page)
@@ -52,7 +52,7 @@ class SessionSketch:
                 self._making.see(records)
 
     def drop(self, aggregates: int) -> None:
-        """So many were outside the shard's range."""
+        """Counts aggregates that were dropped because they are outside the shard's range."""
         with self._lock:
             self._making.dropped += aggregates
 

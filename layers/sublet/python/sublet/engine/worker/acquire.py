@@ -1,4 +1,4 @@
-"""Acquires what a worker item is to consume: its claims exactly as the lease manager saw them, leases that a crashed attempt at
+"""Acquires the leases of a worker item: its claims exactly as the lease manager saw them, the leases that a crashed attempt at
 the same item held, and the children of shards that end in its window.
 """
 
@@ -45,7 +45,7 @@ class LeaseAcquirer:
     deadline: datetime
     stopping: Signal
     asks: bool = False
-    """Before it steals a lease it gives the owner time to see the request and release the lease."""
+    """Before it steals a lease, it gives the owner time to see the request and release the lease."""
     _given: set[str] = field(default_factory=set)
     """Claims that their owners released for us: no handler call of theirs is still running."""
     _from_the_living: set[str] = field(default_factory=set)
@@ -113,7 +113,7 @@ class LeaseAcquirer:
     def spared(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
         """Why a lease that was taken over after several crashes is not tried again now; None if it is."""
         if taken.lease_counter == claim.lease_counter + 1 or taken.lease_key in self._from_the_living:
-            return None  # as it was claimed: the lease manager knew
+            return None  # the lease is as it was claimed, so the lease manager has taken its crashes into account
         with_care = caution(taken)
         if with_care >= Caution.PAUSES:
             return Outcome.LEFT_ALONE

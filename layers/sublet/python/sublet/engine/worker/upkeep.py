@@ -1,4 +1,4 @@
-"""What goes on beside a window's sessions: heartbeats, and chores that may be a second late."""
+"""What runs beside a window's sessions: heartbeats, and chores that may be a second late."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Chores = dict[Callable[[], None], timedelta]
 
 @dataclass(slots=True)
 class Upkeep:
-    """Of one window; `run` it once.
+    """The upkeep of one window; `run` it once.
 
     held       the sessions whose leases are held now
     has_shown  True if the leases' metrics were put at least once, which a window of less than a minute leaves to its end
@@ -87,7 +87,7 @@ class Upkeep:
             raise fault
 
     def obey(self) -> None:
-        """Release each lease that an operator has paused: as soon as its handler call has ended, and checkpointed."""
+        """Release each lease that an operator has paused, once its handler call has ended and its checkpoint is written."""
         control, now = self.shared.watch.current(), self.shared.ports.clock.now()
         for session in self.held():
             lease_key = session.held.lease.lease_key
@@ -113,7 +113,7 @@ class Upkeep:
         metrics.flush()
 
     def report(self) -> None:
-        """To a KCL 3.x leader, where a tick has made a report."""
+        """Renews this worker's report to a KCL 3.x leader, if a tick has made one."""
         renew_report(self.worker_id, self.shared.ports)
 
 
