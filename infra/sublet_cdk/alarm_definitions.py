@@ -179,8 +179,9 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             periods=pace.spans(at.hot_shard_minutes),
             points=pace.spans(at.hot_shard_minutes),
             when="one shard brings far more bytes than the average",
-            then="`sublet hot` names it and says why: a key to salt, or where to split it. While it keeps up nothing is wrong, "
-            "but when it grows further it will fall behind alone.",
+            then="The lease manager's log names it: 'a shard is hot', with the command that says why (`sublet hot`): a key to "
+            "salt, or where to split it. The dashboard lists it under 'Hot shards'. While it keeps up nothing is wrong, but when "
+            "it grows further it will fall behind alone.",
             threshold=at.hot_shard_ratio,
             expression=f"IF(busiest > {at.hot_shard_bytes}, busiest / average, 0)",
         ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
@@ -22,6 +23,12 @@ from sublet_cdk.set_aside_alarm import SetAsideQueue, set_aside_alarm
 
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
 """CDK context, true by default. Set it to false for emulators that cannot deploy alarms on metric math."""
+
+LINKED = frozenset({"HotShard"})
+"""Alarms whose text has a link to the dashboard, which names what they are about."""
+
+CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
+"""AWS' web console, by partition."""
 
 MINUTE = Duration.minutes(1)
 
@@ -46,6 +53,12 @@ class Watched:
     application: str
     deployment: Deployment | None = None
     set_aside: SetAsideQueue | None = None
+    log: logs.ILogGroup | None = None
+    """The lease manager's; None if it is not known."""
+
+    @property
+    def dashboard_name(self) -> str:
+        return f"{self.application.replace('.', '_')}-sublet"
 
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
@@ -121,7 +134,8 @@ def add_alarms(
     """Create a consumer's alarms. Each notifies `topic` when it fires and when it is over."""
     math = has_math(scope)
     specs = {
-        alarm.name: _spec(alarm, watched, math=math) for alarm in alarms_of(watched, thresholds, math=math)
+        alarm.name: _spec(scope, alarm, watched, math=math)
+        for alarm in alarms_of(watched, thresholds, math=math)
     }
     return create_alarms(scope, specs, topic)
 
@@ -131,13 +145,15 @@ def has_math(scope: Construct) -> bool:
     return str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
 
 
-def _spec(alarm: Alarm, watched: Watched, *, math: bool) -> AlarmSpec:
+def _spec(scope: Construct, alarm: Alarm, watched: Watched, *, math: bool) -> AlarmSpec:
     period = Duration.minutes(alarm.minutes)
     figures = {name: watched.figure(figure, period) for name, figure in alarm.figures.items()}
     return AlarmSpec(
         _expression(alarm, figures, period) if math and alarm.expression else next(iter(figures.values())),
         alarm.periods,
-        alarm.description,
+        f"{alarm.description} {dashboard_link(scope, watched)}"
+        if alarm.name in LINKED
+        else alarm.description,
         alarm.threshold,
         below=alarm.missing is Missing.BREACHING,
         points=alarm.points,
@@ -149,6 +165,14 @@ def _expression(
 ) -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(
         expression=alarm.expression or "", using_metrics=figures, label=alarm.when, period=period
+    )
+
+
+def dashboard_link(scope: Construct, watched: Watched) -> str:
+    stack = Stack.of(scope)
+    host = CONSOLES.get(stack.partition, "console.aws.amazon.com")
+    return (
+        f"https://{host}/cloudwatch/home?region={stack.region}#dashboards/dashboard/{watched.dashboard_name}"
     )
 
 

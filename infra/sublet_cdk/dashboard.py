@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 from sublet.metric_names import NAMESPACE, Metric
 from sublet_cdk.alarms import MINUTE, Deployment, Watched
@@ -57,15 +58,23 @@ DISTRIBUTIONS = {
     "Lag of the shards (ms): distribution": Metric.MILLIS_BEHIND_LATEST,
     "Bytes a report: distribution": Metric.BYTES,
 }
+HOT_SHARDS = (
+    "filter message = 'a shard is hot'",
+    (
+        "stats latest(@timestamp) as at, latest(share_of_quota) as quota, latest(times_the_average) as times, "
+        "latest(command) as why by shard_id"
+    ),
+    "sort at desc",
+)
+"""A query of CloudWatch Logs Insights over the lines of `engine.manager.busy_shards`."""
+
 PERCENTILES = ("p50", "p90", "Maximum")
 
 
 def add_dashboard(
     scope: Construct, watched: Watched, alarms: Mapping[str, cloudwatch.Alarm]
 ) -> cloudwatch.Dashboard:
-    dashboard = cloudwatch.Dashboard(
-        scope, "Dashboard", dashboard_name=f"{watched.application.replace('.', '_')}-sublet"
-    )
+    dashboard = cloudwatch.Dashboard(scope, "Dashboard", dashboard_name=watched.dashboard_name)
     dashboard.add_widgets(
         cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.values()), width=24, height=3)
     )
@@ -81,9 +90,23 @@ def add_dashboard(
     dashboard.add_widgets(
         *(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD)
     )
+    if watched.log is not None:
+        dashboard.add_widgets(_hot_shards(watched.log))
     if watched.deployment is not None:
         dashboard.add_widgets(*_deployment_graphs(watched.deployment))
     return dashboard
+
+
+def _hot_shards(log: logs.ILogGroup) -> cloudwatch.LogQueryWidget:
+    """By the lease manager's log, since no metric says which command tells why."""
+    return cloudwatch.LogQueryWidget(
+        title="Hot shards",
+        log_group_names=[log.log_group_name],
+        query_lines=list(HOT_SHARDS),
+        view=cloudwatch.LogQueryVisualizationType.TABLE,
+        width=24,
+        height=4,
+    )
 
 
 def _deployment_graphs(deployment: Deployment) -> list[cloudwatch.GraphWidget]:

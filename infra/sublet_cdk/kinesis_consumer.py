@@ -248,6 +248,7 @@ class KinesisConsumer(Construct):
             alarm_thresholds=alarm_thresholds,
             deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters, schedule),
             on_failure=on_failure,
+            log_group=self.manager.log_group,
         )
         if deployment_check:
             self._check_deployment([*self.shape.layers, *worker_layers])

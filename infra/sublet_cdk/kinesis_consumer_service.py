@@ -184,6 +184,7 @@ class KinesisConsumerService(Construct):
             alarm_topic=alarm_topic,
             alarm_thresholds=alarm_thresholds,
             on_failure=on_failure,
+            log_group=self.log_group,
         )
         self.monitoring.begin_after(self.service)
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard

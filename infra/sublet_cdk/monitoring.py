@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 from sublet.metric_names import Metric
@@ -27,6 +28,7 @@ class ConsumerMonitoring(Construct):
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
     on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes them. A topic
                           or a bucket has none
+    log_group             the lease manager's: the dashboard lists the hot shards that it names
 
     `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
@@ -41,9 +43,11 @@ class ConsumerMonitoring(Construct):
         alarm_thresholds: AlarmThresholds | None = None,
         deployment: Deployment | None = None,
         on_failure: FailureDestination | None = None,
+        log_group: logs.ILogGroup | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._watched = Watched(application, deployment, set_aside_queue(self, destination_of(on_failure)))
+        queue = set_aside_queue(self, destination_of(on_failure))
+        self._watched = Watched(application, deployment, queue, log_group)
         thresholds = alarm_thresholds or AlarmThresholds()
         self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
         self._silence = [

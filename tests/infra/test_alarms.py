@@ -148,7 +148,7 @@ def test_silence_is_bad_for_the_alarms_on_silence_alone(template: Template) -> N
 
 
 def test_each_says_what_to_do_and_tells_the_topic_when_it_begins_and_ends(template: Template) -> None:
-    descriptions = [alarm["AlarmDescription"] for alarm in alarms_of(template).values()]
+    descriptions = [json.dumps(alarm["AlarmDescription"]) for alarm in alarms_of(template).values()]
     assert len(set(descriptions)) == len(descriptions)
     assert all(100 < len(text) < 1024 for text in descriptions)
     assert all(
@@ -216,6 +216,26 @@ def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) ->
         assert metric in body
     for name in alarms_of(template):
         assert f"ConsumerAlarms{name}" in body
+
+
+def test_who_is_told_of_a_hot_shard_finds_its_name_with_one_click(template: Template) -> None:
+    """The alarm's text has a link to the dashboard, and the dashboard lists what the lease manager's log names."""
+    (body,) = [
+        each["Properties"]["DashboardBody"]
+        for each in template.find_resources("AWS::CloudWatch::Dashboard").values()
+    ]
+    text = json.dumps(alarms_of(template)["HotShard"]["AlarmDescription"])
+    assert "#dashboards/dashboard/orders-audit-sublet" in text
+    assert "console.aws.amazon.com/cloudwatch/home?region=" in text
+    assert "'a shard is hot'" in text
+    widgets = json.dumps(body)
+    assert "filter message = 'a shard is hot'" in widgets
+    logged = (Path(sublet.__file__).parent / "engine" / "manager" / "busy_shards.py").read_text()
+    assert '"a shard is hot"' in logged
+    for field in ("shard_id", "share_of_quota", "times_the_average", "command"):
+        assert f"{field}=" in logged
+        assert field in widgets
+    assert [name for name in template.find_resources("AWS::Logs::LogGroup") if name in widgets]
 
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:given-up"

@@ -20,6 +20,7 @@ from sublet.decisions.tick_plan import Look, TickPlan, asked_first, plan_tick
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
+from sublet.engine.manager.busy_shards import BusyShardLog
 from sublet.engine.manager.look import look, look_at_several
 from sublet.engine.manager.pacing import PacedStream
 from sublet.engine.manager.probing import BOUNDS as PROBED
@@ -87,6 +88,7 @@ class LeaseManager:
     streams: StreamWatch | None = None
     """The process's own, in an application of several streams; None: this manager makes one."""
     worst: WorstShardMetrics = field(default_factory=WorstShardMetrics)
+    busy: BusyShardLog = field(default_factory=BusyShardLog)
 
     def __post_init__(self) -> None:
         if self.ports.streams is not None and self.streams is None:
@@ -226,6 +228,7 @@ class LeaseManager:
         metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
         metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
         self.worst.show(seen.scan.leases, self.ports)
+        self.busy.say(seen.scan.leases, self.settings, self.ports)
         show_quiet(plan.needing_nobody, len(plan.paused), metrics)
         _show_paused(plan.paused, self.ports)
 

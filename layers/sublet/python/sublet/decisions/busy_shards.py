@@ -1,0 +1,59 @@
+"""Which shards get far more than the others, or most of what a shard takes: those that the alarm HotShard is about.
+
+CloudWatch's alarm knows that there is one, and not which. The lease manager sees the rate of each in its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from sublet.decisions.hot_shards import HOT_ON_AVERAGE
+from sublet.decisions.reading_rate import ReadingRate, reading_rate
+from sublet.decisions.shard_load import share_of_quota
+from sublet.protocol.lease import Lease
+
+FAR_MORE = 2.0
+"""Times the average. The alarm fires at twice as much by default."""
+
+NOT_IDLE = 100_000
+"""Bytes a second. If even the busiest shard gets less, the others are idle, and none is hot."""
+
+NAMED = 5
+
+
+class BusyShard(Struct, frozen=True):
+    """times  the average of the shards whose rate is known
+    share  of a shard's quota, on average
+    """
+
+    lease_key: str
+    bytes_per_second: int
+    times: float
+    share: float
+
+
+def busy_shards(leases: Iterable[Lease], now: datetime) -> tuple[BusyShard, ...]:
+    """The busiest first, and a few at most."""
+    rates = {
+        lease.lease_key: rate
+        for lease in leases
+        if (rate := reading_rate(lease, now, is_owner_gone=False)) is not None
+    }
+    average = sum(rate.bytes_per_second for rate in rates.values()) / max(1, len(rates))
+    found = [busy for key, rate in rates.items() if _is_hot(busy := _busy(key, rate, average))]
+    return tuple(sorted(found, key=lambda busy: (-busy.bytes_per_second, busy.lease_key))[:NAMED])
+
+
+def _busy(lease_key: str, rate: ReadingRate, average: float) -> BusyShard:
+    times = rate.bytes_per_second / average if average else 0.0
+    share = share_of_quota(rate.bytes_per_second, rate.records_per_second or 0)
+    return BusyShard(lease_key, round(rate.bytes_per_second), round(times, 1), round(share, 2))
+
+
+def _is_hot(busy: BusyShard) -> bool:
+    gets_far_more = busy.bytes_per_second >= NOT_IDLE and busy.times >= FAR_MORE
+    nears_its_quota = busy.share >= HOT_ON_AVERAGE
+    return gets_far_more or nears_its_quota
