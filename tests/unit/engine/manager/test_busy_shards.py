@@ -12,7 +12,7 @@ from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld
 
 def test_ticks_name_a_hot_shard_every_five_minutes_while_it_is_hot() -> None:
     world = EngineWorld(replace(CONTINUOUS, failover_time=timedelta(minutes=30)), shards=2)
-    manager, said = world.manager(), list[str]()
+    manager = world.manager()
     for minute in range(12):
         rate = 900_000 if minute < 9 else 10
         report = LagReport(world.clock.now(), timedelta(0), None, rate)
