@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 WAITED_AT_ONCE = timedelta(minutes=1)
 """A wait is repeated until it is over."""
 
-FORKED = "this producer was made in another process, whose tasks this one has not; make one in each process"
+FORKED = "this producer was made in another process, and its threads stayed there; make a producer in each process"
 
 
 class Producer:
@@ -38,8 +38,8 @@ class Producer:
             for order in orders:
                 producer.put(order.customer, order.as_json())
 
-    The block ends when all of it is in the stream; if records were given up, it raises RecordsNotPut. Safe for threads. Records
-    wait in this process' memory: whatever ends it before `flush` or `close` loses them.
+    The block ends when all records are in the stream; if some were given up, it raises RecordsNotPut. Safe for threads. Records
+    wait in this process' memory, so a process that ends before `flush` or `close` loses them.
 
     stream                    its name or ARN
     account                   instead of this machine's configuration: `sublet.connect(...).account`
@@ -51,9 +51,9 @@ class Producer:
                               reshards. If an answer is lost, some may be repeated, in the same order
     rate_limit                percent of a shard's write limit (1,000 records and 1 MiB a second) to use; None: no limit
     patience                  seconds, or a timedelta: a record is given up when Kinesis has refused it, or all of its shard's
-                              records, for as long. Waiting behind others does not count
+                              records, for this long. Waiting behind others does not count
     max_connections           calls in flight at once
-    max_buffered_bytes        a put waits while records of so many bytes are not known to be in the stream
+    max_buffered_bytes        a put waits while records of this many bytes are not known to be in the stream
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Producer:
         self._wait(self._running.flush())
 
     def close(self) -> None:
-        """Flush, and take no more records. Harmless if repeated."""
+        """Flush, and take no more records. May be repeated."""
         self._wait(self._running.close())
 
     def __enter__(self) -> Self:
@@ -130,7 +130,7 @@ class Producer:
 
 
 class LoopParts:
-    """What a producer is constructed with, for plain Python and asyncio alike. Checked: raises SettingsError."""
+    """A producer's arguments, for plain Python and asyncio alike, and the loop that is made from them. Raises SettingsError."""
 
     def __init__(self, stream: str, account: Account | None, options: ProducerOptions) -> None:
         self.stream = stream
@@ -140,7 +140,7 @@ class LoopParts:
         self._made_in = os.getpid()
 
     def loop(self, tell: Tell) -> PuttingLoop:
-        """Over AWS it loads boto3, which would hold up an event loop."""
+        """Make the loop. Over AWS this loads boto3, which would block an event loop for a moment."""
         from sublet.putting.loop import Putters, PuttingLoop
         from sublet.putting.placing_source import PlacingSource
 

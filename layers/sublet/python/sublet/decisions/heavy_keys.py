@@ -1,7 +1,7 @@
-"""The partition keys that bring most of a shard's load, in bounded memory: a SpaceSaving summary.
+"""The partition keys that bring most of a shard's load, in bounded memory: a Misra-Gries summary.
 
-Space-saving and Misra and Gries' summary hold the same information (Agarwal and others, "Mergeable summaries", PODS 2012).
-This is theirs, because summaries of it can be merged, and a new key costs no search for the smallest counter.
+It holds the same information as a space-saving summary (Agarwal and others, "Mergeable summaries", PODS 2012). Misra-Gries
+summaries can be merged, and a new key costs no search for the smallest counter.
 
 After loads of N in all, with k counters:
 
@@ -102,8 +102,8 @@ def fewer(keys: tuple[HeavyKey, ...], missed: int, counters: int) -> tuple[tuple
 
 
 def _kept(counters: Mapping[_K, _C], missed: int, most: int) -> tuple[dict[_K, _C], int]:
-    """Every counter's rank falls by that of the first one too many. As many counters as are left, and one more, lose that
-    much, so `missed` stays within its bound.
+    """Keep the `most` counters of the highest rank. Every rank falls by that of the first counter that is dropped. At least one
+    more counter than `most` loses that much, so `missed` stays within its bound.
     """
     if len(counters) <= most:
         return dict(counters), missed

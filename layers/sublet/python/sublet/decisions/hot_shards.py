@@ -24,7 +24,9 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import RecordDistribution, StreamMode
 
 HOT = 0.8
-"""From this share of a shard's quota in its worst second. A row without a sketch shows only an average: HOT_ON_AVERAGE."""
+"""A shard is hot if its worst second takes at least this share of its quota. A row without a sketch shows only an average:
+HOT_ON_AVERAGE.
+"""
 HOT_ON_AVERAGE = 0.6
 
 DOMINATES = 0.5
@@ -63,7 +65,7 @@ class HeatVerdict(StrEnum):
 
 
 class KeyShare(Struct, frozen=True):
-    """Of its shard's load. `name`: None if names are not stored; `key_hash` is the MD5 of the partition key."""
+    """A key's share of its shard's load. `name`: None if names are not stored; `key_hash` is the MD5 of the partition key."""
 
     key_hash: int
     name: str | None
@@ -110,7 +112,7 @@ class StreamLook(Struct, frozen=True):
 
 
 def hot_shards(look: StreamLook) -> tuple[HotShard, ...]:
-    """Of every open shard, the hottest first."""
+    """The verdict of every open shard, the hottest first."""
     shares = read_shares(look.standing)
     open_shards = [shard for shard in look.shards if shard.is_open]
     judged = {
@@ -158,7 +160,7 @@ def _without_sketch(shard: Shard, look: StreamLook, share: float | None) -> HotS
 
 
 def _why(known: HotShard, look: StreamLook, sketch: ShardSketch) -> HotShard:
-    """The first reason that holds. A reason that makes a split useless comes before the split."""
+    """The first reason that applies. Reasons that make a split useless come before the split."""
     if look.distribution is not RecordDistribution.AUTO and _says_enough(sketch):
         because_of_keys = _dominated(known) or _misplaced(known, sketch)
         if because_of_keys is not None:

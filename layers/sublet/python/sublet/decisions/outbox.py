@@ -1,4 +1,4 @@
-"""The user records that wait to be put into one shard, and what of them goes into a PutRecords next.
+"""The user records that wait to be put into one shard, and which of them the next PutRecords takes.
 
 Order: with `ordered`, an outbox has either one aggregate in flight or plain records of different partition keys, and
 nothing else until Kinesis has answered; refused ones return to its front. So no record overtakes an earlier one of its
@@ -59,7 +59,7 @@ class ProducerRules:
     rate_limit          share of a shard's write limit to use, such as 1.0; None: no limit
     patience            how long Kinesis may refuse a record, or all of a shard's, until it is given up
     max_connections     calls in flight at once
-    max_buffered_bytes  of all records that are not known to be in the stream
+    max_buffered_bytes  the most bytes of records that are not known to be in the stream
     """
 
     aggregation_enabled: bool = True
@@ -80,7 +80,7 @@ class QueuedRecord(Struct):
     key_size    the bytes of its partition key, and of what an aggregate's table adds to it
     arrived_at  by the steady clock, when it was put, or shortly before
     epoch       how many flushes were begun before it was put
-    ticket      the caller's own: whatever it needs to say what came of it
+    ticket      the caller's own: what it needs to report the outcome
     tried_at    when it was first sent
     """
 
@@ -106,7 +106,7 @@ class QueuedRecord(Struct):
         epoch: int,
         ticket: object,
     ) -> QueuedRecord:
-        """For a record that `why_not_put` has nothing against."""
+        """For a record that passes `why_not_put`."""
         hashed, key_size = None, 0
         if partition_key is not None:
             hashed, key_size = hash_key(partition_key, explicit_hash_key), len(partition_key.encode()) + 4
@@ -141,7 +141,7 @@ class Entry:
         return len(self.user_records) > 1
 
     def stream_record(self) -> NewRecord:
-        """As it is put. An aggregate has the keys of its first user record, so that it lands in that record's shard."""
+        """What is put. An aggregate has the keys of its first user record, so that it lands in that record's shard."""
         first = self.user_records[0]
         if not self.is_aggregate:
             return NewRecord(first.data, first.partition_key, first.explicit_hash_key)
@@ -165,10 +165,10 @@ class Room:
 
 
 class Outbox:
-    """One shard's. Changed in place. `shard_id` is empty where Kinesis places the records.
+    """The outbox of one shard. Changed in place. `shard_id` is empty where Kinesis places the records.
 
-    refused        how often in a row Kinesis has refused something of it, and `refusal` the last of these answers
-    failing_since  since when it has taken nothing; None: it has not refused anything since it last took something
+    refused        how often in a row Kinesis has refused records of this outbox; `refusal` is its last such answer
+    failing_since  since when Kinesis has only refused them; None: it has accepted some since its last refusal, or refused none
     not_before     when to try again
     """
 
@@ -216,11 +216,11 @@ class Outbox:
 
     @property
     def is_held(self) -> bool:
-        """Nothing to send, or its order forbids it."""
+        """True if there is nothing to send, or if the order of keys forbids sending now."""
         return not self.waiting or (self.ordered and self.in_flight > 0)
 
     def may_send_at(self, now: datetime) -> datetime:
-        """The earliest time, by the shard's limit and after a refusal. Not for one that is held."""
+        """The earliest time that the shard's write limit and the last refusal allow. Do not ask a held outbox."""
         at = now if self.limit is None else now + self.limit.wait(now)
         return at if self.not_before is None else max(at, self.not_before)
 
@@ -241,7 +241,7 @@ class Outbox:
         return Why.FULL if self.is_full else None
 
     def take(self, now: datetime, room: Room, *, only_full: bool) -> Iterator[Entry]:
-        """Takes out what may be sent now and what the call has room for. `only_full`: no aggregate that can wait for more."""
+        """Take out what may be sent now, as far as the call has room. `only_full`: leave aggregates that can wait for more."""
         if self.ordered and not self.aggregates:
             yield from self._of_different_keys(now, room)
             return
@@ -257,7 +257,7 @@ class Outbox:
 
     @property
     def _most(self) -> int:
-        """No less than the size of the next entry."""
+        """An upper bound of the next entry's size."""
         first = self.waiting[0].whole_size
         return max(first, self.rules.aggregation_max_size + KEY_SIZE_MAX) if self.aggregates else first
 

@@ -13,9 +13,9 @@ ANYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """What a producer knows of it.
+    """What a producer knows of where its records go.
 
-    shards   None: they may not be listed, so nothing is predicted, and nothing aggregated
+    shards   None: this role may not list them, so nothing is predicted or aggregated
     is_auto  Kinesis places records itself (RecordDistributionStrategy AUTO): KCL drops aggregates there
     may_be_keyless  the stream may accept records without a partition key
     """
@@ -31,6 +31,6 @@ class Placing:
 
     @property
     def shard_ids(self) -> frozenset[str]:
-        """Of the outboxes that it needs."""
+        """The shards that need an outbox."""
         keyed = () if self.shards is None or self.is_auto else self.shards.shard_ids
         return frozenset((ANYWHERE, *keyed))

@@ -1,8 +1,9 @@
 """What a producer sends next, and what follows from Kinesis' answers.
 
 It predicts each user record's shard from a listing, as the KPL does, and an outbox for each shard packs its records
-into aggregates. If an answer names another shard than predicted, and that shard does not cover all of the aggregate's
-records, every KCL consumer drops it. So its records are sent again, by a new listing. Plain records are never dropped.
+into aggregates. Kinesis may answer that an aggregate is in another shard than predicted. If that shard does not cover all
+of its records, every KCL consumer drops the aggregate, so its records are sent again by a new listing. Plain records are
+never dropped.
 
 Nothing here reads a clock or waits: `Producing` is changed in place, under the caller's lock.
 """
@@ -26,11 +27,11 @@ from sublet.protocol.stream_info import PutRecord
 
 FIRST_PAUSE = timedelta(milliseconds=50)
 LONGEST_PAUSE = timedelta(seconds=2)
-"""After a refusal; doubled from one to the next."""
+"""The pause after a refusal begins with the first and doubles up to the longest."""
 
 
 class PutCall(NamedTuple):
-    """One PutRecords."""
+    """One call of PutRecords, and why it is made now."""
 
     entries: list[Entry]
     why: Why
@@ -44,7 +45,7 @@ class Settled(NamedTuple):
 
 
 class SendPlan(NamedTuple):
-    """What to do now. `look_again_at`: when to ask for the next plan, unless something happens before; None: only then."""
+    """What to do now. `look_again_at`: when to ask for the next plan at the latest; None: only when something has happened."""
 
     calls: list[PutCall]
     look_again_at: datetime | None
@@ -55,12 +56,12 @@ class SendPlan(NamedTuple):
 class Produced:
     """What a producer has done so far.
 
-    user_records, stream_records  known to be in the stream
-    aggregated   user records that are there in aggregates
-    calls        PutRecords
+    user_records, stream_records  how many are known to be in the stream
+    aggregated   how many of the user records are there in aggregates
+    calls        how often PutRecords was called
     retried      stream records that were put again after a refusal
     sent_again   user records whose aggregate a reshard had made useless
-    given_up     user records
+    given_up     user records that were given up
     """
 
     user_records: int = 0
@@ -105,7 +106,7 @@ class Producing:
         return Produced(**self._counts)
 
     def add(self, records: Sequence[QueuedRecord], now: datetime) -> None:
-        """In the order in which they were put."""
+        """Add user records, in the order in which they were put."""
         self._unsettled.update(record.epoch for record in records)
         self._sort_in(records, now)
 
@@ -117,11 +118,11 @@ class Producing:
         return self.epoch - 1
 
     def is_settled(self, epoch: int) -> bool:
-        """Whether the program knows of all records of the epoch, and of those before, what came of them."""
+        """Whether the program knows what came of every record of this epoch and of the epochs before."""
         return not any(count for of, count in self._unsettled.items() if of <= epoch)
 
     def place(self, placing: Placing, now: datetime) -> None:
-        """By a new listing: sort what waits into outboxes, and judge what had landed elsewhere."""
+        """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed elsewhere."""
         before, self._placing, self._unplaced_since = self._placing, placing, None
         lost = self._judged(placing)
         self._wants_placing = bool(self._doubtful)
@@ -141,8 +142,9 @@ class Producing:
         self._sort_in(sorted(chain(lost, waiting, unplaced), key=_arrived_at), now)
 
     def placing_failed(self, why: Exception, now: datetime) -> None:
-        """The shards could not be listed. What waits for that is given up after `patience`, or now if it is no use to
-        try again."""
+        """The shards could not be listed. The records that wait for a listing are given up after `patience`, or now if the error
+        is permanent.
+        """
         if not isinstance(why, TransientError):
             self._give_up([*self._emptied(), *self._unplaced, *self._doubted()], why)
             self._unplaced = []
@@ -160,16 +162,16 @@ class Producing:
 
     @property
     def wants_placing(self) -> bool:
-        """Whether the shards have to be listed for what is not settled."""
+        """Whether records that are not settled need a listing of the shards."""
         return self._wants_placing and bool(self._unsettled.total())
 
     def take_settled(self) -> list[Settled]:
-        """What has been settled since this was called last: after each of the other calls."""
+        """The records that were settled since the last call. Call this after each of the other methods."""
         settled, self._settled = self._settled, []
         return settled
 
     def told(self, settled: Iterable[Settled]) -> None:
-        """The program has been told what came of these records."""
+        """The program now knows what came of these records."""
         for some in settled:
             for record in some.user_records:
                 self._unsettled[record.epoch] -= 1
@@ -177,7 +179,7 @@ class Producing:
     def settle(
         self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception, now: datetime
     ) -> None:
-        """`answers`: for each entry, or an error because of which trying again is no use."""
+        """Apply Kinesis' answers to a call: one for each entry, or a permanent error for all of them."""
         self._calls_in_flight -= 1
         given = [answers] * len(call.entries) if isinstance(answers, Exception) else answers
         taken: dict[int, Outbox] = {}
@@ -229,7 +231,7 @@ class Producing:
         return [record for one in doubtful for record in one.entry.user_records]
 
     def _hold_again(self, placing: Placing, now: datetime) -> None:
-        """What is in flight holds those of the new outboxes that its records would return to."""
+        """Entries in flight hold the new outboxes to which their records would return."""
         for box in self._outboxes.values():
             box.in_flight = 0
         for entry in [*self._in_flight.values(), *(one.entry for one in self._doubtful)]:
@@ -354,7 +356,7 @@ class Producing:
         return min(moments, default=None)
 
     def _pause(self, refused: int) -> timedelta:
-        """Doubled from one refusal to the next, and up to half of it less, by chance."""
+        """The pause after a refusal: doubled each time, and shortened by chance by up to half."""
         longest: timedelta = min(FIRST_PAUSE * 2 ** min(refused, 10), LONGEST_PAUSE)
         return longest * (1 - self._chance.getrandbits(16) / 2**17)
 
@@ -362,7 +364,7 @@ class Producing:
 def _parted(
     records: Sequence[QueuedRecord], until: datetime
 ) -> tuple[list[QueuedRecord], list[QueuedRecord]]:
-    """Those that arrived up to the moment, and the later ones."""
+    """The records that arrived up to this moment, and the later ones."""
     old = [record for record in records if record.arrived_at <= until]
     return old, [record for record in records if record.arrived_at > until]
 

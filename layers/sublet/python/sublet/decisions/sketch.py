@@ -1,7 +1,7 @@
 """A shard's sketch: who brings its load, where in its hash key range, and the worst second of each minute.
 
-Load counts what a shard's quota counts. A shard takes 1 MiB and 1,000 records a second (Kinesis Developer Guide, quotas and
-limits), so a stream record weighs as many bytes as one of those thousand may have, and its own bytes.
+Load measures what a shard's quota limits: 1 MiB and 1,000 records a second (Kinesis Developer Guide, quotas and limits). So
+the load of a stream record is its own bytes plus a thousandth of a MiB.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from sublet.decisions.heavy_keys import HeavyKey, merged_keys
 from sublet.protocol.shard import FULL_RANGE, SHARD_BYTES, SHARD_RECORDS, HashKeyRange
 
 BUCKETS = 64
-"""Of equal width, over the shard's hash key range."""
+"""How many buckets of equal width the shard's hash key range has."""
 
 RECORD_LOAD = -(-SHARD_BYTES // SHARD_RECORDS)
-"""Of a stream record, beside its bytes."""
+"""What each stream record adds to the load, beside its bytes."""
 
 MINUTES_MAX = 30
 """How many minutes' worst seconds a sketch has."""
 
 SURELY = 3.1
-"""Standard errors below a sampled share: it is less in one case of a thousand."""
+"""How many standard errors below a sampled share its lower bound is: the true share is lower in one case of a thousand."""
 
 MINUTE = timedelta(minutes=1)
 
@@ -41,22 +41,22 @@ class Peak(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Of what a shard can take in a second. Kinesis allows short bursts above 1."""
+        """The share of what a shard takes in a second. Kinesis allows short bursts above 1."""
         return max(self.bytes / SHARD_BYTES, self.records / SHARD_RECORDS)
 
 
 class ShardSketch(Struct, frozen=True):
-    """All figures but `peaks` are of user records, and in load unless they say otherwise.
+    """A figure is the load of user records, unless it says otherwise.
 
-    since, until  between which moments it was made
-    squares       the sum of the squares of each sampled record's load, which says how far a share may be off
+    since, until  between which moments the records were handled
+    squares       the sum of the squares of each sampled record's load, from which the error of a share follows
     is_sampled    False: every record was counted, and the lower bounds of shares are certain
     missed, keys  see `heavy_keys`
-    buckets       by where records are placed
-    explicit      with a known explicit hash key: only aggregates show one
-    elsewhere     with a partition key that hashes outside the shard's range: something else placed it here
-    keyless       without a partition key
-    dropped       aggregates outside the shard's range, which KCL's rule drops: their records are in no other figure
+    buckets       the load by hash key
+    explicit      of records with a known explicit hash key; only aggregates show one
+    elsewhere     of records whose partition key hashes outside the shard's range, so that something else placed them here
+    keyless       of records without a partition key
+    dropped       the number of aggregates outside the shard's range, which KCL's rule drops: no other figure has their records
     """
 
     shard_id: str
@@ -88,7 +88,7 @@ class ShardSketch(Struct, frozen=True):
         return 0.0 if self.worst is None else self.worst.share
 
     def at_least(self, load: int) -> float:
-        """The share that this much of the load has, as a lower bound: certain if every record was counted."""
+        """A lower bound of this load's share of all load. It is certain if every record was counted."""
         share = self._share(load)
         return max(0.0, share - self._margin(share))
 
@@ -100,14 +100,16 @@ class ShardSketch(Struct, frozen=True):
         return load / self.load if self.load else 0.0
 
     def _margin(self, share: float) -> float:
-        """By the number of records of equal load that would say as much as the sampled ones."""
+        """How far the share may be off. Records of different load count like fewer records of equal load (Kish's effective sample
+        size).
+        """
         if not self.is_sampled or not self.squares:
             return 0.0
         return SURELY * sqrt(max(share * (1 - share), 0.0) * self.squares) / self.load
 
 
 def bucket_of(place: int, hash_key_range: HashKeyRange) -> int | None:
-    """None outside the range."""
+    """The bucket of a hash key; None outside the range."""
     starting, ending = hash_key_range
     if not starting <= place <= ending:
         return None
@@ -115,7 +117,7 @@ def bucket_of(place: int, hash_key_range: HashKeyRange) -> int | None:
 
 
 def merged(mine: ShardSketch, other: ShardSketch) -> ShardSketch:
-    """One sketch of what two say of the same shard; neither may have counted a record of the other."""
+    """One sketch out of two of the same shard, which must not have counted the same records."""
     keys, missed = merged_keys(mine.keys, mine.missed, other.keys, other.missed)
     return replace(
         mine,

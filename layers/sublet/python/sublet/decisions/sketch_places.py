@@ -24,7 +24,9 @@ TOGETHER_FOR = timedelta(minutes=30)
 """Sketches of the same shard are merged until they cover this long."""
 
 CLEARLY = 1.1
-"""So many times as hot as the coolest stored shard: two shards that are alike do not displace each other in turns."""
+"""A shard displaces the coolest stored one if it is this many times as hot. Otherwise two similar shards would displace each
+other again and again.
+"""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -65,7 +67,7 @@ def _number(stand: Sequence[SketchPlace], sketch: ShardSketch) -> int | None:
 
 
 def together(stored: ShardSketch | None, sketch: ShardSketch) -> ShardSketch:
-    """What to store: with what is stored, unless that is of another shard or of long ago."""
+    """The sketch to store: merged with the stored one, unless that one is of another shard or too old."""
     if stored is None or stored.shard_id != sketch.shard_id or stored.hash_key_range != sketch.hash_key_range:
         return sketch
     return merged(stored, sketch) if sketch.until - stored.since <= TOGETHER_FOR else sketch
@@ -77,7 +79,7 @@ def encode_places(places: Sequence[SketchPlace]) -> bytes:
 
 
 def decode_places(data: bytes) -> tuple[SketchPlace, ...]:
-    """Empty if it is damaged: then the next sketches find new places."""
+    """Empty if the item is damaged: the next sketches then find new places."""
     try:
         return tuple(
             SketchPlace(int(number), str(shard_id), float(heat), _EPOCH + timedelta(seconds=int(at)))
@@ -89,7 +91,9 @@ def decode_places(data: bytes) -> tuple[SketchPlace, ...]:
 
 
 def fresh(sketches: Sequence[ShardSketch], now: datetime) -> dict[str, ShardSketch]:
-    """By shard id, the latest of each, of those that are not forgotten. A place may hold a late writer's sketch."""
+    """The latest sketch of each shard that is not forgotten, by shard id. Two places may hold the same shard, if one owner wrote
+    late.
+    """
     found: dict[str, ShardSketch] = {}
     for sketch in sorted(sketches, key=lambda each: each.until):
         if now - sketch.until < FORGOTTEN_AFTER:

@@ -1,7 +1,7 @@
-"""Makes a shard's sketch of the records that a worker handles, for less CPU than shows.
+"""Makes a shard's sketch of the records that a worker handles, for so little CPU that benchmarks do not show it.
 
-Of a page with many records, some are counted, at random distances, each for all between it and the one before it. Fixed
-distances would count one key alone if a producer takes its keys in turns.
+If a page has many records, only some are counted, at random distances, and each stands for the records since the one before.
+With fixed distances, a producer that takes its keys in turns would have one key counted alone.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ DRAWN = 256
 """Random numbers are drawn so many at a time, because the machine's own source is slow."""
 
 SECONDS_MAX = 300
-"""How many seconds are held until the worst of each minute is taken from them."""
+"""When so many seconds are held, only the worst of each minute is kept."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Sketching:
-    """One shard's. Not thread-safe."""
+    """The sketch of one shard in the making. Not thread-safe."""
 
     def __init__(
         self, shard_id: str, hash_key_range: HashKeyRange | None, chance: Chance, now: datetime
@@ -66,7 +66,7 @@ class Sketching:
 
     @property
     def heat(self) -> float:
-        """As the sketch's would be, for less."""
+        """The same as the finished sketch's, without making it."""
         return max((peak.share for peak in self._worst()), default=0.0)
 
     def sketch(self, now: datetime) -> ShardSketch:
@@ -78,7 +78,7 @@ class Sketching:
         )  # fmt: skip
 
     def _distance(self) -> int:
-        """To the next record to count: on average the stride, which doubles when a page has had its samples."""
+        """How far it is to the next record to count: the stride on average, which doubles once a page has had its samples."""
         self._counted_in_page += 1
         if self._counted_in_page % SAMPLES == 0:
             self._stride *= 2
@@ -124,7 +124,7 @@ class Sketching:
         return self._keys.enter(key, key_hash, place, bucket_of(place, self._range))
 
     def _note_seconds(self, records: Sequence[StreamRecord], data_bytes: int) -> None:
-        """Some records stand for as many beside them, and all of them together for the page's bytes."""
+        """Samples the page: each sampled record stands for the same number of records, and all samples for the page's bytes."""
         first, last = _second(records[0]), _second(records[-1])
         if first == last:
             keys = len(records[0].partition_key or "") * len(records)

@@ -61,7 +61,7 @@ def _candidates(stretch: _Stretch, before: float, half: float) -> Iterator[tuple
 
 
 def _stretches(sketch: ShardSketch) -> Sequence[_Stretch]:
-    """In order of the range: each bucket's load without its heavy keys, cut at these, and the heavy keys by themselves."""
+    """The range in order: heavy keys by themselves, and between them the rest of each bucket's load."""
     starting, ending = sketch.hash_key_range
     points = _points(sketch)
     stretches: list[_Stretch] = []

@@ -1,4 +1,4 @@
-"""Puts an iterable of records in the caller's thread: for a task of Spark, which has nothing else to do meanwhile."""
+"""Puts an iterable of records in the caller's thread, for a Spark task, which has nothing else to do meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublet.ports import Clock, RecordWriter
 from sublet.protocol.records import NewRecord
 
 AT_ONCE = 16 * 2**20
-"""Bytes of records that are put together: more than a call takes, so that calls are full."""
+"""Bytes of records that are added together. More than one call takes, so that calls are full."""
 
 LISTED_AFTER = timedelta(milliseconds=200)
 """The pause after a listing of the shards that did not help."""
@@ -31,9 +31,9 @@ def put_all(
     sleep: Sleep,
     chance: Chance,
 ) -> Produced:
-    """Returns once Kinesis has taken them all. Raises what the first record that is given up is given up for.
+    """Returns once Kinesis has taken all records. If one is given up, raises the error that it was given up for.
 
-    place  says who places records; given whether some have landed elsewhere than it had said
+    place  returns who places records; its argument says whether records have landed in other shards than predicted
     """
     putting = _Blocking(Producing(rules, chance), writer, place, clock, sleep)
     for some in _portions(records, clock):

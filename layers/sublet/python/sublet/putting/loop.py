@@ -18,20 +18,20 @@ from sublet.protocol.stream_info import PutRecord
 from sublet.putting.placing_source import PlacingSource
 
 Tell = Callable[[Sequence[Settled]], None]
-"""Given what came of records. Called from any of the loop's threads, and without its lock."""
+"""Tells the program what came of its records. Called from any of the loop's threads, and without its lock."""
 
 LOOKED_AFTER = timedelta(seconds=60)
-"""The loop's longest sleep."""
+"""The longest time that the loop sleeps."""
 
 LISTED_AFTER = timedelta(milliseconds=100)
 LISTED_LATEST = timedelta(seconds=2)
-"""The pauses between two listings of the shards, doubled as long as they do not help."""
+"""The shortest and the longest pause between two listings of the shards. A pause is doubled while listings do not help."""
 
 LOGGED_EVERY = timedelta(minutes=1)
 
 
 class Putters(NamedTuple):
-    """What a producer needs of the world."""
+    """The ports that a producer's loop uses."""
 
     writer: RecordWriter
     source: PlacingSource
@@ -76,7 +76,7 @@ class PuttingLoop:
 
     @property
     def buffered_bytes(self) -> int:
-        """Of records that are not known to be in the stream."""
+        """How many bytes of records are not known to be in the stream."""
         return self._buffered
 
     def offer(
@@ -104,7 +104,7 @@ class PuttingLoop:
         return None
 
     def _note_arrival(self, size: int) -> bool:
-        """Whether the loop has to be woken."""
+        """Count the record. True if the loop has to be woken for it."""
         self._buffered += size
         self._arrived_bytes += size
         if self._arrived:
@@ -120,7 +120,7 @@ class PuttingLoop:
         return self._flush(is_last=False)
 
     def close(self) -> Signal:
-        """From now on it takes no records. The signal is set once the program knows what came of all."""
+        """Flush, and take no more records. The signal is set once the program knows what came of all of them."""
         return self._flush(is_last=True)
 
     def _flush(self, *, is_last: bool) -> Signal:
@@ -136,7 +136,7 @@ class PuttingLoop:
         return done
 
     def failure(self) -> RecordsNotPut | None:
-        """What was given up since this was asked last."""
+        """An error about the records that were given up since the last call; None if there were none."""
         with self._lock:
             (count, self._failures), why = (self._failures, 0), self._first_failure
         if not count:
@@ -207,7 +207,7 @@ class PuttingLoop:
             return failure
 
     def _take_settled(self, now: datetime) -> list[Settled]:
-        """With the lock. There is room again before the program is told: it may put from there."""
+        """Called with the lock. Makes room before the program is told, because it may put records from a callback."""
         settled = self._producing.take_settled()
         if not settled:
             return settled
@@ -243,7 +243,7 @@ class PuttingLoop:
                 self._woken.set()
 
     def _end_flushes(self) -> None:
-        """With the lock."""
+        """Called with the lock."""
         over = [flush for flush in self._flushes if self._producing.is_settled(flush.epoch)]
         self._flushes = [flush for flush in self._flushes if flush not in over]
         for flush in over:

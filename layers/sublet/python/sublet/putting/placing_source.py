@@ -22,8 +22,9 @@ ASK_EARLIEST = timedelta(seconds=30)
 
 
 class PlacingSource:
-    """For one stream. Its distribution is asked for at most every five minutes, or every half minute while records land in
-    other shards than predicted. Not safe for threads."""
+    """The placing of one stream. Asks for its distribution every five minutes at most, or every half minute while records land
+    in other shards than predicted. Not safe for threads.
+    """
 
     def __init__(self, stream: Stream, clock: Clock, log: Log) -> None:
         self._stream = stream
@@ -34,13 +35,14 @@ class PlacingSource:
         self._said: set[str] = set()
 
     def distribution(self) -> RecordDistribution | None:
-        """None: that is not known."""
+        """The stream's record distribution; None if it is not known."""
         self._describe(ASK_LATEST)
         return self._distribution
 
     def look(self, *, is_doubted: bool = False) -> Placing:
-        """A new listing. `is_doubted`: records have landed elsewhere. Raises what Stream raises, except that it may do
-        without permissions."""
+        """List the shards. `is_doubted`: records have landed in other shards than predicted. Raises what Stream raises, but a
+        missing permission only makes the answer less precise.
+        """
         self._describe(ASK_EARLIEST if is_doubted else ASK_LATEST)
         if self._distribution is RecordDistribution.AUTO:
             self._say_once(AUTO_PUTS_ALONE)
@@ -54,7 +56,7 @@ class PlacingSource:
         return Placing(shards, may_be_keyless=may_be_keyless)
 
     def is_due(self, placing: Placing) -> bool:
-        """Whether to look again although nothing shows that this has changed. On a stream with AUTO nothing would."""
+        """Whether to look again although no record shows a change: on a stream with AUTO, no record could show one."""
         return placing.is_auto and self._is_older_than(ASK_LATEST)
 
     def _describe(self, at_most_every: timedelta) -> None:
