@@ -1,8 +1,8 @@
-"""The connection of one shard's subscription: a socket of its own, which is read only while somebody waits for records.
+"""The connection of one shard's subscription: a socket of its own, which is read only while a reader waits for records.
 
-botocore's event stream cannot be used for this. It speaks HTTP/1.1 alone, its `close` does not wake a thread that reads,
-and without chunks it returns nothing before 64 KiB have come. Here a shutdown wakes the reader at once, and whatever has
-come is returned.
+botocore's event stream cannot be used for this. It speaks only HTTP/1.1, its `close` does not wake a thread that reads,
+and without chunks it returns nothing before 64 KiB have come. Here a shutdown wakes the reader at once, and bytes are
+returned as they come.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tls_context(
 
 
 class PushConnection:
-    """One request and its reply. For one thread at a time, which another may interrupt. Raises OSError and ReplyDamaged."""
+    """One request and its reply, for one thread at a time; any thread may interrupt it. Raises OSError and ReplyDamaged."""
 
     def __init__(self, request: Request, network: Network) -> None:
         """Sends the request."""
@@ -78,7 +78,7 @@ class PushConnection:
             raise
 
     def head(self) -> Head:
-        """The reply's beginning. What may have come of its body waits for `receive`."""
+        """Wait for the reply's head. Bytes of the body that came with it are kept for `receive`."""
         while self._reply.head is None and not self._reply.is_over:
             body = self.receive(ANSWER_SECONDS)
             if body is None:
@@ -89,7 +89,7 @@ class PushConnection:
         return self._reply.head
 
     def receive(self, seconds: float) -> bytes | None:
-        """What comes next of the body, if anything does within this time. Empty at its end, and for what is not body."""
+        """The next bytes of the body; None if nothing comes within this time. Empty at the end, and if what came is not body."""
         came, self._came = self._came, b""
         if came or self._reply.is_over:
             return came

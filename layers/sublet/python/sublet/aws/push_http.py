@@ -1,7 +1,7 @@
 """The body of one HTTP reply that never seems to end, over HTTP/1.1 or HTTP/2: bytes in, bytes out, no socket.
 
-AWS declares SubscribeToShard for HTTP/2, which its endpoints offer, and does not promise it over HTTP/1.1. What offers
-no HTTP/2, such as an emulator or some proxies, is spoken to by HTTP/1.1.
+AWS declares SubscribeToShard for HTTP/2, which its endpoints offer, and does not promise it over HTTP/1.1. HTTP/1.1 is used
+for endpoints without HTTP/2, such as an emulator's or some proxies.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Reply(Protocol):
         """The part of the body in what came. Raises ReplyDamaged."""
 
     def to_send(self) -> bytes:
-        """What the service has to get: the request, later acknowledgements."""
+        """Bytes to send to the service: first the request, later acknowledgements."""
 
 
 class Http1Reply:
@@ -203,7 +203,7 @@ class Http2Reply:
         return b"".join(parts)
 
     def _acknowledge(self, length: int) -> None:
-        """What has been read may be sent again, a quarter of the window at a time."""
+        """Return what was read to the sender's window, a quarter of it at a time."""
         self._unacknowledged += length
         if self._unacknowledged >= WINDOW // 4 and not self.is_over:
             self._http.acknowledge_received_data(self._unacknowledged, self._stream)

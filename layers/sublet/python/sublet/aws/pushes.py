@@ -38,11 +38,11 @@ from sublet.protocol.records import Page
 
 OPERATION = "SubscribeToShard"
 WHOLE_WITHIN = 30.0
-"""Seconds that the rest of an event may take, of which some bytes have come."""
+"""How many seconds the rest of an event may take after its first bytes."""
 
 _IN_USE = "ResourceInUseException"
 _LOST = (OSError, ReplyDamaged, StreamDamaged, msgspec.DecodeError)
-"""The connection failed, or what it brought cannot be read."""
+"""The connection failed, or the bytes that came cannot be read."""
 
 
 class _Signed(Exception):
@@ -150,7 +150,7 @@ class KinesisPushes:
 
     @cached_property
     def _network(self) -> Network:
-        """As botocore's own HTTP session is configured."""
+        """Configured like botocore's own HTTP session."""
         session = vars(vars(self._client)["_endpoint"].http_session)
         verify, certificate = session["_verify"], session["_cert_file"]
         context = tls_context(

@@ -1,6 +1,6 @@
 """The SketchStore port: eleven items of the sightings table, whose keys begin with "hot". A role can be limited to these.
 
-One item says which shard has which place; the places themselves are the others. Ticks leave all of them alone.
+One item says which shard has which place, and each place is an item of its own. Ticks ignore all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HOT = KEYS_BEGIN_WITH
 """The item with the places; place 3 is "hot 3"."""
 
 TRIES = 3
-"""Ten owners may write their sketches at the same time. One that never gets its turn writes its next one."""
+"""Ten owners may write their sketches at the same time. An owner that fails every time drops this sketch, and writes the next."""
 
 
 class DynamoDbSketchStore:
@@ -65,7 +65,7 @@ class DynamoDbSketchStore:
         return tuple(sketch for sketch in read if sketch is not None)
 
     def _places(self) -> tuple[tuple[SketchPlace, ...], int]:
-        """With the round in which they were written; 0 if they never were."""
+        """The places, and the round in which they were written; 0 if they never were."""
         item = self._item(HOT)
         return decode_places(_data(item)), int(item.get(ROUND, {}).get("N", 0))
 

@@ -1,7 +1,7 @@
 """The Streams port over boto3: which streams an application of several reads, and each of them.
 
-ListStreams describes every stream of the account and region in pages of a hundred or more. It allows 5 calls a second, to the
-whole account. Tags are asked of the Resource Groups Tagging API: Kinesis tells a stream's tags in a call for each.
+ListStreams describes every stream of the account and region, a hundred or more on a page. The whole account may call it 5 times
+a second. Tags come from the Resource Groups Tagging API, because Kinesis takes a call for the tags of each stream.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class AwsStreams:
         return f"arn:{self._partition}:kinesis:{self._region}:{stream.account}:stream/{stream.stream}"
 
     def _listed(self) -> Iterator[StreamIdentity]:
-        """The account's streams. A reply without StreamSummaries, as of some emulators, has their names alone: then each that may
-        be chosen is described.
+        """The account's streams. Some emulators reply without StreamSummaries, with names alone; then each stream that may be
+        chosen is described.
         """
         for page in self._pages():
             described = {summary["StreamName"]: summary for summary in page.get("StreamSummaries", ())}
@@ -95,7 +95,7 @@ class AwsStreams:
             arguments["ExclusiveStartStreamName"] = page["StreamNames"][-1]
 
     def _described(self, name: str, arn: str | None = None) -> Iterator[StreamIdentity]:
-        """None if it is not there."""
+        """Yields its identity; nothing if there is no such stream."""
         settings = replace(
             self._settings, streams=None, stream=name, stream_arn=arn, filter_criteria=None
         )  # which are by stream
@@ -103,7 +103,7 @@ class AwsStreams:
             yield KinesisStream(self._client, self._poll_client, settings).describe().identity
 
     def _elsewhere(self) -> Iterator[StreamIdentity]:
-        """Streams of other accounts, which only their ARN names: a description of each."""
+        """The streams of other accounts, which only an ARN can name. Describes each."""
         own: str | None = None
         for selector in self._choice.selectors:
             if selector.is_arn:
@@ -113,7 +113,7 @@ class AwsStreams:
                     yield from self._described(named.stream, selector.what)
 
     def _own_account(self) -> str:
-        """From any stream of ours; empty if there is none, and then every ARN is of another account."""
+        """Taken from any stream of the account. Empty if it has none: then every ARN names another account."""
         for identity in self._listed():
             return StreamArn.parse(identity.arn).account
         return ""

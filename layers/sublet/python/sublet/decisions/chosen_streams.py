@@ -1,7 +1,7 @@
-"""Which of the streams that there are an application of several reads, and what is remembered of them.
+"""Which of the existing streams an application of several streams reads, and what is remembered of them.
 
-A stream's key has its creation time, so a stream that was deleted and created again is another stream, with leases of its
-own. No lease is ever taken for another stream's, and none has to be adopted.
+A stream's key includes its creation time, so a stream that was deleted and created again is another stream, with leases of
+its own. No lease can be mistaken for another stream's, and none has to be adopted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ChosenStream(Struct, frozen=True):
 
 
 class FoundStreams(Struct, frozen=True):
-    """`missing`: parts of the choice that name one stream, and there is none."""
+    """`missing`: the parts of the choice that name one stream which does not exist."""
 
     streams: tuple[ChosenStream, ...]
     missing: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class KnownStream(Struct, frozen=True):
     """What the application's lease managers remember of a stream.
 
     named_at   when one of them last found it by its setting `streams`
-    gone_at    when Kinesis said twice that there is no such stream: it did not list its shards, and did not describe it
+    gone_at    when Kinesis said both to ListShards and to DescribeStreamSummary that there is no such stream
     placement  its last description
     """
 
@@ -87,7 +87,7 @@ def _found_by(
 
 
 def start_of(stream: StreamKey, settings: Settings) -> StartPosition:
-    """Where the stream's shards begin, for one who has not asked for tags: a part by tag counts for every stream."""
+    """Where the stream's shards begin. The streams' tags are not known here, so a part by tag is taken to name every stream."""
     for selector in () if settings.streams is None else settings.streams.selectors:
         if selector.names(stream.account, stream.stream, stream.epoch) or selector.tag is not None:
             return selector.start or settings.start_position
@@ -108,7 +108,7 @@ def settings_for(stream: StreamKey, arn: str, settings: Settings) -> Settings:
 
 
 NAMED_AGAIN_AFTER = 4
-"""Part of former_streams_wait after which a stream that is still there is noted again."""
+"""A stream that is still there is noted again after this fraction (a quarter) of former_streams_wait."""
 
 
 def to_note(
@@ -117,7 +117,7 @@ def to_note(
     now: datetime,
     former_streams_wait: timedelta,
 ) -> Mapping[StreamKey, KnownStream]:
-    """What to write of the streams that were found: the new ones, those that are back, and those whose note grows old."""
+    """The notes to write: of the streams that are new or back, and of those whose note grows old."""
     again_after = former_streams_wait / NAMED_AGAIN_AFTER
     noted = {}
     for each in streams:
@@ -130,5 +130,5 @@ def to_note(
 
 
 def has_left(known: KnownStream | None, now: datetime, former_streams_wait: timedelta) -> bool:
-    """Whether no lease manager names the stream any more. One that is not known may be in the list of another program."""
+    """Whether no lease manager names the stream any more. False for an unknown stream, which another program may read."""
     return known is not None and now - known.named_at >= former_streams_wait

@@ -18,10 +18,10 @@ READ_EVERY = timedelta(seconds=10)
 """How often each process reads the control."""
 
 SETTLES_WITHIN = timedelta(seconds=10)
-"""What a tick takes from its look to its dispatch, at most, unless its machine stands still."""
+"""The longest that a tick takes from its look to its dispatch, unless its machine is suspended."""
 
 NAMED_MAX = 5
-"""Leases that a refusal names."""
+"""The most leases that a refusal names."""
 
 
 def pause_of(control: Control, lease_key: str, now: datetime) -> Pause | None:
@@ -37,7 +37,7 @@ def is_over(pause: Pause, now: datetime) -> bool:
 
 
 def paused(control: Control, leases: Iterable[Lease], now: datetime) -> Mapping[str, Pause]:
-    """By lease key, what pauses each lease that is paused. An ended lease never is: there is nothing to hold."""
+    """The pause of each paused lease, by lease key. An ended lease is never paused: there is nothing to hold."""
     found = {
         lease.lease_key: pause_of(control, lease.lease_key, now) for lease in leases if not lease.is_ended
     }
@@ -45,10 +45,10 @@ def paused(control: Control, leases: Iterable[Lease], now: datetime) -> Mapping[
 
 
 def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) -> Control:
-    """With this pause, of these leases or of all if none is named, instead of earlier ones. Raises ControlRefused if it would
-    end a drain: only a resume does that.
+    """The control with this pause, for these leases, or for all if none is named. It replaces earlier pauses of the same leases,
+    except that a request to release replaces neither a pause nor a request that lasts longer.
 
-    A request to release replaces no pause, and no request that stands for longer.
+    Raises ControlRefused if it would end a drain: only a resume does that.
     """
     current = _without_past(control, pause.since)
     if not lease_keys:
@@ -77,8 +77,8 @@ def _ends_earlier(stands: Pause | None, request: Pause) -> bool:
 
 
 def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: datetime) -> bool:
-    """Whether another operator has ended this pause, or put one in its place that ends by itself while this one does not. Of
-    these leases, or of the application if none is named.
+    """Whether another operator has ended this pause of these leases (of the application if none is named), or has replaced a
+    pause without an end by one that ends by itself.
     """
     if not lease_keys:
         stands = control.application
@@ -87,8 +87,8 @@ def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: d
 
 
 def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) -> Control:
-    """Without the pauses of these leases, or without any if none is named. Raises ControlRefused if they would stay
-    paused with the whole application, or are not paused.
+    """The control without the pauses of these leases, or without any pause if no lease is named. Raises ControlRefused if the
+    leases are not paused, or would stay paused with the whole application.
     """
     current = _without_past(control, now)
     if not lease_keys:
@@ -111,7 +111,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def without(control: Control, pause: Pause, lease_keys: Collection[str]) -> Control:
-    """Without exactly this pause of these leases: another one that was ordered since stays."""
+    """The control without exactly this pause of these leases. A pause that was ordered since stays."""
     left = {key: each for key, each in control.leases.items() if key not in lease_keys or each != pause}
     return replace(control, leases=left)
 
@@ -128,8 +128,8 @@ def _without_past(control: Control, now: datetime) -> Control:
 def not_merely_paused(
     standing: Sequence[StandsStill], stopped: Collection[str], retention: timedelta
 ) -> tuple[StandsStill, ...]:
-    """Of the shards that stand still, those that an alarm is to know of: a paused one does so on purpose, until its first record
-    has used up half of the retention.
+    """The shards that stand still and count for an alarm. A paused shard stands still on purpose, so it counts only once its
+    first record has used up half of the retention.
     """
     return tuple(
         one

@@ -50,7 +50,9 @@ class Check(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One sentence each. `where`: a shard, a table or an alarm; empty if it is the application. `then`: what to do."""
+    """What was found, and what to do (`then`), in a sentence each. `where`: a shard, a table or an alarm; empty: the
+    application.
+    """
 
     check: Check
     severity: Severity
@@ -60,7 +62,7 @@ class Finding(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """A finding of the rule that is being asked, which adds the check."""
+    """A finding of one rule, to which its check is added."""
 
     severity: Severity
     what: str
@@ -78,7 +80,7 @@ class DoctorRule(Struct, frozen=True):
 
 
 def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
-    """Every rule's, in order: a question without an answer is a finding of its own, and hides no other."""
+    """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other."""
     return tuple(finding for rule in rules for finding in _of(rule, examined))
 
 

@@ -30,15 +30,15 @@ from sublet.protocol.stream_info import (
 )
 
 HOT, TOO_HOT = 0.6, 0.9
-"""Shares of what a shard takes in a second, on average over the last minutes: peaks are higher."""
+"""Shares of what a shard takes in a second. They are averages over the last minutes, and peaks are higher."""
 
 CONSUMERS = 20
 """Registered consumers of a stream, queues included; 50 with On-demand Advantage (Kinesis Developer Guide, quotas)."""
 UNREAD_FOR = timedelta(hours=1)
-"""Without a subscription, since it was registered or since then."""
+"""A consumer that was registered this long ago and had no subscription meanwhile is reported."""
 NEAR = 0.8
 OPEN_EXECUTIONS = 1_000_000
-"""Of an account and region (Step Functions Developer Guide, quotas)."""
+"""How many an account may have in a region (Step Functions Developer Guide, quotas)."""
 FAILED_LATELY = timedelta(hours=1)
 
 FORGOTTEN_NEXT = timedelta(days=1)
@@ -62,7 +62,9 @@ def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
 def hot_shards(
     by_shard: Mapping[str, Volume], fleet: FleetStatus, shards: Sequence[Shard], stream: str
 ) -> Iterator[Judged]:
-    """By what producers write; without shard-level metrics, by what owners read, which is more while they catch up."""
+    """Judges by what producers write. Without shard-level metrics it judges by what owners read, which is more while they catch
+    up.
+    """
     measured = {
         shard_id: share_of_quota(volume.bytes_per_second, volume.records_per_second)
         for shard_id, volume in by_shard.items()
@@ -181,7 +183,9 @@ def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> It
 
 
 def _concerns(alarm: RingingAlarm, application: str, stream: str) -> bool:
-    """Its metrics are the application's or the stream's, or those of a function, queue or state machine with their name."""
+    """True if its metrics are the application's or the stream's, or those of a function, queue or state machine named after
+    it.
+    """
     names = {application, stream}
     return bool(names & alarm.mentions) or any(
         text.startswith((f"{application}-", f"sublet-{application}-"))

@@ -18,7 +18,7 @@ from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartKind, StartPosition
 
 SKEW_TOLERATED = timedelta(seconds=5)
-"""The service's time comes in whole seconds, and with the time of a call."""
+"""The service's time comes in whole seconds, and is late by up to the duration of a call."""
 SIGNATURE_LIFE = timedelta(minutes=5)
 """AWS refuses requests that are signed this much earlier or later ("Signature Version 4", RequestTimeTooSkewed)."""
 

@@ -65,7 +65,9 @@ class RingingAlarm(Struct, frozen=True):
 
 
 class Executions(Struct, frozen=True):
-    """Of the lease workers' state machine. `failed_at`: when one last failed, timed out or was aborted; None if none is known."""
+    """The executions of the lease workers' state machine. `failed_at`: when one last failed, timed out or was aborted; None if
+    none is known to have.
+    """
 
     running: int
     failed_at: datetime | None = None
@@ -82,7 +84,7 @@ class Usage(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One look.
+    """What one look has found.
 
     at             by this machine's clock
     refused        what is wrong with the settings; None if they are accepted

@@ -22,18 +22,20 @@ LASTS = timedelta(minutes=5)
 """Kinesis: how long a subscription lives."""
 
 RENEWED_EARLIER = timedelta(minutes=1)
-"""At most: subscriptions that began together, as when a process starts, are not renewed together."""
+"""A subscription is renewed up to this much before its end, by chance, so that subscriptions that began together, when a process
+started, are not renewed together.
+"""
 
 TAKEN_OVER_AFTER = timedelta(seconds=5)
 """Kinesis: how long after a successful call another one is refused."""
 
 ASKED_AGAIN_AFTER = timedelta(seconds=1)
-"""Kinesis: one call a second for each consumer and shard. While another subscription is younger than five seconds, asking
-each second costs nothing but calls, and begins as soon as possible.
+"""Kinesis: one call a second for each consumer and shard. While another subscription is younger than five seconds, a call each
+second costs nothing but calls, and takes over as soon as possible.
 """
 
 WAITS_AT_MOST = timedelta(seconds=30)
-"""Between calls that keep failing."""
+"""The longest pause between calls that keep failing."""
 
 GIVES_WAY_FOR = timedelta(seconds=20)
 """How long a subscription that was taken over stays away. Its lease has probably been lost, and two heartbeats show that;
@@ -71,7 +73,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do next, at most until this moment, and why. `until` is None for what is done at once."""
+    """What to do next and why. `until`: for how long at most; None for an act that takes no time."""
 
     act: Act
     until: datetime | None = None
@@ -85,7 +87,7 @@ class Subscribed:
     position   where the next subscription begins: where the reader was opened, later the last event's continuation
     since      when the current subscription began; None: there is none
     renew_at   when to replace it
-    heard_at   when it was last known to be alive, later by as long as the reader has not listened since
+    heard_at   when it was last known to be alive, plus the time since then in which the reader did not listen
     wait_until no call before this
     failures   in a row
     ended      why the last one ended
@@ -108,11 +110,11 @@ class Subscribed:
         )
 
     def resumed(self, away: timedelta) -> Subscribed:
-        """The reader listens again, after it was away for this long: only while it listens is there a silence to hear."""
+        """The reader listens again after it was away for this long, which does not count as silence."""
         return self if self.heard_at is None else replace(self, heard_at=self.heard_at + away)
 
     def moved(self, continuation: str, now: datetime) -> Subscribed:
-        """After an event, empty ones included: their continuation is progress too, through a stretch without records."""
+        """After an event. An empty one has a continuation too, and moves the position through a stretch without records."""
         return replace(self, position=after(continuation), heard_at=now, failures=0, has_event=True)
 
     def put_off(self, now: datetime, chance: Chance) -> Subscribed:
@@ -176,7 +178,7 @@ def ending(shard_id: str, told: Collection[ChildShard], listed: Collection[Shard
 
 
 def _pause(end: PushEnd, failures: int, chance: Chance) -> timedelta:
-    """Before the next call, with up to a quarter more, so that workers do not call in step."""
+    """How long to wait before the next call: up to a quarter longer by chance, so that workers do not call in step."""
     later = 1 + _drawn(chance) / 4
     if end is PushEnd.TAKEN_OVER:
         return GIVES_WAY_FOR * later

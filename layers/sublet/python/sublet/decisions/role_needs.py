@@ -25,24 +25,24 @@ LEASE_MANAGER_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:GetRecords",
 ]
-"""GetRecords: one record of an unread shard, to see whether one is waiting. Only its arrival time is used."""
+"""GetRecords reads one record of an unread shard, to see whether any waits. Only its arrival time is used."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
-"""Whether an operator has paused the leases."""
+"""To see whether an operator has paused the leases."""
 LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
-"""On the items of the sightings table whose keys begin with "hot", and no others: a worker writes neither the control nor a
-tick's sightings."""
+"""Only on the items of the sightings table whose keys begin with "hot": a worker writes neither the control nor a tick's
+sightings.
+"""
 LEASE_WORKER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
     "kinesis:GetRecords",
     "kinesis:GetShardIterator",
     "kinesis:ListShards",
 ]
-"""DescribeStreamSummary: tells who distributes the stream's records, before an aggregate outside its shard's range is
-dropped."""
+"""DescribeStreamSummary says who distributes the stream's records, before an aggregate outside its shard's range is dropped."""
 
 READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
-"""On the registered consumer alone. Polls remain allowed: they read where a subscription cannot."""
+"""Only on the registered consumer. Polls remain allowed, because they read where a subscription cannot."""
 
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
 PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)

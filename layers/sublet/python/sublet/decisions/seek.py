@@ -24,19 +24,19 @@ END = Position(SHARD_END)
 
 
 class Effect(StrEnum):
-    """What a move means for a shard's records."""
+    """What a move does to a shard's records."""
 
     STAYS = "stays"
     REPEATS = "repeats"
-    """It goes back: records that were handled come again. So do those that its owner has handled since its checkpoint: also where
-    the row stands there already, the lease is taken from its owner.
+    """It goes back: records that were handled come again. The lease is taken from its owner even if its row is at the position
+    already; the records that the owner has handled since its checkpoint then come again.
     """
     SKIPS = "skips"
     """It goes forward: records that were not handled never come."""
     REOPENS = "reopens"
     """It had ended, and is read again."""
     BEGINS = "begins"
-    """It has no lease yet, and gets one, since its parents end with this seek or have ended."""
+    """It has no lease yet, and gets one, because its parents have ended or end with this seek."""
 
 
 class Found(NamedTuple):
@@ -71,9 +71,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class SeekPlan:
-    """`moves`: in the order in which they are to be made. Parents come before their children, so that no child is read too
-    early; but shards that end come last, children first, since a parent's end without its children's leases looks like a crash
-    before they were created.
+    """`moves`: in the order in which they are made. Parents come before their children, so that no child is read too early.
+    Shards that end come last, and their children before them: a parent that has ended while its children have no leases looks
+    like a crash before these were created.
     """
 
     moves: tuple[Move, ...]
@@ -81,7 +81,7 @@ class SeekPlan:
 
     @property
     def skips(self) -> tuple[Move, ...]:
-        """Moves after which records never come, those of a shard that begins further on included."""
+        """The moves after which some records never come, including those of shards that do not begin at their beginning."""
         return tuple(
             move
             for move in self.moves
@@ -90,7 +90,7 @@ class SeekPlan:
 
 
 def positions_at(shards: Sequence[Shard], found: Mapping[str, Found]) -> dict[str, Position]:
-    """By shard id, where reading from a time begins. `found`: of every shard."""
+    """Where reading from a time begins in each shard, by shard id. `found`: the time's place in every shard."""
     return {shard.shard_id: _place(shard, found[shard.shard_id]) for shard in shards}
 
 
@@ -270,7 +270,7 @@ def _move(
 
 
 def _is_forward(before: Position, then: Position, moment: datetime | None) -> bool:
-    """In doubt it is: then records may be skipped, and the operator is asked."""
+    """In doubt True: records may be skipped then, so the operator is asked."""
     if then in (BEGINNING, END) or before == UNOPENED:
         return then == END
     wanted = then.start_at or moment

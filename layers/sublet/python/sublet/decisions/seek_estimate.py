@@ -1,7 +1,7 @@
 """What a seek repeats or skips, in time and records, and how long the fleet then needs to catch up. Pure.
 
-All of it is an estimate. Records are taken to arrive evenly over time and over the hash keys, and nothing is read for it but one
-page of each position.
+All of it is an estimate: it assumes that records arrive evenly over time and over the hash keys, and it reads nothing but one
+page at each position.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class SeekEvidence:
     """What is known about a plan's positions in time.
 
     now       by the service's clock
-    oldest    no record that can be read arrived before
-    moment    the time that is sought; None if it is no time
-    standing  by lease key: what the shard answered at the lease's position
-    sought    the same at the position that the plan moves it to
-    begins    by shard id: when its first record arrived
-    incoming  what is put into the stream; None if CloudWatch does not say
+    oldest    no record that can still be read arrived before this moment
+    moment    the time to which the seek goes; None if it goes to positions
+    standing  by lease key, what the shard answered at the lease's position
+    sought    by lease key, what it answered at the position that the plan moves the lease to
+    begins    by shard id, when the first record arrived
+    incoming  how much is put into the stream; None if CloudWatch does not say
     """
 
     now: datetime
@@ -73,10 +73,10 @@ class CatchUp(Struct, frozen=True):
 
 
 class MoveEstimate(Struct, frozen=True):
-    """None: not known.
+    """The estimate of one move. None means that a value is not known.
 
-    since       what is repeated or skipped has arrived after this time, and up to `until`
-    records     about how many that are
+    since       the repeated or skipped records arrived after this time, and up to `until`
+    records     about how many these are
     catch_up    None for a shard that takes no more records
     is_trimmed  the record that the plan goes back to is past retention, so what followed it is lost
     """
@@ -94,7 +94,7 @@ class MoveEstimate(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """Of all moves that repeat, or skip.
+    """All moves that repeat records, or all that skip some, put together.
 
     shards   how many
     time     from the first of their records to the last; None if it is not known of any shard
@@ -134,7 +134,7 @@ class SeekEstimate:
 
     @property
     def catch_up(self) -> CatchUp:
-        """Of the shard that takes longest. Known if it is known of all."""
+        """The catch-up of the shard that takes longest; its time is known only if that of every shard is."""
         each = [move.catch_up for move in self.moves.values() if move.catch_up is not None]
         known = [one.within for one in each if one.within is not None]
         return CatchUp(
@@ -235,7 +235,7 @@ class _Arrivals:
 
 
 def has_parents(shard: Shard, listed: Collection[str]) -> bool:
-    """Whether its records begin in the stream's retention, where those of its parents end."""
+    """Whether its first record is within retention: it is if the stream still lists a parent."""
     return not shard.parent_shard_ids.isdisjoint(listed)
 
 
@@ -260,7 +260,7 @@ def _catch_up(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, kno
 
 
 def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) -> datetime | None:
-    """Its parents' records come first."""
+    """When the first record arrived that is read: a parent's, if the plan reads a parent too."""
     earlier = [
         _read_from(by_shard[parent], by_shard, arrivals)
         for parent in move.shard.parent_shard_ids
@@ -271,7 +271,7 @@ def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) ->
 
 
 def _trend(lease: Lease, known: SeekEvidence) -> float | None:
-    """By how many seconds its lag has grown each second; None: not known, also where it was at the tip."""
+    """By how many seconds the lag has grown each second. None: it is not known, or the shard was at its tip."""
     history, here = seen_by_owners(lease)
     asked = known.standing.get(lease.lease_key)
     return standing_of(lease, history, known.now, waiting=asked.lag if asked else None, here=here).trend
@@ -303,7 +303,7 @@ def _rates(
 
 
 def _arrival_rate(lease: Lease, known: SeekEvidence) -> float | None:
-    """From the rate at which its records are handled: a reader that catches up handles more than arrive."""
+    """Records that arrive a second, from the rate at which they are handled: a reader that catches up handles more."""
     report = lease.lag_report
     if lease.is_ended or report is None or report.records_per_second is None:
         return None
@@ -314,5 +314,5 @@ def _arrival_rate(lease: Lease, known: SeekEvidence) -> float | None:
 
 
 def _part(hash_keys: HashKeyRange) -> float:
-    """Of all hash keys."""
+    """The part of all hash keys that this range has."""
     return (hash_keys.ending - hash_keys.starting + 1) / (FULL_RANGE.ending + 1)

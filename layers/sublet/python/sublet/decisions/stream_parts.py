@@ -22,8 +22,8 @@ T = TypeVar("T")
 class ListedStream(Struct, frozen=True):
     """One of an application's streams, as a tick has seen it.
 
-    shards         as last listed; if the stream has no leases, those that are open at its start position
-    is_listed_now  whether this tick listed them, after it had scanned the leases. An older listing shows neither that a
+    shards         as last listed; if the stream has no leases, the shards that are open at its start position
+    is_listed_now  whether this tick listed them, after it had scanned the leases. An older listing proves neither that a
                    shard has no lease, nor that a lease has no shard
     """
 
@@ -62,7 +62,7 @@ def parts_of(
 
 
 def by_stream(named: Iterable[tuple[str, T]]) -> Mapping[StreamKey, list[T]]:
-    """Things with the names of their shards, by stream."""
+    """Group things by stream. Each comes with the name of its shard, or with its lease's key."""
     found: dict[StreamKey, list[T]] = {}
     for name, thing in named:
         stream = stream_key_of(name)
@@ -72,8 +72,8 @@ def by_stream(named: Iterable[tuple[str, T]]) -> Mapping[StreamKey, list[T]]:
 
 
 def with_leases_of(scan: LeaseScan, streams: Collection[StreamKey]) -> tuple[LeaseScan, tuple[Lease, ...]]:
-    """The scan with the leases of these streams alone, and the other leases: of streams that have left, are gone, or that another
-    program of the application names.
+    """The scan with only the leases of these streams, and the leases of all other streams: those that have left or are gone, or
+    that only another program of the application names.
     """
     here = [lease for lease in scan.leases if stream_key_of(lease.lease_key) in streams]
     elsewhere = tuple(lease for lease in scan.leases if stream_key_of(lease.lease_key) not in streams)

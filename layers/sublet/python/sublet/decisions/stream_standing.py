@@ -1,7 +1,7 @@
 """How each stream of an application of several stands, and whether its leases may be removed.
 
-A lease holds the only record of what was done. So leases go only on an operator's word, and only where no program reads the
-stream: every lease manager has stopped naming it for `former_streams_wait`, or Kinesis itself says that it is gone.
+A lease is the only record of what was handled. So leases are removed only when an operator asks for it, and only if no program
+reads the stream: no lease manager has named it for `former_streams_wait`, or Kinesis itself says that it is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class StreamWord(StrEnum):
 
 
 class StreamStanding(Struct, frozen=True):
-    """leases    of the stream, whether ended or not
+    """How one stream stands.
+
+    leases    its leases, whether ended or not
     owners    live workers that hold some of them
     named_at  when a lease manager last named it
     """
@@ -53,7 +55,7 @@ def stream_standings(
     now: datetime,
     settings: Settings,
 ) -> tuple[StreamStanding, ...]:
-    """Of each stream that has a lease or is known, by name."""
+    """How each stream stands that has a lease or is known, sorted by name."""
     held = by_stream((lease.lease_key, lease) for lease in leases)
     return tuple(
         _standing(stream, tuple(held.get(stream, ())), known.get(stream), sightings, now, settings)
@@ -90,8 +92,8 @@ def _standing(
 
 
 def why_not_removed(standing: StreamStanding, settings: Settings, *, is_described: bool) -> str | None:
-    """Why its leases must stay, and what to do; None if they may go. `is_described`: Kinesis describes the stream now, or does
-    not say.
+    """Why its leases must stay, and what to do; None if they may be removed. `is_described`: Kinesis describes the stream now, or
+    gives no answer.
     """
     name, wait = standing.stream.stream, settings.former_streams_wait
     if standing.owners:
