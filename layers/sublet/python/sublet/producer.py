@@ -28,7 +28,9 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 WAITED_AT_ONCE = timedelta(minutes=1)
 """A wait is repeated until it is over."""
 
-FORKED = "this producer was made in another process, and its threads stayed there; make a producer in each process"
+FORKED = (
+    "this producer was made in another process, and its threads stayed there; make a producer in each process"
+)
 
 
 class Producer:
