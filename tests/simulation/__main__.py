@@ -20,6 +20,7 @@ from tests.simulation.giving_up import give_up
 from tests.simulation.hot_shards import run_hot
 from tests.simulation.operating import operate_in
 from tests.simulation.other_hands import give_up_beside_other_hands
+from tests.simulation.producing import produce
 from tests.simulation.pull_worlds import broken_promise
 from tests.simulation.pushing import push
 from tests.simulation.seeking import seek_in
@@ -44,6 +45,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "quiet": stay_quiet,
     "push": push,
     "hot": run_hot,
+    "produce": produce,
 }
 
 HISTORY_SHOWN = 40
