@@ -23,7 +23,7 @@ from sublet.aws.faults import code_of
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
 from sublet.aws.output import Output
-from sublet.aws.ports import aws_ports, kinesis_stream, log_of, with_stream_arn
+from sublet.aws.ports import aws_ports, kinesis_stream, log_of
 from sublet.aws.put_records import KinesisWriter, entry_of
 from sublet.aws.raw_json import keep_raw_json
 from sublet.aws.table_errors import named_table_errors
@@ -52,7 +52,14 @@ from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
 from sublet.protocol.lease_row import LEASE_KEY
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
-from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
+from sublet.protocol.stream_info import (
+    AccountInfo,
+    PutRecord,
+    StreamDescription,
+    StreamInfo,
+    StreamMode,
+    why_too_large,
+)
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX
 from sublet.shared_description import shared_placement
@@ -208,29 +215,31 @@ class AwsAccount:
     ) -> tuple[Ports, Settings]:
         is_named = settings.stream_arn is not None or settings.streams is not None
         known = None if is_named else self._known_stream(settings.application)
+        stream: Stream | None = None
         if known is not None and StreamArn.parse(known.arn).stream == settings.stream:
             settings = replace(settings, stream_arn=known.arn)  # as found by earlier processes
         elif not is_named:
-            self.reading(settings.stream).list_shards()  # make no table for a stream that does not exist
+            stream = self.reading(settings.stream)
+            stream.list_shards()  # make no table for a stream that does not exist
         if may_create:
             create_tables(self._dynamodb, settings, stop, say or self.log.info)
         else:
             require_tables(self._dynamodb, settings)
-        settings = self._with_stream_arn(settings, stop)
+        if stream is not None:
+            settings = self._with_stream_arn(settings, stream, stop)
         return aws_ports(settings, SERVICE, self._connection, self._output), settings
 
-    def _with_stream_arn(self, settings: Settings, stop: Signal) -> Settings:
+    def _with_stream_arn(self, settings: Settings, stream: Stream, stop: Signal) -> Settings:
         """The first of several processes that start together describes the stream; the others read its result from
         the table. If the table remembers another stream, the first tick reports it."""
-        if settings.stream_arn is not None or settings.streams is not None:
-            return settings
-        stream = kinesis_stream(settings, self._connection)
         store = sightings.DynamoDbSightingStore(lambda: self._dynamodb, settings.sightings_table)
         remembered = store.load()
+        doubt = doubt_of(remembered.placement, settings.stream, None, has_suspects=False)
         try:
-            if doubt_of(remembered.placement, settings.stream, None, has_suspects=False) is not Doubt.NONE:
-                return with_stream_arn(settings, self._connection)
-            found = shared_placement(stream.describe, store, stop, remembered, self.clock.now()).last
+            if doubt is not Doubt.NONE:
+                found: StreamDescription | None = stream.describe()
+            else:
+                found = shared_placement(stream.describe, store, stop, remembered, self.clock.now()).last
         except StreamAccessDenied:
             return settings
         return settings if found is None else replace(settings, stream_arn=found.identity.arn)

@@ -20,10 +20,9 @@ from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.sketch_store import DynamoDbSketchStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
-from sublet.ports import FailureDestination, Log, Ports, Pushes, SketchStore, Streams
+from sublet.ports import FailureDestination, Log, Ports, Pushes, SketchStore, Stream, Streams
 from sublet.settings import HotShardKeys, Settings
 from sublet.settings.value import NO_STREAM
-from sublet.several_streams import AllStreams
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
@@ -53,7 +52,7 @@ def aws_ports(
     several = streams is not None or (None if settings.stream == NO_STREAM else False)
     return Ports(
         table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table, several=several),
-        stream=kinesis_stream(settings, connection) if streams is None else AllStreams(streams),
+        stream=kinesis_stream(settings, connection) if streams is None else _all_of(streams),
         sightings=DynamoDbSightingStore(connect, settings.sightings_table),
         clock=clock,
         tasks=ThreadTasks(),
@@ -69,6 +68,12 @@ def aws_ports(
         pushes=_pushes(settings, connection) if _leases(settings, service) else None,
         sketches=_sketches(settings, connect),
     )
+
+
+def _all_of(streams: Streams) -> Stream:
+    from sublet.several_streams import AllStreams  # noqa: PLC0415 - would add to every cold start
+
+    return AllStreams(streams)
 
 
 def _sketches(settings: Settings, connect: Callable[[], DynamoDBClient]) -> SketchStore | None:

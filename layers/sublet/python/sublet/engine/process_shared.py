@@ -17,7 +17,6 @@ from sublet.protocol.records import StreamRecord
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings
-from sublet.several_streams import ports_of_stream, settings_of_stream
 
 FORGET_AFTER = timedelta(minutes=10)
 """After this long without a description of the stream, the pauses between descriptions start from the shortest again."""
@@ -212,6 +211,8 @@ class ProcessShared:
         if key is None:
             return self
         if key not in self.by_stream:
+            from sublet.several_streams import ports_of_stream, settings_of_stream  # noqa: PLC0415 - would add to every start
+
             settings, ports = (
                 settings_of_stream(self.settings, self.ports, lease_key),
                 ports_of_stream(self.ports, lease_key),

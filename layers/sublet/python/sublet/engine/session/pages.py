@@ -25,7 +25,6 @@ from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, PushReader, ShardReader, Signal, Task
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import Page, StreamRecord
-from sublet.pushing import FanOutReader
 from sublet.settings import Settings
 
 POLL_REPLY_MAX = 10 * 2**20
@@ -175,6 +174,8 @@ class PageFeed:
 def _push_reader(ports: Ports, shard_id: str, position: ReadPosition) -> PushReader | None:
     if ports.pushes is None:
         return None
+    from sublet.pushing import FanOutReader  # noqa: PLC0415 - would add to every start
+
     return FanOutReader(
         ports.pushes, ports.stream, shard_id, position, ports.clock, ports.tasks, ports.chance
     )

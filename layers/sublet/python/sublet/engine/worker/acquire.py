@@ -25,7 +25,6 @@ from sublet.ports import Ports, Signal
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings
-from sublet.several_streams import ports_of_stream
 
 ASKED_EVERY = timedelta(milliseconds=250)
 """How often to look whether the owner has released a lease. Until we see it, the lease has no owner."""
@@ -144,6 +143,8 @@ class Children:
         """The lease's row is gone. An earlier attempt at this item may have ended the shard, begun its children, and crashed.
         Once children are being read, the parent's row is cleaned up, and only the listing of shards names them.
         """
+        from sublet.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
+
         try:
             unstarted = self._take_over_below(
                 report.lease_key, ports_of_stream(self.ports, report.lease_key).stream.list_shards()
