@@ -150,3 +150,10 @@ def test_on_a_machine_that_is_not_set_up_for_aws_the_error_is_one_sentence(
     said = capsys.readouterr().err
     assert said.startswith("sublet: there is no AWS region; set AWS_DEFAULT_REGION")
     assert said.count("\n") == 1
+
+
+def test_an_option_is_never_guessed_from_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--exec` would move positions."""
+    with pytest.raises(SystemExit):
+        main(["seek", "1h", "--application", "orders-audit", "--stream", "orders", "--exec"])
+    assert "unrecognized option --exec; did you mean --execute?" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from sublet.cli.ordered_text import ordered_json, ordered_lines, progress_text
 from sublet.cli.pausing import operator, until
 from sublet.operate.pausing import Ordered
@@ -56,7 +57,33 @@ def test_the_same_as_json() -> None:
         "by": "anna@desk",
         "leases": ["shardId-0", "shardId-1"],
         "held": {"shardId-0": "orders-0"},
+        "replaces": [],
     }
+
+
+def test_what_an_order_replaces_is_said_with_who_gave_it() -> None:
+    """Two operators may order something at the same time."""
+    before = Pause(Order.PAUSE, NOW - timedelta(hours=1), "b\x1bo@desk")
+    ordered = Ordered(PAUSE, LEASES, (), (before,))
+    assert list(ordered_lines("orders", ordered))[1:] == [
+        "  it replaces the pause by 'b\\x1bo@desk' since 2026-11-23T07:00:00Z, which had no end"
+    ]
+    assert ordered_json("orders", ordered)["replaces"] == [
+        {"order": "pause", "since": "2026-11-23T07:00:00+00:00", "until": None, "by": "b\x1bo@desk"}
+    ]
+    ended = Ordered(PAUSE, LEASES, (), (replace(PAUSE, order=Order.DRAIN),))
+    (line,) = list(ordered_lines("orders", ended))[1:]
+    assert line.endswith("the drain by anna@desk since 2026-11-23T08:00:00Z until 2026-11-23T10:00:00Z")
+
+
+def test_a_release_says_who_still_holds_the_lease() -> None:
+    request = replace(PAUSE, order=Order.RELEASE)
+    assert list(ordered_lines("orders", Ordered(request, LEASES[:1], ()))) == [
+        "orders: no worker holds shardId-0"
+    ]
+    assert list(ordered_lines("orders", Ordered(request, LEASES[:1], LEASES[:1]))) == [
+        "orders: orders-0 still holds shardId-0"
+    ]
 
 
 def test_progress_names_some_of_what_is_left() -> None:

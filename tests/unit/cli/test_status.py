@@ -115,10 +115,10 @@ def test_filters(options: dict[str, object], shown: list[int]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"owner": "ruby\x1b"}, "none of 6 shards matches --owner 'ruby\\x1b'"),
+        ({"owner": "ruby\x1b"}, "no shard matches --owner 'ruby\\x1b'; 6 are hidden"),
         (
             {"behind": 300 * MINUTE, "unhealthy": True},
-            "none of 6 shards matches --unhealthy --behind 5h",
+            "no shard matches --unhealthy --behind 5h; 6 are hidden",
         ),
     ],
 )

@@ -333,3 +333,16 @@ def test_a_drained_fleet_has_handled_and_checkpointed_everything_that_it_had_rea
         world.window(item, lasts=3 * MINUTE)
     assert len(world.handler.finished) == 120
     assert handled < 120
+
+
+def test_it_says_what_it_replaces_and_not_what_is_over() -> None:
+    world = held_world()
+    shard = order(world, Order.PAUSE, OTHER)
+    assert shard.replaces == ()
+    first = order(world, lasts=MINUTE)
+    assert first.replaces == (), "the shard's own pause goes on"
+    assert order(world, lasts=2 * MINUTE).replaces == (first.pause,)
+    world.clock.advance(SECOND)
+    assert order(world, Order.PAUSE, OTHER).replaces == (shard.pause,)
+    world.clock.advance(2 * MINUTE)
+    assert order(world).replaces == ()

@@ -47,7 +47,8 @@ def _named(error: ClientError, what: str, table: str, key: str) -> SubletError |
     if code == "ResourceNotFoundException":
         advice = f". {RESTORE}" if key == LEASE_KEY else ""
         return LeaseTableNotFound(
-            f"there is no {what} {table} in this account and region; `sublet run` or the stack creates it{advice}"
+            f"there is no {what} {table} in this account and region; check its name, and the region "
+            f"(AWS_DEFAULT_REGION). `sublet run` or the stack creates it{advice}"
         )
     if code == "ValidationException" and " key" in str(error):
         return LeaseTableKeyUnexpected(other_key(what, table, key, str(error)))

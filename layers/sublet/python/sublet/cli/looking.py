@@ -72,16 +72,20 @@ def _key_of(stream: str, scan: LeaseScan) -> StreamKey:
 def _ports(settings: Settings) -> Ports:
     from sublet.aws.ports import aws_ports
 
-    return with_sightings_if_there(aws_ports(settings, "sublet", output=None))
+    return with_sightings_if_there(aws_ports(settings, "sublet", output=None), needs_leases=True)
 
 
-def with_sightings_if_there(ports: Ports) -> Ports:
-    """KCL's own tables have none beside them, and a role may not be allowed to read them."""
+def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Ports:
+    """KCL's own tables have none beside them, and a role may not be allowed to read them. `needs_leases`: where there is no lease
+    table either, raise what LeaseTable raises, instead of a word about sightings.
+    """
     from sublet.memory import MemorySightingStore
 
     try:
         ports.sightings.load()
     except LeaseTableError as unknown:
+        if needs_leases:
+            ports.table.scan()
         print(f"sublet: expired owners are not known: {unknown}", file=sys.stderr)
         return replace(ports, sightings=MemorySightingStore(), control=None)
     return ports

@@ -91,7 +91,7 @@ def parser(given: Iterable[str] = ()) -> ArgumentParser:
     program.add_argument("--version", action="version", version=f"sublet {__version__}")
     subparsers = program.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for command in [_command(name) for name in given if name in PLACES] or all_commands():
-        subparser = subparsers.add_parser(command.name, help=command.summary)
+        subparser = subparsers.add_parser(command.name, help=command.summary, allow_abbrev=False)
         subparser.set_defaults(command=command, parser=subparser)
         command.add_arguments(subparser)
     return program

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sublet.cli.shown import printable, time_text
+from sublet.protocol.control import Order, Pause
 
 if TYPE_CHECKING:
     from sublet.operate.pausing import Ordered
@@ -16,24 +17,47 @@ NAMED_MAX = 3
 
 
 def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
-    """What was ordered of how many leases; then those that are still held."""
+    """What was ordered of how many leases; then those that are still held, and what it replaces."""
     pause = ordered.pause
-    ends = "" if pause.until is None else f" until {time_text(pause.until)}"
-    yield f"{application}: {pause.order} of {_leases(len(ordered.leases))}{ends}, {_still_held(ordered.held)}"
+    if pause.order is Order.RELEASE:
+        yield f"{application}: {_released(ordered)}"
+        return
+    yield f"{application}: {pause.order} of {_leases(len(ordered.leases))}{_ends(pause)}, {_still_held(ordered.held)}"
     for lease in ordered.held:
         yield f"  {lease.lease_key} by {_owner(lease)}"
+    for before in ordered.replaces:
+        end = _ends(before) or ", which had no end"
+        yield f"  it replaces the {before.order} by {printable(before.by)} since {time_text(before.since)}{end}"
+
+
+def _ends(pause: Pause) -> str:
+    return "" if pause.until is None else f" until {time_text(pause.until)}"
+
+
+def _released(ordered: Ordered) -> str:
+    """Of one lease, after the wait for it."""
+    if not ordered.held:
+        return f"no worker holds {', '.join(lease.lease_key for lease in ordered.leases)}"
+    return "; ".join(f"{_owner(lease)} still holds {lease.lease_key}" for lease in ordered.held)
 
 
 def ordered_json(application: str, ordered: Ordered) -> dict[str, object]:
     pause = ordered.pause
     return {
         "application": application,
+        **_pause_json(pause),
+        "leases": [lease.lease_key for lease in ordered.leases],
+        "held": {lease.lease_key: lease.actual_owner for lease in ordered.held},
+        "replaces": [_pause_json(before) for before in ordered.replaces],
+    }
+
+
+def _pause_json(pause: Pause) -> dict[str, object]:
+    return {
         "order": pause.order.value,
         "since": pause.since.isoformat(),
         "until": None if pause.until is None else pause.until.isoformat(),
         "by": pause.by,
-        "leases": [lease.lease_key for lease in ordered.leases],
-        "held": {lease.lease_key: lease.actual_owner for lease in ordered.held},
     }
 
 

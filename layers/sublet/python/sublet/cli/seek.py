@@ -109,27 +109,26 @@ def _add_seeking(parser: ArgumentParser) -> None:
 
 
 def seek(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
+
     settings = settings_of(options, os.environ, required=("application", "stream"))
-    ports, snapshots = _ports(settings)
+    ports = aws_ports(settings, "sublet", output=None)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
+    snapshots = snapshot_store(settings)
     wanted = _wanted(options, settings, ports, snapshots, shards)
     return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
 
 
 def undo(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
     from sublet.operate.planned_seek import before_the_last
 
     settings = settings_of(options, os.environ, required=("application", "stream"))
-    ports, snapshots = _ports(settings)
+    ports = aws_ports(settings, "sublet", output=None)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
+    snapshots = snapshot_store(settings)
     wanted = before_the_last(settings.application, snapshots, shards, ports)
     return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
-
-
-def _ports(settings: Settings) -> tuple[Ports, SnapshotStore]:
-    from sublet.aws.ports import aws_ports
-
-    return aws_ports(settings, "sublet", output=None), snapshot_store(settings)
 
 
 def _wanted(
@@ -150,8 +149,8 @@ def _wanted(
         return at_application(options.like, theirs, known, shards, options.shards, ports)
     moment = options.place.moment(ports.stream.service_time())
     if moment is not None:
-        asked = len(shards_asked(shards, options.shards))
-        print(f"sublet: looking for {time_text(moment)} in {asked} shards", file=sys.stderr, flush=True)
+        asked = counted(len(shards_asked(shards, options.shards)), "shard")
+        print(f"sublet: looking for {time_text(moment)} in {asked}", file=sys.stderr, flush=True)
     return at_place(options.place, shards, options.shards, ports)
 
 

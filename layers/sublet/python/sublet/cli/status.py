@@ -224,7 +224,8 @@ def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
         *([] if options.behind is None else [f"--behind {age_text(options.behind)}"]),
         *([] if options.owner is None else [f"--owner {printable(options.owner)}"]),
     ]
-    return [f"none of {hidden} shards matches {' '.join(filters)}"] if hidden and filters else []
+    said = f"no shard matches {' '.join(filters)}; {hidden} {'is' if hidden == 1 else 'are'} hidden"
+    return [said] if hidden and filters else []
 
 
 def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str) -> Iterable[str]:

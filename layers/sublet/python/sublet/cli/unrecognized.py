@@ -19,7 +19,8 @@ def unrecognized(words: Sequence[str], parser: ArgumentParser) -> str:
     if option is None:
         return f"unrecognized arguments: {' '.join(words)}"
     known = set(_OPTION.findall(parser.format_help()))
-    meant = nearest(option, known)
+    begin_so = [each for each in known if each.startswith(option)]
+    meant = begin_so[0] if len(begin_so) == 1 else nearest(option, known)
     if meant is None and "--set" in known and (setting := nearest(option, DEFINITIONS)):
         meant = f"--set {setting}=..."
     if meant is not None:

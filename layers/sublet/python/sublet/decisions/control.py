@@ -59,6 +59,14 @@ def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) ->
     return replace(current, leases={**current.leases, **dict.fromkeys(lease_keys, pause)})
 
 
+def replaced(before: Control, after: Control, pause: Pause) -> tuple[Pause, ...]:
+    """The pauses that would go on if this one had not taken their place. Each once."""
+    pairs = [(before.application, after.application)]
+    pairs += [(before.leases.get(key), stands) for key, stands in after.leases.items()]
+    gone = [was for was, stands in pairs if stands == pause and was is not None and was != pause]
+    return tuple(dict.fromkeys(was for was in gone if not is_over(was, pause.since)))
+
+
 def _check_drain(stands: Pause | None, pause: Pause) -> None:
     if stands is not None and stands.order is Order.DRAIN and pause.until is not None:
         raise ControlRefused(

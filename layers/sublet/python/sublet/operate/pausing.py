@@ -14,6 +14,7 @@ from sublet.decisions.control import (
     is_ended,
     is_settled,
     pausing,
+    replaced,
     resuming,
     unreleased,
     without,
@@ -35,11 +36,17 @@ LOOK_EVERY = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """A pause as it was ordered. `leases`: those that it is for; `held`: those of them that a worker holds and will release."""
+    """A pause as it was ordered.
+
+    leases    those that it is for
+    held      those of them that a worker holds and will release
+    replaces  earlier pauses in whose place it is
+    """
 
     pause: Pause
     leases: tuple[Lease, ...]
     held: tuple[Lease, ...]
+    replaces: tuple[Pause, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,8 +71,8 @@ class Pausing:
         """Pause these shards, or all. Raises ControlRefused, ControlUnreadable and what LeaseTable raises."""
         planned = self.planned(pause, shards)
         named = sorted(lease.lease_key for lease in planned.leases) if shards else ()
-        self._change(partial(pausing, pause=pause, lease_keys=named))
-        return planned
+        before, after = self._change(partial(pausing, pause=pause, lease_keys=named))
+        return replace(planned, replaces=replaced(before, after, pause))
 
     def planned(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
         """What `order` would do; it changes nothing. Raises ControlRefused and what LeaseTable raises."""
@@ -110,9 +117,10 @@ class Pausing:
         """Take back the pauses of these shards, or all. By lease key (the application's under its own name), what was taken back.
         Raises ControlRefused.
         """
-        before = self._store.control()
         now = self.ports.clock.now()
-        after = self._change(partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards]))
+        before, after = self._change(
+            partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards])
+        )
         ended = {key: pause for key, pause in before.leases.items() if key not in after.leases}
         whole = before.application if after.application is None else None
         return ended if whole is None else {self.application: whole, **ended}
@@ -141,11 +149,13 @@ class Pausing:
             raise ControlRefused(f"application {self.application} has no control")
         return self.ports.control
 
-    def _change(self, change: Callable[[Control], Control]) -> Control:
+    def _change(self, change: Callable[[Control], Control]) -> tuple[Control, Control]:
+        """As it was, and as it is now."""
         for _ in range(TRIES):
-            after = change(self._store.control())
+            before = self._store.control()
+            after = change(before)
             if self._store.keep_control(after):
-                return after
+                return before, after
         raise ControlRefused(
             f"the control of {self.application} was changed {TRIES} times by others meanwhile: try again"
         )
