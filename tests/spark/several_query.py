@@ -129,9 +129,9 @@ class SeveralQuery:
         self.paces: dict[str, CallPace] = {}
         choice = self.options.streams
         assert choice is not None
-        found = MemoryStreams(choice, self.streams)
-        access = StreamsAccess(found, self.access, self.clock, self.clock.sleep, self.memory_log)
-        self.driver = DriverOfSeveral(access, self.options, self._portions(access, found))
+        self.found = MemoryStreams(choice, self.streams)
+        access = StreamsAccess(self.found, self.access, self.clock, self.clock.sleep, self.memory_log)
+        self.driver = DriverOfSeveral(access, self.options, self._portions(access, self.found))
 
     def access(self, own: Options) -> StreamAccess:
         """The driver's."""

@@ -15,6 +15,7 @@ from sublet.protocol.lease_writes import checkpoint
 from sublet.protocol.stream_key import own_id
 from sublet.spark.options import Leases
 from sublet.spark.plan.offsets_of_several import as_of_several
+from sublet.spark.read.counting import Share
 
 from tests.spark.held_query import HOLD, WORKER
 from tests.spark.memory_query import memory_query
@@ -151,6 +152,18 @@ def test_a_stream_that_is_not_named_any_more_is_left_to_others_and_one_that_come
     assert Counter(query.read) == Counter(wanted)
     owners = {key.split(":")[1]: lease.lease_owner for key, lease in rows(query).items()}
     assert owners == {"a": WORKER, "b": None, "c": WORKER}
+
+
+def test_what_is_there_is_read_and_no_stream_that_comes_meanwhile() -> None:
+    query = held("ab", stream="*")
+    wanted = query.put("a", 20) + query.put("b", 20)
+    query.clock.sleep(2 * SECOND)
+    query.driver.set_targets(query.offset(-1))
+    query.create("c")
+    query.put("c", 10)
+    query.clock.sleep(DISCOVERY)
+    query.run_all(Share(records=10), idle=3)
+    assert query.read == sorted(wanted)
 
 
 def test_rows_of_one_stream_are_not_continued_by_several() -> None:

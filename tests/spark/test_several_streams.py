@@ -8,15 +8,19 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.errors import DataGap, OffsetMalformed, SettingsError
+from sublet.decisions.chosen_streams import FoundStreams
+from sublet.errors import DataGap, OffsetMalformed, SettingsError, StreamUnavailable
+from sublet.memory import MemoryStream
+from sublet.memory.streams import MemoryStreams
 from sublet.protocol.stream_key import StreamKey
 from sublet.spark.options import Use
 from sublet.spark.plan.offsets_of_several import OffsetOfSeveral, any_offset_from_json
 from sublet.spark.read.counting import Share
 from sublet.spark.source.batch_read_of_several import plan_several
+from sublet.spark.source.batch_read_plan import ReadScope
 
 from tests.exploring import first
-from tests.spark.memory_query import memory_query, options
+from tests.spark.memory_query import WatchedStream, memory_query, options
 from tests.spark.several_query import SeveralQuery
 
 SECOND = timedelta(seconds=1)
@@ -227,12 +231,48 @@ def test_a_batch_read_of_several_between_checkpoints_of_one() -> None:
     key: StreamKey = query.key("a")
     ended = json.dumps({f"{key}:shardId-{n:012}": "SHARD_END" for n in range(2)})
     opts = options(Use.BATCH, stream="a,b", startCheckpoints=ended)
-    from sublet.memory.streams import MemoryStreams
-    from sublet.spark.source.batch_read_plan import ReadScope
-
     assert opts.streams is not None
     streams = MemoryStreams(opts.streams, query.streams)
     tasks = plan_several(streams, query._task_access, opts, ReadScope())
     assert {task.stream for task in tasks} == {"b"}
     assert len(wanted) == 10
     assert plan_several(streams, query._task_access, opts, ReadScope(streams=frozenset("a"))) == []
+
+
+def test_only_the_first_look_for_streams_is_waited_for() -> None:
+    query = SeveralQuery("ab", stream="a*,b")
+    query.put("a", 5)
+    fails, find = [2], query.found.find
+
+    def failing() -> FoundStreams:
+        if fails[0]:
+            fails[0] -= 1
+            raise StreamUnavailable("throttled")
+        return find()
+
+    query.found.find = failing  # type: ignore[method-assign]
+    assert len(query.run_all()) == 5
+    wanted = query.put("b", 5)
+    query.clock.sleep(DISCOVERY)
+    fails[0], before = 1, query.clock.now()
+    assert query.plan()
+    assert query.clock.now() - before < 10 * SECOND
+    assert {row.data for row in query.run()} == {data for _, data in wanted}
+    assert "could not look which streams there are" in query.memory_log.messages("warning")
+
+
+def test_a_hundred_streams_cost_a_poll_each() -> None:
+    """A plan with nothing to read: no listing, no description, and no look which streams there are."""
+    query = SeveralQuery("", stream="*")
+    for number in range(100):
+        query.streams[f"s{number}"] = WatchedStream(
+            MemoryStream(1, clock=query.clock, name=f"s{number}"), query.clock
+        )
+    query.put("s7", 5)
+    query.run_all()
+    assert query.read == [("s7", b"s7-%d" % n) for n in range(5)]
+    query.plan()
+    for stream in query.streams.values():
+        stream.calls.clear()
+    assert not query.plan()
+    assert sum((stream.calls for stream in query.streams.values()), Counter()) == {"poll": 100}

@@ -73,7 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--stream", metavar="NAME", required=True, help="the stream's name")
+    group.add_argument(
+        "--stream",
+        metavar="NAME",
+        required=True,
+        help="the stream's name; or several, as in the option stream (docs/spark.md)",
+    )
     group.add_argument(
         "--output", metavar="WHERE", required=True,
         help="where the tables go: a folder or URI; for iceberg a namespace, such as glue.orders",

@@ -19,7 +19,7 @@ from sublet.settings import Settings
 from sublet.several_streams import StreamOfSeveral
 from sublet.spark.options import Options
 from sublet.spark.read.pace import CallPace, Sleep
-from sublet.spark.read.patient import PatientStream
+from sublet.spark.read.patient import PatientStream, PatientStreams
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
@@ -60,6 +60,11 @@ def connect_streams(options: Options) -> StreamsAccess:
     """The same for a query of several streams."""
     clock, sleep = SystemClock(), ThreadTasks().signal().wait
     return StreamsAccess(streams_of(options), connect_driver, clock, sleep, PythonLog("sublet.spark"))
+
+
+def patient_streams(options: Options) -> Streams:
+    """The streams of a batch read of several, which looks once."""
+    return PatientStreams(streams_of(options), SystemClock(), ThreadTasks().signal().wait, options.patience)
 
 
 def connect_task(options: Options) -> StreamAccess:

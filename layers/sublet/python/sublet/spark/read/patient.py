@@ -6,14 +6,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from sublet.decisions.chosen_streams import FoundStreams
 from sublet.decisions.pace import throttled_until
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import StreamUnavailable, StreamUnreachable
 from sublet.polling import PolledStream, PollingReader
-from sublet.ports import Clock, PollRefusal, ShardReader
+from sublet.ports import Clock, PollRefusal, ShardReader, Stream, Streams
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import StartPosition
 from sublet.spark.read.pace import Sleep
 
@@ -47,6 +49,23 @@ class RepeatedCalls:
             else:
                 self._has_answered = True
                 return answer
+
+
+class PatientStreams:
+    """The Streams port: looking which streams there are is repeated as `RepeatedCalls` says. Their own calls are not."""
+
+    def __init__(self, inner: Streams, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
+        self._inner = inner
+        self._asked = RepeatedCalls(clock, sleep, patience).asked
+
+    def find(self) -> FoundStreams:
+        return self._asked(self._inner.find)
+
+    def of(self, stream: StreamKey) -> Stream:
+        return self._inner.of(stream)
+
+    def arn(self, stream: StreamKey) -> str:
+        return self._inner.arn(stream)
 
 
 class PatientStream:

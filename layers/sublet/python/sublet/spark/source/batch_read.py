@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from sublet.ports import Streams
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
-from sublet.spark.read.connection import streams_of
+from sublet.spark.read.connection import patient_streams
 from sublet.spark.read.reading import access_for, read_range
 from sublet.spark.source.batch_read_of_several import plan_several
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
@@ -30,7 +30,7 @@ class BatchReader(DataSourceReader):
     """Plans once per scan, on the driver; each shard is a partition."""
 
     def __init__(
-        self, options: Options, connect: Connect, find: Callable[[Options], Streams] = streams_of
+        self, options: Options, connect: Connect, find: Callable[[Options], Streams] = patient_streams
     ) -> None:
         """`find`: the streams of a read of several."""
         self._options = options

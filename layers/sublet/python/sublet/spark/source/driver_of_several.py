@@ -100,8 +100,7 @@ class DriverOfSeveral:
         """Where a batch that begins at `start` ends: `start` itself if there is nothing to read in any stream."""
         before = as_of_several(start)
         self._portions.committed(before)
-        if not self.has_targets:
-            self._look()
+        self._look()
         self._tell_of_waiting(before)
         shares = self._shares(before, limit)
         found = self._of_each(
@@ -154,6 +153,9 @@ class DriverOfSeveral:
             )
 
     def _look(self) -> None:
+        """Streams that appear once the targets are set have none."""
+        if self.has_targets:
+            return
         starts = self._streams.look()
         for gone in self._drivers.keys() - starts.keys():
             del self._drivers[gone]

@@ -31,12 +31,16 @@ class StreamsRead:
         self._missing: tuple[str, ...] = ()
 
     def look(self) -> Starts:
-        """Raises what Streams raises, if it has never looked, and SettingsError for streams of the same name."""
+        """Only the first look is waited for: until a later one succeeds, the streams stay as they are.
+
+        Raises what Streams raises, and SettingsError for streams of the same name.
+        """
         clock = self._access.clock
         if self._has_looked and clock.steady() < self._look_at:
             return self.starts
         try:
-            found = self._patience.asked(self._access.streams.find)
+            find = self._access.streams.find
+            found = find() if self._has_looked else self._patience.asked(find)
         except TransientError as problem:
             if not self._has_looked:
                 raise
