@@ -166,6 +166,18 @@ def test_what_is_there_is_read_and_no_stream_that_comes_meanwhile() -> None:
     assert query.read == sorted(wanted)
 
 
+def test_each_stream_has_its_start_position() -> None:
+    query = held()
+    wanted = query.put("a", 5)
+    query.put("b", 5)
+    query.clock.sleep(60 * SECOND)
+    query.restart(**HOLD, stream=f"a,b@AT_TIMESTAMP:{query.clock.now().isoformat()}")
+    wanted += query.put("b", 5)
+    query.clock.sleep(2 * SECOND)
+    query.run_all(idle=3)
+    assert query.read == sorted(wanted)
+
+
 def test_rows_of_one_stream_are_not_continued_by_several() -> None:
     one, query = memory_query(1), held()
     end = replace(one.driver.latest_offset(one.offset(-1)), application="orders-audit")
