@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from datetime import timedelta
+from subprocess import run
 from threading import Event, Thread
 from typing import Any
 
@@ -101,7 +103,7 @@ def test_a_put_waits_while_the_buffer_is_full(orders: Orders) -> None:
     began = orders.clock.steady()
     for _ in range(20):
         producer.put("key", bytes(2**20 - 100))
-        assert producer._running.buffered_bytes <= 10 * 2**20
+        assert producer._made.loop(producer._tell).buffered_bytes <= 10 * 2**20
     assert orders.clock.steady() > began
     producer.close()
     assert producer.produced.user_records == 20
@@ -181,7 +183,13 @@ def test_a_program_that_cancels_a_future_puts_the_record_all_the_same(orders: Or
 
 def test_a_record_that_no_stream_takes_is_refused_at_once(orders: Orders) -> None:
     with orders.producer() as producer:
-        for key, data in (("", b"x"), ("k" * 257, b"x"), ("k", "text"), ("k", bytes(10 * 2**20 + 1))):
+        for key, data in (
+            ("", b"x"),
+            ("k" * 257, b"x"),
+            ("half \ud83d", b"x"),
+            ("k", "text"),
+            ("k", bytes(10 * 2**20 + 1)),
+        ):
             with pytest.raises(RecordRefused):
                 producer.put(key, data)  # type: ignore[arg-type]
         with pytest.raises(RecordRefused, match="explicitHashKey"):
@@ -362,9 +370,156 @@ def test_two_threads_that_begin_at_once_share_one_loop() -> None:
 
     account.writing = writing  # type: ignore[method-assign]
     with Producer("orders", account=account) as producer:
-        watching = Thread(target=lambda: producer.produced)
+        watching = Thread(target=lambda: producer.put("key", b"0"))
         watching.start()
         producer.put("key", b"1")
         watching.join()
     assert made == ["orders"]
-    assert producer.produced.user_records == 1
+    assert producer.produced.user_records == 2
+
+
+def test_a_cancelled_future_counts_as_done_once_its_record_is_in_the_stream(orders: Orders) -> None:
+    with orders.producer() as producer:
+        future = producer.put("key", b"x")
+        future.cancel()
+    assert wait([future], timeout=0).done == {future}
+
+
+def test_a_callback_that_lets_something_other_than_an_exception_out_leaves_no_future_unset(
+    orders: Orders,
+) -> None:
+    def leaves(_: object) -> None:
+        raise asyncio.CancelledError
+
+    with orders.producer() as producer:
+        futures = [producer.put("key", b"%d" % n) for n in range(3)]
+        futures[0].add_done_callback(leaves)
+    assert all(isinstance(future.result(0), PutRecord) for future in futures)
+    assert "a future's callback raised" in orders.said
+
+
+@pytest.mark.parametrize("call", ["flush", "close"])
+def test_a_callback_that_waits_for_itself_gets_an_error_instead(orders: Orders, call: str) -> None:
+    raised: list[Exception] = []
+
+    def waits(_: object) -> None:
+        try:
+            getattr(producer, call)()
+        except RuntimeError as failure:
+            raised.append(failure)
+
+    with orders.producer() as producer:
+        producer.put("key", b"x").add_done_callback(waits)
+        producer.flush()
+        producer.put("key", b"y")
+    assert [str(failure)[:15] for failure in raised] == ["flush and close"]
+    assert delivered(orders.stream) == [b"x", b"y"]
+
+
+def test_a_producer_that_put_nothing_is_closed_without_a_call_or_a_client() -> None:
+    """A block that is left before the first put must not raise what making boto3's clients raises."""
+    account = MemoryAccount()
+    account.create("orders", 1)
+
+    def writing(_: str) -> Any:
+        raise ConnectionError
+
+    account.writing = writing  # type: ignore[method-assign]
+    with Producer("orders", account=account) as producer:
+        producer.flush()
+    with pytest.raises(ProducerClosed):
+        producer.put("key", b"x")
+
+    def broken_block() -> None:
+        with Producer("orders", account=account) as unlucky:
+            unlucky.put("key", b"x")
+
+    with pytest.raises(ConnectionError) as raised:
+        broken_block()
+    assert raised.value.__context__ is None
+
+
+def test_a_forked_child_leaves_the_block_as_if_the_producer_were_its_parent_s(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = orders.producer()
+
+    def child() -> None:
+        with producer:
+            producer.put("key", b"x")
+            monkeypatch.setattr(os, "getpid", lambda: -1)
+            raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        child()
+    producer.close()
+    with pytest.raises(ProducerClosed):
+        producer.flush()
+    monkeypatch.undo()
+    assert orders.calls == []
+    producer.close()
+    assert delivered(orders.stream) == [b"x"]
+
+
+def test_without_threads_a_producer_goes_on_in_the_one_that_it_has(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At exit Python 3.12 and later start no more."""
+    producer = orders.producer()
+    producer.put("key", b"x")
+
+    def none_left(work: object) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(orders.tasks, "spawn", none_left)
+    producer.close()
+    assert delivered(orders.stream) == [b"x"]
+
+
+def test_a_first_put_that_gets_no_thread_raises_and_the_next_one_tries_again(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = orders.producer()
+
+    def none_left(work: object) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(orders.tasks, "spawn", none_left)
+    with pytest.raises(RuntimeError):
+        producer.put("key", b"x")
+    monkeypatch.undo()
+    producer.put("key", b"y")
+    producer.close()
+    assert delivered(orders.stream) == [b"y"]
+
+
+def test_a_program_that_ends_without_closing_its_producer_has_put_everything() -> None:
+    program = """
+import sublet, sublet.memory
+account = sublet.memory.MemoryAccount()
+account.create("orders", 1)
+writer = account.writing("orders")
+class Writer:
+    def put(self, records):
+        print("put", len(records), flush=True)
+        return writer.put(records)
+account.writing = lambda stream: Writer()
+producer = sublet.Producer("orders", account=account, record_max_buffered_time=3600)
+producer.put("key", b"x")
+"""
+    done = run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("put 1\n", "")
+
+
+def test_a_producer_serves_one_event_loop_after_another() -> None:
+    account = MemoryAccount()
+    account.create("orders", 1)
+    producer = sublet.aio.Producer("orders", account=account)
+
+    async def produce() -> PutRecord:
+        future = await producer.put("key", b"x")
+        await producer.flush()
+        return future.result()
+
+    assert [asyncio.run(produce()).shard_id for _ in range(2)] == ["shardId-000000000000"] * 2
+    asyncio.run(producer.close())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from random import SystemRandom
-from threading import Lock
+from threading import Lock, get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -18,6 +18,7 @@ from sublet.protocol.records import why_not_put
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_info import PutRecord
 from sublet.settings import DEFINITIONS
+from sublet.system.at_exit import AtExit
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
     from sublet.account import Account
@@ -31,6 +32,10 @@ WAITED_AT_ONCE = timedelta(minutes=1)
 FORKED = (
     "this producer was made in another process, and its threads stayed there; make a producer in each process"
 )
+CALLED_BACK = (
+    "flush and close wait until the callbacks of all futures have returned, and this is one of them: call them from "
+    "another thread, or after it"
+)
 
 
 class Producer:
@@ -41,7 +46,8 @@ class Producer:
                 producer.put(order.customer, order.as_json())
 
     The block ends when all records are in the stream; if some were given up, it raises RecordsNotPut. Safe for threads. Records
-    wait in this process' memory, so a process that ends before `flush` or `close` loses them.
+    wait in this process' memory: SIGKILL, or SIGTERM without a handler, loses them. A program that ends in another way without
+    `close` puts them at Python's exit.
 
     stream                    its name or ARN
     account                   instead of this machine's configuration: `sublet.connect(...).account`
@@ -62,20 +68,19 @@ class Producer:
         self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         """Makes no call. Raises SettingsError."""
-        self._parts = LoopParts(stream, account, options)
-        self._loop: PuttingLoop | None = None
-        # Guards `_loop`: two loops would break the order of keys, and only one of them would be closed.
-        self._making_loop = Lock()
+        self._made = LazyLoop(stream, account, options)
+        self._calling_back: set[int] = set()
+        """The threads that are calling back futures, each by its number."""
 
     @property
     def stream(self) -> str:
         """As it was given."""
-        return self._parts.stream
+        return self._made.stream
 
     @property
     def produced(self) -> Produced:
         """Counts of what it has done so far."""
-        return self._running.produced
+        return self._made.produced
 
     def put(
         self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
@@ -89,20 +94,24 @@ class Producer:
         """
         check_record(data, partition_key, explicit_hash_key)
         future: Future[PutRecord] = Future()
-        loop = self._running
+        loop = self._made.loop(self._tell)
         while (room := loop.offer(data, partition_key, explicit_hash_key, future)) is not None:
             room.wait(WAITED_AT_ONCE)
         return future
 
     def flush(self) -> None:
         """Send all that was put, without letting it wait for more. Returns when it is in the stream. Raises RecordsNotPut if
-        records were given up since the last flush. Not for a future's callback, which it would wait for.
+        records were given up since the last flush. A future's callback, which it would wait for, gets a RuntimeError.
         """
-        self._wait(self._running.flush())
+        self._refuse_callbacks()
+        if (loop := self._made.loop_if_used()) is not None:
+            _wait(loop, loop.flush())
 
     def close(self) -> None:
-        """Flush, and take no more records. May be repeated."""
-        self._wait(self._running.close())
+        """Flush, and take no more records. May be repeated, and does nothing in a child process."""
+        self._refuse_callbacks()
+        if (loop := self._made.loop_to_close()) is not None:
+            _wait(loop, loop.close())
 
     def __enter__(self) -> Self:
         return self
@@ -113,36 +122,96 @@ class Producer:
         """Close. An exception that ends the block stays the one that is raised."""
         if kind is None:
             self.close()
-        else:
-            _until_set(self._running.close())
+        elif (loop := self._made.loop_to_close()) is not None and get_ident() not in self._calling_back:
+            _until_set(loop.close())
 
-    @property
-    def _running(self) -> PuttingLoop:
-        loop = self._loop
-        if loop is None:
-            with self._making_loop:
-                loop = self._loop = self._loop or self._parts.loop(_tell)
-        self._parts.check_process()
-        return loop
+    def _refuse_callbacks(self) -> None:
+        if get_ident() in self._calling_back:
+            raise RuntimeError(CALLED_BACK)
 
-    def _wait(self, done: Signal) -> None:
-        _until_set(done)
-        if (failure := self._running.failure()) is not None:
-            raise failure
+    def _tell(self, settled: Sequence[Settled]) -> None:
+        """Sets all of the futures, even if a callback ends in SystemExit or asyncio's CancelledError, which Future lets
+        through; the first of these is raised then."""
+        failures: list[BaseException] = []
+        self._calling_back.add(get_ident())
+        try:
+            for some in settled:
+                for record in some.user_records:
+                    try:
+                        _set(record.ticket, some.outcome)  # type: ignore[arg-type]
+                    except BaseException as failure:  # noqa: BLE001 -- the others are not to wait for ever
+                        failures.append(failure)
+        finally:
+            self._calling_back.discard(get_ident())
+        if failures:
+            raise failures[0]
 
 
-class LoopParts:
-    """A producer's arguments, for plain Python and asyncio alike, and the loop that is made from them. Raises SettingsError."""
+class LazyLoop:
+    """A producer's loop, made with its first record: for plain Python and asyncio alike. Safe for threads.
+
+    If the program ends without having closed the producer, what it has put is put at Python's exit.
+    """
 
     def __init__(self, stream: str, account: Account | None, options: ProducerOptions) -> None:
+        """Raises SettingsError."""
         self.stream = stream
         DEFINITIONS["stream"].check(stream_settings(stream)["stream"])
-        self.rules: ProducerRules = producer_rules(**options)
+        self._rules: ProducerRules = producer_rules(**options)
         self._account = account
+        self._loop: PuttingLoop | None = None
+        # Guards `_loop` and `_is_closed`: two loops would break the order of keys, and only one of them would be closed.
+        self._making = Lock()
+        self._is_closed = False
         self._made_in = os.getpid()
+        self._at_exit: AtExit | None = None
+
+    @property
+    def produced(self) -> Produced:
+        from sublet.decisions.producing import Produced
+
+        return Produced() if self._loop is None else self._loop.produced
+
+    @property
+    def is_made(self) -> bool:
+        return self._loop is not None
 
     def loop(self, tell: Tell) -> PuttingLoop:
-        """Make the loop. Over AWS this loads boto3, which would block an event loop for a moment."""
+        """Over AWS the first call loads boto3, which would block an event loop for a moment. Raises ProducerClosed."""
+        loop = self._loop
+        if loop is None:
+            with self._making:
+                if self._is_closed:
+                    from sublet.putting.loop import CLOSED
+
+                    raise ProducerClosed(CLOSED)
+                loop = self._loop = self._loop or self._new_loop(tell)
+        if self._is_of_parent:
+            raise ProducerClosed(FORKED)
+        return loop
+
+    def loop_if_used(self) -> PuttingLoop | None:
+        """None: no record was put. Raises ProducerClosed."""
+        if self._loop is not None and self._is_of_parent:
+            raise ProducerClosed(FORKED)
+        return self._loop
+
+    def loop_to_close(self) -> PuttingLoop | None:
+        """None: there is nothing to close, here at least. No loop is made from now on."""
+        if self._loop is None:
+            with self._making:
+                self._is_closed = True
+        if self._loop is None or self._is_of_parent:
+            return None
+        if self._at_exit is not None:
+            self._at_exit.forget()
+        return self._loop
+
+    @property
+    def _is_of_parent(self) -> bool:
+        return self._made_in != os.getpid()
+
+    def _new_loop(self, tell: Tell) -> PuttingLoop:
         from sublet.putting.loop import Putters, PuttingLoop
         from sublet.putting.placing_source import PlacingSource
 
@@ -151,11 +220,12 @@ class LoopParts:
         writer = account.writing(self.stream)
         putters = Putters(writer, source, account.clock, account.tasks, SystemRandom(), account.log)
         self._made_in = os.getpid()
-        return PuttingLoop(self.rules, putters, tell)
+        self._at_exit = AtExit(self._finish)
+        return PuttingLoop(self._rules, putters, tell)
 
-    def check_process(self) -> None:
-        if self._made_in != os.getpid():
-            raise ProducerClosed(FORKED)
+    def _finish(self) -> None:
+        if self._loop is not None and not self._is_of_parent and self._loop.buffered_bytes:
+            _until_set(self._loop.close())
 
 
 def check_record(data: object, partition_key: object, explicit_hash_key: object) -> None:
@@ -170,19 +240,23 @@ def _aws_account() -> Account:
     return AwsAccount()
 
 
+def _wait(loop: PuttingLoop, done: Signal) -> None:
+    _until_set(done)
+    if (failure := loop.failure()) is not None:
+        raise failure
+
+
 def _until_set(done: Signal) -> None:
     while not done.wait(WAITED_AT_ONCE):
         pass
 
 
-def _tell(settled: Sequence[Settled]) -> None:
-    for some in settled:
-        for record in some.user_records:
-            future: Future[PutRecord] = record.ticket  # type: ignore[assignment]
-            try:
-                if isinstance(some.outcome, PutRecord):
-                    future.set_result(some.outcome)
-                else:
-                    future.set_exception(some.outcome)
-            except InvalidStateError:
-                pass  # the program has cancelled it
+def _set(future: Future[PutRecord], outcome: PutRecord | Exception) -> None:
+    try:
+        if isinstance(outcome, PutRecord):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)
+    except InvalidStateError:
+        if future.cancelled():  # only then does concurrent.futures.wait() count it as done
+            future.set_running_or_notify_cancel()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from sublet.aio.event_loop import LoopWaiter, in_thread
 from sublet.ports import Signal
-from sublet.producer import WAITED_AT_ONCE, LoopParts, check_record
+from sublet.producer import WAITED_AT_ONCE, LazyLoop, check_record
 from sublet.protocol.stream_info import PutRecord
 
 if TYPE_CHECKING:  # not loaded with it
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # not loaded with it
 
 
 class Producer:
-    """As `sublet.Producer`, on the loop that first puts a record:
+    """As `sublet.Producer`, on an event loop:
 
         async with sublet.aio.Producer("orders") as producer:
             for order in orders:
@@ -34,27 +34,23 @@ class Producer:
         self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         """See sublet.Producer."""
-        self._parts = LoopParts(stream, account, options)
-        self._loop: PuttingLoop | None = None
-        self._event_loop: asyncio.AbstractEventLoop | None = None
-        self._making = asyncio.Lock()
+        self._made = LazyLoop(stream, account, options)
 
     @property
     def stream(self) -> str:
-        return self._parts.stream
+        return self._made.stream
 
     @property
-    def produced(self) -> Produced | None:
-        """Counts of what it has done so far; None before the first put."""
-        return None if self._loop is None else self._loop.produced
+    def produced(self) -> Produced:
+        """Counts of what it has done so far."""
+        return self._made.produced
 
     async def put(
         self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
     ) -> asyncio.Future[PutRecord]:
         """See sublet.Producer.put. A task that is cancelled while it waits has not put the record."""
         check_record(data, partition_key, explicit_hash_key)
-        loop = self._loop or await self._running()
-        self._parts.check_process()
+        loop = self._made.loop(_tell) if self._made.is_made else await self._begun()
         future: asyncio.Future[PutRecord] = asyncio.get_running_loop().create_future()
         while (room := loop.offer(data, partition_key, explicit_hash_key, future)) is not None:
             await _until_set_once(room)
@@ -62,53 +58,51 @@ class Producer:
 
     async def flush(self) -> None:
         """See sublet.Producer.flush. A task that is cancelled stops waiting; the records are still sent."""
-        loop = await self._running()
-        await self._wait(loop, loop.flush())
+        if (loop := self._made.loop_if_used()) is not None:
+            await _wait(loop, loop.flush())
 
     async def close(self) -> None:
         """See sublet.Producer.close."""
-        loop = await self._running()
-        await self._wait(loop, loop.close())
+        if (loop := self._made.loop_to_close()) is not None:
+            await _wait(loop, loop.close())
 
     async def __aenter__(self) -> Self:
-        await self._running()
+        await self._begun()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
         """Close. An exception that ends the block stays the one that is raised."""
-        loop = await self._running()
         if kind is None:
             await self.close()
-        else:
+        elif (loop := self._made.loop_to_close()) is not None:
             await _until_set(loop.close())
 
-    async def _running(self) -> PuttingLoop:
-        async with self._making:
-            if self._loop is None:
-                self._event_loop = asyncio.get_running_loop()
-                self._loop = await in_thread(self._parts.loop, self._tell)
-            return self._loop
+    async def _begun(self) -> PuttingLoop:
+        return await in_thread(self._made.loop, _tell)
 
-    async def _wait(self, loop: PuttingLoop, done: Signal) -> None:
-        await _until_set(done)
-        if (failure := loop.failure()) is not None:
-            raise failure
 
-    def _tell(self, settled: Sequence[Settled]) -> None:
-        """One step on the loop for all of them. What ends a flush is called there afterwards."""
-        assert self._event_loop is not None
+async def _wait(loop: PuttingLoop, done: Signal) -> None:
+    await _until_set(done)
+    if (failure := loop.failure()) is not None:
+        raise failure
+
+
+def _tell(settled: Sequence[Settled]) -> None:
+    """One step on each event loop for all of its futures. What ends a flush is called there afterwards."""
+    futures = (record.ticket for some in settled for record in some.user_records)
+    for event_loop in {future.get_loop() for future in futures}:  # type: ignore[attr-defined]
         with suppress(RuntimeError):  # the loop is closed, and no task waits
-            self._event_loop.call_soon_threadsafe(_resolve, settled)
+            event_loop.call_soon_threadsafe(_resolve, settled, event_loop)
 
 
-def _resolve(settled: Sequence[Settled]) -> None:
+def _resolve(settled: Sequence[Settled], event_loop: asyncio.AbstractEventLoop) -> None:
     for some in settled:
         for record in some.user_records:
             future: asyncio.Future[PutRecord] = record.ticket  # type: ignore[assignment]
-            if future.done():
-                continue  # cancelled
+            if future.done() or future.get_loop() is not event_loop:
+                continue  # cancelled, or another loop's
             if isinstance(some.outcome, PutRecord):
                 future.set_result(some.outcome)
             else:

@@ -132,16 +132,25 @@ def why_not_put(
         return f"data is {'null' if data is None else f'of type {type(data).__name__}'}; bytes"
     if len(data) > RECORD_MAX:
         return f"data is {len(data)} bytes; at most {RECORD_MAX} bytes"
-    key = b""
+    key: bytes | None = b""
     if partition_key is not None or not may_be_keyless:
-        if not isinstance(partition_key, str) or not 1 <= len(partition_key) <= KEY_MAX:
-            return f"partitionKey is {partition_key!r:.300}; 1 to {KEY_MAX} characters"
-        key = partition_key.encode()
+        key = _encoded_key(partition_key)
+    if key is None:
+        return f"partitionKey is {partition_key!r:.300}; 1 to {KEY_MAX} characters that UTF-8 can encode"
     if explicit_hash_key is not None and not _is_hash_key(explicit_hash_key):
         return f"explicitHashKey is {explicit_hash_key!r:.300}; a decimal number below 2**128 without leading zeros, or null"
     if len(data) + len(key) > RECORD_MAX:
         return f"data and partitionKey are {len(data) + len(key)} bytes; at most {RECORD_MAX} bytes"
     return None
+
+
+def _encoded_key(key: object) -> bytes | None:
+    if not isinstance(key, str) or not 1 <= len(key) <= KEY_MAX:
+        return None
+    try:
+        return key.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, as `errors="surrogateescape"` leaves them
+        return None
 
 
 def _is_hash_key(text: object) -> bool:

@@ -1,12 +1,10 @@
-"""What happens to the process meanwhile: Ctrl-C in the middle of a change, a fork, and the end of the program."""
+"""What happens to the process meanwhile: Ctrl-C in the middle of a change, and a fork."""
 
 from __future__ import annotations
 
-import atexit
-import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 WHY = (
     "records are pulled by the process that this one was forked from, and it goes on with them; "
@@ -17,9 +15,6 @@ RECORD_STAYS = (
     "send its data, or its user_record, and acknowledge it here"
 )
 CONSUMER_STAYS = "a Consumer belongs to the process that made it; make one in the other process"
-
-AFTER_POOLS = 10
-"""The exit priority of a multiprocessing finalizer: that library ends its pools at 15 and joins other children after 0."""
 
 
 class RepairOnEntry:
@@ -53,25 +48,3 @@ class LockOfParent:
 
     def __exit__(self, *_: object) -> None:
         """Never called."""
-
-
-class AtExit:
-    """Calls `call`, possibly twice, when this process ends: at Python's exit and, in a child of multiprocessing, which ends by
-    os._exit, as one of that library's finalizers. It is not called after SIGKILL, os._exit or a signal without a handler.
-    """
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-        self._finalizer: Any = None
-        atexit.register(call)
-        processes: Any = sys.modules.get("multiprocessing.process")
-        if processes is not None and processes.parent_process() is not None:
-            from multiprocessing.util import Finalize  # noqa: PLC0415 - only a child of multiprocessing has it loaded
-
-            self._finalizer = Finalize(None, call, exitpriority=AFTER_POOLS)
-
-    def forget(self) -> None:
-        """It is not called any more."""
-        atexit.unregister(self._call)
-        if self._finalizer is not None:
-            self._finalizer.cancel()

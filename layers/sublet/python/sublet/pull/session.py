@@ -23,7 +23,6 @@ from sublet.ports import Log, Ports, Signal, Task
 from sublet.pull.buffer import Buffer
 from sublet.pull.environment import Environment, limits_of, wait_for_any
 from sublet.pull.events import Events, LeaseEvents
-from sublet.pull.lifecycle import AtExit
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_handler import PullHandler
 from sublet.pull.record import Record
@@ -31,6 +30,7 @@ from sublet.pull.signs import Signs, watched
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 from sublet.several_streams import settings_of_stream
+from sublet.system.at_exit import AtExit
 
 CHECK_INTERVAL = timedelta(milliseconds=500)
 """Between two checks of what is to be checkpointed or ended, and of signs of life: the shortest idle_heartbeat."""

@@ -27,6 +27,8 @@ LISTED_AFTER = timedelta(milliseconds=100)
 LISTED_LATEST = timedelta(seconds=2)
 """The shortest and the longest pause between two listings of the shards. A pause is doubled while listings do not help."""
 
+CLOSED = "the producer is closed, and takes no more records; make another one"
+
 LOGGED_EVERY = timedelta(minutes=1)
 
 
@@ -90,7 +92,7 @@ class PuttingLoop:
         size = record.whole_size
         with self._lock:
             if self._is_closed:
-                raise ProducerClosed("the producer is closed, and takes no more records; make another one")
+                raise ProducerClosed(CLOSED)
             if self._buffered and self._buffered + size > self._rules.max_buffered_bytes:
                 return self._room
             if not self._is_running:
@@ -234,6 +236,8 @@ class PuttingLoop:
             return
         try:
             self._tell(settled)
+        except BaseException as failure:  # noqa: BLE001 -- a callback's, which ends nothing here
+            self._putters.log.error("a future's callback raised", problem=type(failure).__name__)
         finally:
             with self._lock:
                 self._producing.told(settled)
