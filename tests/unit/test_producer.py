@@ -461,38 +461,6 @@ def test_a_forked_child_leaves_the_block_as_if_the_producer_were_its_parent_s(
     assert delivered(orders.stream) == [b"x"]
 
 
-def test_without_threads_a_producer_goes_on_in_the_one_that_it_has(
-    orders: Orders, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At exit Python 3.12 and later start no more."""
-    producer = orders.producer()
-    producer.put("key", b"x")
-
-    def none_left(work: object) -> Any:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(orders.tasks, "spawn", none_left)
-    producer.close()
-    assert delivered(orders.stream) == [b"x"]
-
-
-def test_a_first_put_that_gets_no_thread_raises_and_the_next_one_tries_again(
-    orders: Orders, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    producer = orders.producer()
-
-    def none_left(work: object) -> Any:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(orders.tasks, "spawn", none_left)
-    with pytest.raises(RuntimeError):
-        producer.put("key", b"x")
-    monkeypatch.undo()
-    producer.put("key", b"y")
-    producer.close()
-    assert delivered(orders.stream) == [b"y"]
-
-
 def test_a_program_that_ends_without_closing_its_producer_has_put_everything() -> None:
     program = """
 import sublet, sublet.memory
