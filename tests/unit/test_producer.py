@@ -424,7 +424,7 @@ def test_a_producer_that_put_nothing_is_closed_without_a_call_or_a_client() -> N
     def writing(_: str) -> Any:
         raise ConnectionError
 
-    account.writing = writing  # type: ignore[method-assign]
+    account.writing = writing  # type: ignore[method-assign,assignment]
     with Producer("orders", account=account) as producer:
         producer.flush()
     with pytest.raises(ProducerClosed):
