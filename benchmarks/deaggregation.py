@@ -21,7 +21,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from sublet.protocol.aggregation import Aggregator, deaggregate
+from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate, deaggregate
 from sublet.protocol.hash_keys import KeysInside, hash_key
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.kpl_messages import parse_aggregated_record
@@ -32,6 +32,8 @@ from benchmarks import peers
 
 ROUNDS = 61
 AGGREGATES = 10
+FRAMES = 8
+"""About how many bytes an aggregate adds to each user record and its key."""
 RANGE = HashKeyRange(0, 2**127 - 1)
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 
@@ -141,15 +143,14 @@ def _aggregates(dataset: Dataset) -> list[tuple[bytes, int]]:
     random = Random(7)
     keys = (f"{n:016x}" for n in count() if hash_key(f"{n:016x}", None) in RANGE)
     one_key = next(keys)
-    aggregator = Aggregator()
+    added = dataset.size + len(one_key) * dataset.many_keys + FRAMES
+    user_records = KPL_MAX_BYTES // added
 
-    def finished() -> Iterator[tuple[bytes, int]]:
-        while True:
-            key = next(keys) if dataset.many_keys else one_key
-            if (made := aggregator.add(key, None, random.randbytes(dataset.size))) is not None:
-                yield made.data, made.user_records
+    def rows() -> Iterator[tuple[str, None, bytes]]:
+        for _ in range(user_records):
+            yield next(keys) if dataset.many_keys else one_key, None, random.randbytes(dataset.size)
 
-    return list(islice(finished(), AGGREGATES))
+    return [(aggregate(list(rows())), user_records) for _ in range(AGGREGATES)]
 
 
 def _readers() -> dict[str, Reader]:

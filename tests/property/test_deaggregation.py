@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sublet.protocol import hash_keys
 from sublet.protocol.aggregation import (
     AggregateColumns,
-    Aggregator,
     OutOfRange,
     Whole,
     aggregate,
@@ -52,20 +51,6 @@ def test_what_is_aggregated_comes_back(given_records: list[tuple[str, str | None
     result = deaggregate([stream_record(aggregate(given_records))], None)
     assert [(r.partition_key, r.explicit_hash_key, r.data) for r in result.user_records] == given_records
     assert [r.sub_sequence_number for r in result.user_records] == list(range(len(given_records)))
-
-
-@given(records, st.integers(50, 2_000), st.integers(1, 20))
-def test_an_aggregator_keeps_every_record_in_order_and_both_limits(
-    given_records: list[tuple[str, str | None, bytes]], max_bytes: int, max_count: int
-) -> None:
-    aggregator = Aggregator(max_bytes, max_count)
-    made = [aggregator.add(*record) for record in given_records]
-    aggregates = [a for a in [*made, aggregator.flush()] if a is not None]
-    result = deaggregate([stream_record(a.data) for a in aggregates], None)
-    assert [(r.partition_key, r.explicit_hash_key, r.data) for r in result.user_records] == given_records
-    for a in aggregates:
-        assert a.user_records <= max_count
-        assert len(a.data) <= max_bytes or a.user_records == 1
 
 
 @given(plainly_keyed | records, ranges)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate
+from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.hash_keys import KeysInside, hash_key, keys_inside
 from sublet.protocol.kpl_format import java_text
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -307,35 +307,3 @@ def test_aggregate_writes_the_kpls_bytes_with_each_key_once() -> None:
 def test_aggregate_refuses_to_write_what_readers_would_take_for_plain_data() -> None:
     with pytest.raises(ValueError, match="at least one user record"):
         aggregate([])
-
-
-def test_an_aggregator_fills_an_aggregate_to_the_byte() -> None:
-    records = [(f"key-{n % 150}", str(n % 140) if n % 3 else None, b"d" * (n % 300)) for n in range(400)]
-    size = len(aggregate(records))
-    for max_bytes, expected in ((size, [400]), (size - 1, [399, 1])):
-        aggregator = Aggregator(max_bytes=max_bytes)
-        finished = [aggregator.add(*record) for record in records]
-        aggregates = [made for made in [*finished, aggregator.flush()] if made is not None]
-        assert [made.user_records for made in aggregates] == expected
-        assert aggregates[0].data == aggregate(records[: expected[0]])
-
-
-def test_an_aggregator_counts_and_its_aggregates_take_their_first_records_keys() -> None:
-    aggregator = Aggregator(max_count=2)
-    assert aggregator.add("a", "7", b"1") is None
-    assert aggregator.add("b", None, b"2") is None
-    made = aggregator.add("c", None, b"3")
-    assert made == ("a", "7", aggregate([("a", "7", b"1"), ("b", None, b"2")]), 2)
-    assert aggregator.flush() == ("c", None, aggregate([("c", None, b"3")]), 1)
-    assert aggregator.flush() is None
-
-
-def test_a_user_record_too_big_for_an_aggregator_goes_alone() -> None:
-    aggregator = Aggregator(max_bytes=100)
-    aggregator.add("a", None, b"small")
-    first = aggregator.add("a", None, b"x" * 200)
-    second = aggregator.add("a", None, b"small")
-    assert first is not None
-    assert second is not None
-    assert (first.user_records, second.user_records) == (1, 1)
-    assert len(second.data) > 100

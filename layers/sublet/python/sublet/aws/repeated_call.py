@@ -34,8 +34,6 @@ from sublet.system.clock import SystemClock
 _CLOCK = SystemClock()
 """Signatures need the machine's real time, also in tests with a clock of their own."""
 _ALGORITHM = "AWS4-HMAC-SHA256"
-_RENEWED = frozenset({"authorization", "x-amz-date", "amz-sdk-invocation-id", "content-length"})
-"""Headers that are different in each request."""
 _NOT_REPEATED = frozenset({"x-amzn-trace-id", "transfer-encoding", "content-encoding", "date"})
 """A request with one of these headers changes with each call, or is sent in a different way."""
 
@@ -116,10 +114,8 @@ class Sent:
 
 def sent(request: Any, credentials: Any) -> Sent | None:
     """A Sent from botocore's request; None if it cannot be repeated."""
-    url, headers = (
-        urlsplit(request.url),
-        {name.lower(): _text(value) for name, value in request.headers.items()},
-    )
+    url = urlsplit(request.url)
+    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
     algorithm, _, told = headers.get("authorization", "").partition(" ")
     fields = dict(part.strip().partition("=")[::2] for part in told.split(","))
     scope = fields.get("Credential", "").split("/")

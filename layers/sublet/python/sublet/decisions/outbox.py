@@ -248,10 +248,7 @@ class Outbox:
         while self.waiting and room.is_for(self._most) and self._may_spend(now):
             if only_full and self.aggregates and not self.is_full:
                 return
-            taken, size = (
-                self._packed() if self.aggregates else ([self.waiting[0]], self._take_first().whole_size)
-            )
-            yield self._entry(taken, size, now, room)
+            yield self._entry(*self._packed() if self.aggregates else self._alone(), now, room)
             if self.ordered:
                 return
 
@@ -278,6 +275,11 @@ class Outbox:
         record = self.waiting.popleft()
         self.size -= record.size
         return record
+
+    def _alone(self) -> tuple[list[QueuedRecord], int]:
+        """The next record, and its size."""
+        record = self._take_first()
+        return [record], record.whole_size
 
     def _packed(self) -> tuple[list[QueuedRecord], int]:
         """The next aggregate's user records, and the most bytes that it has."""

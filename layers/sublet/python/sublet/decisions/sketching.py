@@ -72,10 +72,25 @@ class Sketching:
     def sketch(self, now: datetime) -> ShardSketch:
         keys, missed = self._keys.finished()
         return ShardSketch(
-            self._shard_id, self._since, now, self._range, self._records, self._bytes, self._load,
-            float(self._squares), self._is_sampled, missed, keys, tuple(self._buckets), self._aggregated,
-            self._explicit, self._elsewhere, self._keyless, self.dropped, self._worst(),
-        )  # fmt: skip
+            shard_id=self._shard_id,
+            since=self._since,
+            until=now,
+            hash_key_range=self._range,
+            records=self._records,
+            bytes=self._bytes,
+            load=self._load,
+            squares=float(self._squares),
+            is_sampled=self._is_sampled,
+            missed=missed,
+            keys=keys,
+            buckets=tuple(self._buckets),
+            aggregated=self._aggregated,
+            explicit=self._explicit,
+            elsewhere=self._elsewhere,
+            keyless=self._keyless,
+            dropped=self.dropped,
+            peaks=self._worst(),
+        )
 
     def _distance(self) -> int:
         """How far it is to the next record to count: the stride on average, which doubles once a page has had its samples."""

@@ -146,12 +146,12 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         chance,
         settings,
         settings.own_worker_ids,
-        frozenset(lease.shard_id for lease in leases if lease.is_ended),
-        table.waited_for,
-        sent,
-        replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids)),
-        stopped,
-        quiet,
+        recently_ended=frozenset(lease.shard_id for lease in leases if lease.is_ended),
+        malformed=table.waited_for,
+        under_way=sent,
+        fleet=replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids)),
+        paused=stopped,
+        left_alone=quiet,
     )
     choices, announces = chosen.choices, False
     if asks:

@@ -213,10 +213,8 @@ class ProcessShared:
         if key not in self.by_stream:
             from sublet.several_streams import ports_of_stream, settings_of_stream  # noqa: PLC0415 - would add to every start
 
-            settings, ports = (
-                settings_of_stream(self.settings, self.ports, lease_key),
-                ports_of_stream(self.ports, lease_key),
-            )
+            settings = settings_of_stream(self.settings, self.ports, lease_key)
+            ports = ports_of_stream(self.ports, lease_key)
             strays = Strays(ports)
             strays.note_auto(self.strays.auto_seen_at)
             made = replace(self, ports=ports, settings=settings, wanted=RecordFilter(settings), strays=strays)

@@ -20,7 +20,6 @@ from sublet.protocol.kpl_format import (
     EXPLICIT_HASH_KEY,
     MAGIC,
     MAGIC_BYTES,
-    OVERHEAD,
     Contents,
     TooMany,
     read_aggregate,
@@ -36,7 +35,7 @@ KPL_MAX_BYTES = 51_200
 _POSITIONS = list(range(4096))
 """Shared by all aggregates."""
 
-_NOEXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
+_NO_EXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
 
 
 class Deaggregation(Struct, frozen=True):
@@ -194,7 +193,7 @@ def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumn
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
     """The explicit hash keys in use, by index (None: no key). None if an index is out of range or a key is not decimal."""
     if not contents.explicit_hash_key_indexes:
-        return _NOEXPLICIT_HASH_KEYS
+        return _NO_EXPLICIT_HASH_KEYS
     table = contents.explicit_hash_key_table
     by_index: dict[int | None, str | None] = {None: None}
     for index in set(contents.explicit_hash_key_indexes):
@@ -269,72 +268,3 @@ def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:
         for key, hash_, data in records
     ]
     return write_aggregate(list(keys), list(explicit), rows)
-
-
-class Aggregate(NamedTuple):
-    """A stream record to put. Its keys are those of its first user record, so that it lands in that record's shard."""
-
-    partition_key: str
-    explicit_hash_key: str | None
-    data: bytes
-    user_records: int
-
-
-class Aggregator:
-    """Collects user records into aggregates of at most `max_bytes`, as stream records, and at most `max_count` user records.
-
-    Keep one per shard, chosen by `hash_key`: KCL drops an aggregate that holds a user record of another shard. A user
-    record too big for `max_bytes` gets an aggregate of its own, which then exceeds it.
-    """
-
-    def __init__(self, max_bytes: int = KPL_MAX_BYTES, max_count: int = 1_000_000) -> None:
-        self._max_bytes = max_bytes
-        self._max_count = max_count
-        self._start_afresh()
-
-    def add(self, partition_key: str, explicit_hash_key: str | None, data: bytes) -> Aggregate | None:
-        """Add one user record. If it does not fit, returns the aggregate of the ones before it."""
-        finished = None
-        size = self._added_size(partition_key, explicit_hash_key, data)
-        if self._records and (self._size + size > self._max_bytes or len(self._records) == self._max_count):
-            finished = self.flush()
-            size = self._added_size(partition_key, explicit_hash_key, data)
-        self._records.append((partition_key, explicit_hash_key, data))
-        self._keys.setdefault(partition_key, len(self._keys))
-        if explicit_hash_key is not None:
-            self._explicit.setdefault(explicit_hash_key, len(self._explicit))
-        self._size += size
-        return finished
-
-    def flush(self) -> Aggregate | None:
-        """The aggregate of the remaining user records; None if there are none."""
-        records = self._records
-        self._start_afresh()
-        return Aggregate(*records[0][:2], aggregate(records), len(records)) if records else None
-
-    def _start_afresh(self) -> None:
-        self._records: list[tuple[str, str | None, bytes]] = []
-        self._keys: dict[str, int] = {}
-        self._explicit: dict[str, int] = {}
-        self._size = OVERHEAD
-
-    def _added_size(self, partition_key: str, explicit_hash_key: str | None, data: bytes) -> int:
-        """The bytes that this record would add: its own, and those of keys that are not in the tables yet."""
-        index = self._keys.get(partition_key)
-        added = 0 if index is not None else _delimited(len(partition_key.encode()))
-        record = 1 + _varint(len(self._keys) if index is None else index) + _delimited(len(data))
-        if explicit_hash_key is not None:
-            index = self._explicit.get(explicit_hash_key)
-            added += 0 if index is not None else _delimited(len(explicit_hash_key.encode()))
-            record += 1 + _varint(len(self._explicit) if index is None else index)
-        return added + _delimited(record)
-
-
-def _varint(value: int) -> int:
-    """Bytes of a protobuf varint: seven bits in each."""
-    return max(1, (value.bit_length() + 6) // 7)
-
-
-def _delimited(length: int) -> int:
-    """Bytes of a field of `length` bytes, with its tag and its length."""
-    return 1 + _varint(length) + length

@@ -133,26 +133,20 @@ class BatchRunner:
     def _setting_aside(self) -> SettingAside:
         from sublet.engine.calls.set_aside import SettingAside  # noqa: PLC0415 - no cold start needs it
 
-        ports, settings, lease = (
-            self.caller.session.ports,
-            self.caller.session.settings,
-            self.caller.session.held.lease,
-        )
+        session = self.caller.session
+        ports, settings, lease = session.ports, session.settings, session.held.lease
         return SettingAside(
             ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
             lease.shard_id, lease.holder or "",
         )  # fmt: skip
 
     def _may_call(self) -> bool:
-        in_time = (
-            not self.caller.stop.is_set()
-            and self.caller.session.ports.clock.steady() < self.caller.session.deadline
-        )
-        if not in_time or not self.caller.session.held.confirm():
+        stop = self.caller.stop
+        if stop.is_set() or self.time_left() <= timedelta(0) or not self.caller.session.held.confirm():
             return False
         return (
-            not self.caller.stop.is_set() and not self.caller.progress.has_been_moved()
-        )  # another may have asked for it
+            not stop.is_set() and not self.caller.progress.has_been_moved()
+        )  # confirming may have shown either
 
 
 def _has_raised(call: HandlerCall) -> bool:

@@ -38,10 +38,19 @@ class SettingAside:
         failure = None if last is None else last.failure
         has_raised = attempts > 0 if last is None else last.has_raised
         batch = SetAsideBatch(
-            self.settings.application, self.stream, self.settings.stream_arn, self.shard_id, tuple(records),
-            step.condition, attempts, self.now(), self.holder, self.settings.handler,
-            told(failure, self.settings), has_raised,
-        )  # fmt: skip
+            application=self.settings.application,
+            stream=self.stream,
+            stream_arn=self.settings.stream_arn,
+            shard_id=self.shard_id,
+            records=tuple(records),
+            condition=step.condition,
+            attempts=attempts,
+            at=self.now(),
+            holder=self.holder,
+            handler=self.settings.handler,
+            failure=described(failure, self.settings),
+            has_raised=has_raised,
+        )
         fields = {
             "shard_id": self.shard_id,
             "first": str(records[0].checkpoint),
@@ -71,7 +80,7 @@ class SettingAside:
         self.destination.put(batch)
 
 
-def told(failure: BaseException | None, settings: Settings) -> Failure | None:
+def described(failure: BaseException | None, settings: Settings) -> Failure | None:
     """What the failure document says of the handler's exception, by the setting on_failure_details."""
     if failure is None:
         return None

@@ -44,11 +44,21 @@ def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
     remembered = ports.sightings.load()
     now = ports.clock.now() - ahead
     placement = check_stream(ports, settings, remembered, scan, shards, now)
-    reports = look_at_reports(scan, ports, settings)
+    reported = look_at_reports(scan, ports, settings)
     return Look(
-        scan, shards, remembered.sightings, ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round,
-        remembered.announced, *reports, placement, watch.look(),
-    )  # fmt: skip
+        scan=scan,
+        shards=shards,
+        sightings=remembered.sightings,
+        at=ports.clock.now() - ahead,
+        dispatched=remembered.dispatched,
+        unread=remembered.unread,
+        round=remembered.round,
+        announced=remembered.announced,
+        reports=reported.reports,
+        client_version=reported.client_version,
+        placement=placement,
+        control=watch.look(),
+    )
 
 
 def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> Look:
@@ -60,14 +70,25 @@ def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, strea
     now = ports.clock.now() - ahead
     listed = streams.look(leased, remembered.streams, now)
     here, elsewhere = with_leases_of(scan, {each.stream for each in listed})
-    reports = look_at_reports(scan, ports, settings)
+    reported = look_at_reports(scan, ports, settings)
     auto_seen = [known.placement.auto_seen_at for known in remembered.streams.values()]
     return Look(
-        here, tuple(chain.from_iterable(each.shards for each in listed)), remembered.sightings,
-        ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round, remembered.announced,
-        *reports, Placement(auto_seen_at=max(filter(None, auto_seen), default=None)), watch.look(),
-        streams=listed, elsewhere=elsewhere, known_streams=remembered.streams,
-    )  # fmt: skip
+        scan=here,
+        shards=tuple(chain.from_iterable(each.shards for each in listed)),
+        sightings=remembered.sightings,
+        at=ports.clock.now() - ahead,
+        dispatched=remembered.dispatched,
+        unread=remembered.unread,
+        round=remembered.round,
+        announced=remembered.announced,
+        reports=reported.reports,
+        client_version=reported.client_version,
+        placement=Placement(auto_seen_at=max(filter(None, auto_seen), default=None)),
+        control=watch.look(),
+        streams=listed,
+        elsewhere=elsewhere,
+        known_streams=remembered.streams,
+    )
 
 
 def check_stream(
