@@ -21,7 +21,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate, deaggregate
+from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside, hash_key
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.kpl_messages import parse_aggregated_record
@@ -29,11 +29,10 @@ from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HashKeyRange
 
 from benchmarks import peers
+from benchmarks.kpl_aggregates import Row, kpl_aggregates
 
 ROUNDS = 61
 AGGREGATES = 10
-FRAMES = 8
-"""About how many bytes an aggregate adds to each user record and its key."""
 RANGE = HashKeyRange(0, 2**127 - 1)
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 
@@ -143,14 +142,10 @@ def _aggregates(dataset: Dataset) -> list[tuple[bytes, int]]:
     random = Random(7)
     keys = (f"{n:016x}" for n in count() if hash_key(f"{n:016x}", None) in RANGE)
     one_key = next(keys)
-    added = dataset.size + len(one_key) * dataset.many_keys + FRAMES
-    user_records = KPL_MAX_BYTES // added
-
-    def rows() -> Iterator[tuple[str, None, bytes]]:
-        for _ in range(user_records):
-            yield next(keys) if dataset.many_keys else one_key, None, random.randbytes(dataset.size)
-
-    return [(aggregate(list(rows())), user_records) for _ in range(AGGREGATES)]
+    rows: Iterator[Row] = (
+        (next(keys) if dataset.many_keys else one_key, None, random.randbytes(dataset.size)) for _ in count()
+    )
+    return [(data, user_records) for _, data, user_records in islice(kpl_aggregates(rows), AGGREGATES)]
 
 
 def _readers() -> dict[str, Reader]:

@@ -17,7 +17,6 @@ from sublet.decisions.read_position import ReadPosition
 from sublet.memory import FakeClock, MemoryLog, MemoryStream
 from sublet.polling import PollingReader
 from sublet.ports import PollRefusal, ShardReader
-from sublet.protocol.aggregation import Aggregator
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
@@ -26,6 +25,8 @@ from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.pace import CallPace
+
+from benchmarks.kpl_aggregates import Row, kpl_aggregates
 
 STREAM = "orders"
 SHARD_ID = "shardId-000000000000"
@@ -104,16 +105,9 @@ def aggregated(size: int, user_records: int) -> StreamAccess:
     random = Random(7)
     inside = stream.list_shards()[0].hash_key_range
     keys = list(islice((key for n in count() if hash_key(key := f"customer-{n}", None) in inside), KEYS))
-    aggregator = Aggregator()
-
-    def finished() -> Iterator[tuple[str, bytes, int]]:
-        while True:
-            made = aggregator.add(random.choice(keys), None, random.randbytes(size))
-            if made is not None:
-                yield made.partition_key, made.data, made.user_records
-
+    rows: Iterator[Row] = ((random.choice(keys), None, random.randbytes(size)) for _ in count())
     written = 0
-    for key, data, number in cycle(list(islice(finished(), DISTINCT_AGGREGATES))):
+    for key, data, number in cycle(list(islice(kpl_aggregates(rows), DISTINCT_AGGREGATES))):
         if written >= user_records:
             break
         stream.put(key, data)
