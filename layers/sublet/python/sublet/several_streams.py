@@ -1,6 +1,6 @@
 """Several streams as one: the Stream port over an application's streams, whose shards are named by stream and shard.
 
-Nothing here is in the way of an application of one stream.
+An application of one stream uses none of this.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class StreamOfSeveral:
     def describe(self) -> StreamDescription:
         """Raises StreamNotFound for another stream of the same name, such as one that was created again."""
         found = self.real.describe()
-        is_a_time = (
-            FIRST_EPOCH <= self.key.epoch <= LAST_EPOCH
-        )  # a KCL fleet may number its streams as it likes
+        is_a_time = FIRST_EPOCH <= self.key.epoch <= LAST_EPOCH
         if is_a_time and StreamKey.of(found.identity).epoch != self.key.epoch:
             raise StreamNotFound(f"stream {self.key} is gone: there is {found.identity} instead")
         return found
@@ -51,7 +49,9 @@ class StreamOfSeveral:
 
 
 FIRST_EPOCH, LAST_EPOCH = 1_300_000_000, 4_000_000_000
-"""Kinesis was announced in 2013."""
+"""An epoch within these bounds (2011 to 2096) is a creation time. Others are not: a KCL fleet may number its streams as it
+likes.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Between an event loop and threads: blocking calls beside the loop, and a loop's task that waits for a thread."""
+"""Bridges an event loop and threads: makes blocking calls beside the loop, and lets a task of the loop wait for a thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 async def to_its_end(call: Callable[[], T]) -> T:
-    """As `in_thread`, but a caller that is cancelled, however often, goes on only when the call has ended."""
+    """Like `in_thread`, but a cancelled caller goes on only when the call has ended, however often it is cancelled."""
     call_ends = _begin(call)
     cancelled: asyncio.CancelledError | None = None
     while not call_ends.done():
@@ -55,7 +55,7 @@ def _begin(call: Callable[[], T]) -> asyncio.Future[T]:
 
 
 class LoopWaiter:
-    """Set once, from any thread. A task of the loop that it was made on waits for it."""
+    """A signal that any thread sets once, and that a task waits for on the loop on which it was made."""
 
     __slots__ = ("_event", "_loop")
 

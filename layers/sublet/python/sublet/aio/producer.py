@@ -107,7 +107,7 @@ def _resolve(settled: Sequence[Settled], event_loop: asyncio.AbstractEventLoop) 
                 future.set_result(some.outcome)
             else:
                 future.set_exception(some.outcome)
-                future.exception()  # a flush raises it too, so it is no fault if only that is looked at
+                future.exception()  # a flush raises it too, so Python need not warn if the future is never awaited
 
 
 async def _until_set_once(signal: Signal) -> None:

@@ -1,4 +1,4 @@
-"""Looking at applications in the background, so that a page shows a trend and its last hour, and never waits for AWS."""
+"""Looks at applications in the background, so that a page shows a trend and the last hour, and never waits for AWS."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sublet.operate.standing import Watch
 from sublet.ports import Clock, Log, Signal, Tasks
 
 PACE = timedelta(seconds=10)
-"""Between two looks at an application whose page is open."""
+"""The pause between two looks at an application whose page is open."""
 
 SLOW_PACE = timedelta(minutes=1)
-"""And at one whose page was not asked for lately: its last hour stays whole."""
+"""The pause while its page is not open. The last hour stays complete."""
 
 HEAT_EVERY = timedelta(minutes=1)
 """Workers store sketches every five minutes, and a look reads eleven of them and lists the shards."""
@@ -207,11 +207,11 @@ class Watching:
             watched.seen = Seen(status, "", hour, self._heat(watched, before.heat))
 
     def _hour(self, watched: _Watched, seen: LastHour) -> LastHour:
-        """CloudWatch charges for each question, so that it is asked only while somebody has the page open."""
+        """CloudWatch charges for each question, so it is asked only while the page is open in a browser."""
         return watched.recorder.added_to(seen) if self._is_open(watched) else seen
 
     def _heat(self, watched: _Watched, before: Heat | None) -> Heat | None:
-        """Looked at again while the page is open, and not each time."""
+        """Looks again only while the page is open, and only every HEAT_EVERY."""
         ask, now = watched.opened.heat, self._clock.now()
         is_fresh = before is not None and now - before.at < HEAT_EVERY
         if ask is None or is_fresh or not self._is_open(watched):

@@ -1,4 +1,4 @@
-"""Looking at everything that `doctor` judges. A question that is refused hides no other."""
+"""Looks at everything that `doctor` judges. A question that is refused hides no other."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Doctor:
     def _fleet(
         self, scan: Known[LeaseScan], description: Known[StreamDescription], control: Known[Control | None]
     ) -> Known[FleetStatus]:
-        """What is not there, as beside a KCL's own table, or not known is left out."""
+        """Leaves out what is not known, or does not exist: a KCL's own table has no sightings and no control beside it."""
         if isinstance(scan, NotKnown):
             return scan
         retention = None if isinstance(description, NotKnown) else description.retention

@@ -1,4 +1,4 @@
-"""An operator's pauses: ordering them, taking them back, and waiting until the leases are released."""
+"""Orders an operator's pauses, takes them back, and waits until the leases are released."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sublet.settings import Settings
 from sublet.settings.text import parse_duration, parse_moment
 
 TRIES = 5
-"""Of one change: other operators' changes come in between."""
+"""How often one change is tried, because other operators' changes may come in between."""
 
 LOOK_EVERY = timedelta(seconds=2)
 

@@ -1,4 +1,4 @@
-"""What an application's metrics say of its last hour, asked for now and then: CloudWatch charges for each question."""
+"""What an application's metrics say about its last hour. It is asked for seldom, because CloudWatch charges for each question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublet.errors import CheckRefused
 from sublet.ports import Clock
 
 PACE = timedelta(minutes=1)
-"""Between two questions."""
+"""The pause between two questions."""
 
 SLOW_PACE = timedelta(minutes=15)
 """After an answer without figures, or none: the application puts no metrics, or these credentials may not read them."""
@@ -31,7 +31,7 @@ class HourRecorder:
     _recorded: RecordedHour = field(default=NOTHING, init=False)
 
     def added_to(self, hour: LastHour) -> LastHour:
-        """With what is recorded by now. It raises nothing: what was seen is shown anyway."""
+        """The hour with what CloudWatch has recorded by now. Raises nothing: what was seen is shown anyway."""
         now = self.clock.steady()
         pace = PACE if any(self._recorded) else SLOW_PACE
         if self._asked_at is None or now - self._asked_at >= pace:

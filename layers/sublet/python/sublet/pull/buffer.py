@@ -213,7 +213,7 @@ class Buffer:
 
     @property
     def buffered(self) -> PullSize:
-        """What is admitted and has not been handed out."""
+        """The records that are admitted and not handed out yet."""
         with self._lock, self._change:
             self._prefetches.note()
             return PullSize(self._state.totals.records, self._state.totals.bytes)
@@ -242,7 +242,7 @@ class Buffer:
             return False
 
     def leave(self, waiter: Waiter) -> None:
-        """It no longer waits, whether it was set or not. Takes no lock: a forked child has none."""
+        """The waiter no longer waits, whether it was set or not. Takes no lock, since a forked child has none."""
         self._waiters.pop(waiter, None)
 
     def stop(self) -> None:
@@ -269,16 +269,15 @@ class Buffer:
         self._lock = LockOfParent()
 
     def fail(self, fault: BaseException) -> None:
-        """What ends the session. From now on, `take` raises it."""
+        """This error ends the session: from now on, `take` raises it."""
         with self._lock, self._change:
             self._prefetches.end()
             self._fault = self._fault or fault
             self._changed()
 
     def _changed(self) -> None:
-        for waiter in list(
-            self._waiters
-        ):  # set first: if this is interrupted, the repair sets those that are left
+        for waiter in list(self._waiters):
+            # Set first: if this is interrupted, the repair sets the waiters that are left.
             waiter.set()
             self._waiters.pop(waiter, None)
 

@@ -1,4 +1,4 @@
-"""What a consumer in this process runs on: its ports, clock and threads, and the terms that it follows."""
+"""A consumer's surroundings in this process: its ports, clock and threads, and the terms that it follows."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """account  returns what makes the ports; None if `ports` is given. Called when first needed: over AWS it loads boto3, which
-    would
-             hold up an event loop
-    given    the options that this program was given
+    """Where a consumer's ports and settings come from.
+
+    account  returns what makes the ports; None if `ports` is given. Called when first needed, because over AWS it loads boto3,
+             which would block an event loop for a moment
+    given    the options that the program has given
     tell     called with events, from any thread
     stopped  set when no more records are to come
     """

@@ -1,4 +1,4 @@
-"""A consumer that a program pulls from, for plain Python and asyncio alike: its sessions, and which requests share one."""
+"""The consumer behind the pull API, for plain Python and asyncio alike: its sessions, and which requests share one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sublet.pull.subscription import Subscription
 from sublet.runtimes.ending import Stops, stop_at_signals
 
 PULLS_AFTER_STOP = timedelta(seconds=1)
-"""A program that still asks for records this long after it was stopped would go on asking for ever: it gets an error."""
+"""A program that still asks for records this long after it was stopped would ask for ever, so it gets an error."""
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """Records that an iterator takes without asking the buffer for each.
 
-Asking for a record costs ten times what handing it over does. So when a program asks for one record, the buffer leaves those that
-follow in the same shard in a deque. The iterator takes them with `popleft`, which is atomic, and needs no lock. The buffer, under
-its lock, sees from what is left which ones are out. Any change to which record comes next ends the prefetch first: what is left
-then was never handed out.
+Asking the buffer for a record costs ten times as much as handing one over. So when a program asks for one record, the buffer puts
+the next ones of the same shard into a deque. The iterator takes them with `popleft`, which is atomic and needs no lock. From what
+is left, the buffer, under its lock, sees which ones are out. Before any change to which record comes next, the buffer ends the
+prefetch: the records that are left then were never handed out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_PREFETCH = 500
 """Records."""
 
 FIRST_PREFETCH = 8
-"""Records of the first prefetch. A later one has this many more than twice `Prefetches.usual`: what is left over was prepared in
-vain.
+"""Records of the first prefetch. A later one has this many more than twice `Prefetches.usual`, because records that are left over
+were prepared in vain.
 """
 
 

@@ -1,5 +1,5 @@
-"""What a buffer knows: its shards' queues, who pulls, and which record goes to whom next. Not thread-safe: the buffer has the
-lock.
+"""What a buffer knows: its shards' queues, the pulls in progress, and which record goes to which pull next. Not thread-safe: the
+buffer has the lock.
 """
 
 from __future__ import annotations

@@ -38,20 +38,20 @@ CHECK_INTERVAL = timedelta(milliseconds=500)
 
 @dataclass(slots=True, eq=False)
 class Ref:
-    """Keeps a session going: of a `with` block, or of a fetch or consume outside of one.
+    """Keeps a session going. A `with` block has one, and so has each fetch or consume outside of a block.
 
-    until  dropped by itself at this moment, by the steady clock; None: only by its owner
+    until  when it is dropped by itself, by the steady clock; None: only its owner drops it
     """
 
     until: datetime | None = None
 
 
 class GroupSession:
-    """The engine's process in threads of its own, with a buffer between it and the program. Begins at once, or when the session
-    before it has ended, and goes on while somebody has a Ref to it.
+    """The engine's process in threads of its own, with a buffer between it and the program. It begins at once, or when the
+    session before it has ended, and goes on while there is a Ref to it.
 
-    What ends the engine is raised in the program's next call. A program that ends without having ended the session ends it at its
-    exit, so that what is acknowledged is checkpointed and the leases are released.
+    An error that ends the engine is raised in the program's next call. If the program exits without ending the session, the
+    session ends then, so that acknowledged records are checkpointed and the leases are released.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class GroupSession:
         self.drop_ref(ref)
 
     def wait_if_ending(self) -> None:
-        """Returns when every lease is released; at once if somebody still has a Ref."""
+        """Returns when every lease is released; at once while there is a Ref."""
         with self._lock:
             is_ending = self._is_ending
         if is_ending:
@@ -197,9 +197,8 @@ class GroupSession:
 
     def _run(self, after: Signal | None) -> None:
         try:
-            if (
-                after is not None
-            ):  # the session before has the same worker id: its leases would look like ours
+            if after is not None:
+                # The session before has the same worker id, so its leases would look like ours.
                 wait_for_any(self._environment.tasks, (after, self._stop))
             joined = self._environment.join(self._stop, on_problem=self._signs.failed)
             if joined is None:
@@ -266,7 +265,7 @@ class GroupSession:
         self._stop.set()
 
     def callback_failed(self, record: Record, failure: BaseException) -> None:
-        """Have the record come again after `handler_backoff`, log why, and send an event; nothing if it is out no more."""
+        """Have the record come again after `handler_backoff`, log why, and send an event. Does nothing if it is no longer out."""
         settings, shard_id = self._environment.settings, record.shard_id
         again_after = handler_backoff(record.attempt, settings)
         if not record.nak(again_after):

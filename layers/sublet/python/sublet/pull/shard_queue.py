@@ -255,9 +255,8 @@ class ShardQueue:
         """
         self.log.repair()
         self.acknowledging.mend(self.upcoming, self.log.key)
-        self._unfinished_bytes = self._checkpointed = (
-            0  # the last checkpoint may not have been written: send it again
-        )
+        # The last checkpoint may not have been written, so it is sent again.
+        self._unfinished_bytes = self._checkpointed = 0
         self.totals.records += self.log.end - self.upcoming
         self.totals.bytes += self.log.size(self.upcoming, self.log.end)
         first, end = self.acknowledging.finished, self.log.end

@@ -52,10 +52,9 @@ from sublet.pull.events import LeaseEvents
 from sublet.settings import StartPosition
 
 FINAL = (LeaseTableNotFound, LeaseTableAccessDenied, StreamNotFound, StreamAccessDenied)
-"""Consumer deleted, stream deleted, access denied. The engine alone would go on: a lease's session gives up, and the next tick
-starts it again.
+"""Errors that end the consumer: it was deleted, its stream was deleted, or access is denied. The engine alone would go on: the
+lease's session would give up, and the next tick would start it again.
 """
-
 
 RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)
 
@@ -68,7 +67,7 @@ class Question:
 
 
 class Signs:
-    """What was seen of AWS. Thread-safe."""
+    """The signs of life that AWS has given so far. Thread-safe."""
 
     def __init__(
         self, clock: Clock, tasks: Tasks, tell: Callable[[Event], None], fail: Callable[[BaseException], None]
@@ -175,7 +174,7 @@ class WatchedTable:
 
 
 def _is_released(result: Applied | Refused) -> bool:
-    """By this write, or by an earlier try of it whose answer was lost."""
+    """True if this write released it, or an earlier attempt at the write whose answer was lost."""
     if isinstance(result, Applied):
         return True
     return isinstance(result.row, Lease) and result.row.actual_owner is None

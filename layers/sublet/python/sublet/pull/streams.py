@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 
 CHANGE_POLLED_EVERY = timedelta(seconds=1)
 CHANGE_TAKES_AT_MOST = timedelta(minutes=30)
-"""Most changes take Kinesis half a minute; the more shards it makes, the longer."""
+"""Most changes take Kinesis half a minute. The more shards it creates, the longer it takes."""
 
 GET_READS = 20
 """Kinesis may answer with an empty page though the record is there."""

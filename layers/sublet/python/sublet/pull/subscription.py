@@ -103,8 +103,8 @@ class Subscription:
 
 
 class Records:
-    """An iterator over records as they come: in order within a shard, in turn across shards. For one thread at a time, but for
-    `stop` and `drain`.
+    """An iterator over records as they come: in order within a shard, in turn across shards. For one thread at a time, except
+    `stop` and `drain`, which any thread may call.
     """
 
     def __init__(self, subscription: Subscription, tasks: Tasks) -> None:

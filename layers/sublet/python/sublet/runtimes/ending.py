@@ -1,4 +1,4 @@
-"""Ending this process on purpose, and what is said of it."""
+"""Ends this process on purpose, and says why and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock
 
 SPENT = 70
-"""The exit status of a process that can do no more where another could: EX_SOFTWARE, "an internal software error"."""
+"""The exit status of a process that can do no more although a new one could: EX_SOFTWARE, "an internal software error"."""
 
 End = Callable[[int], object]
 
 
 def end_process(status: int) -> None:
-    """At once. Python's own way out waits for threads: for those that a call which hangs has started."""
+    """End the process at once. Python's own exit would wait for threads that a hanging call has started."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(status)
@@ -33,7 +33,7 @@ def end_process(status: int) -> None:
 OURS = (signal.SIGTERM, signal.SIGINT)
 
 SAME_SIGNAL = timedelta(seconds=1)
-"""A signal so soon after the first one is the same: a terminal and a wrapper each pass on one Ctrl-C."""
+"""A signal that comes so soon after the first one counts as the same: a terminal and a wrapper each pass on one Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,10 @@ def stop_at_signals(
     end: End = end_process,
     clock: Clock | None = None,
 ) -> Callable[[], None]:
-    """Have SIGTERM say `leaving` and SIGINT `stop`. The second of them, or the end of `drain_timeout` after the first, ends the
-    process at once, saying which leases are `left`. Who goes on after the end calls what this returns: signals go where they went
-    before. In a forked child they do at once: a handler's multiprocessing.Pool ends its workers by SIGTERM, and waits for them.
+    """Have SIGTERM set `leaving` and SIGINT set `stop`. A second signal, or the end of `drain_timeout` after the first, ends
+    the process at once, and it then says which leases are `left`. Returns a function that puts the earlier signal handlers
+    back, for a program that goes on afterwards. In a forked child they are put back at once: a handler's multiprocessing.Pool
+    ends its workers by SIGTERM, and waits for them.
 
     Raises SettingsError outside of the main thread, where Python sets no signal handlers.
     """
@@ -101,8 +102,8 @@ def stop_at_signals(
 
 
 def _put_back_in_forks(put_back: Callable[[], None], is_set: Callable[[], bool]) -> None:
-    """Signals are held back until then. Python forgets, in a child that has just been forked, what its own handlers have taken:
-    a pool that ends such a worker would wait for it for ever.
+    """Put the handlers back in a forked child, and hold signals back until then. Python drops a signal that its own handler has
+    received in a child that has just been forked, so a pool that ends such a worker would wait for it for ever.
     """
     thread = threading.local()
 
@@ -140,5 +141,5 @@ def told_at_the_end(why: str, left: Iterable[LeftBehind]) -> str:
 
 
 def _say(text: str) -> None:
-    """Not by `print`: a signal may come in the middle of one, and the stream's buffer is not to be entered twice."""
+    """Does not use `print`: a signal may come in the middle of one, and the stream's buffer must not be entered twice."""
     os.write(2, text.encode())

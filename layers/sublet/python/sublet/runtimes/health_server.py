@@ -1,6 +1,7 @@
 """A process' health over HTTP, for an orchestrator: /health/live and /health/ready, 200 or 503, with a reason as JSON.
 
-Never a record's data, a key or a setting. By the standard library, since two small answers a few times a minute need no more.
+It never answers with a record's data, a key or a setting. It uses the standard library, which is enough for two small answers a
+few times a minute.
 """
 
 from __future__ import annotations
@@ -102,6 +103,6 @@ def _handler(report: Callable[[], ProcessReport]) -> type[BaseHTTPRequestHandler
             return "sublet"
 
         def log_message(self, *_: object) -> None:
-            """Somebody asks each few seconds."""
+            """Logs nothing: an orchestrator asks every few seconds."""
 
     return Health
