@@ -50,7 +50,7 @@ def wake_now_and_then(world: World) -> str | None:
         producer.prepare(records=world.chance.randint(1, 3), reshards=0)
         scheduler.run_until(scheduler.now_us + _handled_within(world))
         if (waiting := _waiting(world)) and not is_walkable:
-            world.older = 0  # the previous version walks from the checkpoint: too far for its window, again and again
+            world.older = 0  # the previous version walks from the checkpoint: often too far for its window
             scheduler.run_until(scheduler.now_us + _handled_within(world))
             waiting = _waiting(world)
         if waiting and world.violation is None:
