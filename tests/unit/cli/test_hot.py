@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from sublet.cli.hot import as_json, exact, lines_of
+from sublet.cli.hot import as_json, chosen, exact, lines_of
 from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.errors import CheckRefused
 from sublet.memory import memory_ports
@@ -63,7 +63,14 @@ def test_a_key_without_a_name_is_shown_by_its_md5() -> None:
 
 
 def test_nothing_to_show() -> None:
-    assert list(lines_of([], "orders")) == ["no such open shard"]
+    assert list(lines_of([], "orders")) == ["the stream has no open shard"]
+
+
+def test_a_shard_that_is_not_there_is_an_error_and_not_a_cool_shard() -> None:
+    found = [judged(Traffic("big", 950, 1000))]
+    assert chosen(found, ["shardId-0"], "orders") == chosen(found, [], "orders") == found
+    with pytest.raises(CheckRefused, match="orders has no open shard shardId-1; `sublet shards`"):
+        chosen(found, ["shardId-0", "shardId-1"], "orders")
 
 
 def test_without_spark_exact_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def run(options: Namespace) -> int:
     ports, account = aws_ports(settings, "sublet", output=None), AwsAccount()
     sketches = exact(settings.stream, ports, options.last) if options.exact else _sketches(ports)
     found = look(settings, ports, account, sketches)
-    shown = [shard for shard in found if not options.shards or shard.shard_id in options.shards]
+    shown = chosen(found, options.shards, settings.stream)
     if options.json:
         print(json.dumps([as_json(shard, settings.stream) for shard in shown], indent=2))
     else:
@@ -92,6 +92,16 @@ def run(options: Namespace) -> int:
         for done in reshard(settings.stream, changes, account):
             print(f"done: {aws_command(settings.stream, done)}", file=sys.stderr, flush=True)
     return 1 if any(shard.is_hot for shard in shown) else 0
+
+
+def chosen(shards: Sequence[HotShard], names: Sequence[str], stream: str) -> Sequence[HotShard]:
+    """All, or those named. Raises CheckRefused for a name that no open shard has."""
+    unknown = set(names) - {shard.shard_id for shard in shards}
+    if unknown:
+        raise CheckRefused(
+            f"stream {stream} has no open shard {', '.join(sorted(unknown))}; `sublet shards` lists its shards"
+        )
+    return [shard for shard in shards if not names or shard.shard_id in names]
 
 
 def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketch]:
@@ -120,7 +130,7 @@ def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 def lines_of(shards: Sequence[HotShard], stream: str) -> Iterable[str]:
     """One shard after the other; those that are fine in a line."""
     if not shards:
-        yield "no such open shard"
+        yield "the stream has no open shard"
     for shard in shards:
         share = "   -" if shard.share is None else f"{shard.share:>4.0%}"
         yield f"{printable(shard.shard_id):<21} {share}  {shard.verdict}: {printable(shard.because)}"
