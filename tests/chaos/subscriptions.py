@@ -43,6 +43,8 @@ def pass_on(connection: Connection, upstream: str, body: bytes, weather: Weather
         weather.subscribed()
         connection.begin_chunks(reply.status, reply.getheaders())
         return _pass_events(connection, reply, weather)
+    except http.client.HTTPException:  # the service has ended
+        return connection.hang_up()
     finally:
         service.close()
 

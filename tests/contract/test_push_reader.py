@@ -467,7 +467,7 @@ def test_records_that_are_not_asked_for_stay_with_the_service(embedded: Bench) -
     time.sleep(1)
     subscription = reader._subscription
     assert isinstance(subscription, KinesisSubscription)
-    assert len(subscription._messages._bytes) == 0
+    assert not subscription._messages.is_begun
     assert sum(len(data) for data in data_of(reader, 8)) == 8_000_000
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from sublet import Batch, Consumer, aio
@@ -20,6 +24,7 @@ from sublet.system.threads import ThreadTasks
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import Fault
 from tests.contract.subscriptions import Consumed, consumed
+from tests.e2e.deliveries import wait_until
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow]
 
@@ -91,7 +96,9 @@ def test_pulling_and_asyncio(stream: Consumed) -> None:
     assert "subscribed" in [call.answer for call in stream.fan_out.calls()]
 
 
-def test_a_consumer_is_registered_once(stream: Consumed) -> None:
+def test_a_consumer_is_registered_once_and_without_room_for_it_shards_are_polled_and_counted(
+    stream: Consumed, tmp_path: Path
+) -> None:
     stop = ThreadTasks().signal()
     new = registered(stream.client, stream.stream_arn, "audit", stop)
     again = registered(stream.client, stream.stream_arn, "audit", stop)
@@ -101,6 +108,30 @@ def test_a_consumer_is_registered_once(stream: Consumed) -> None:
     for number in range(18):
         assert registered(stream.client, stream.stream_arn, f"other-{number}", stop) is not None
     assert registered(stream.client, stream.stream_arn, "one-too-many", stop) is None
+    stream.put(b"one")
+    (tmp_path / "handling.py").write_text("def handle(batch):\n    open('came', 'w').close()\n")
+    command = (
+        f"-m sublet run --application {stream.stream} --stream {stream.stream} --handler handling:handle"
+    )
+    command += " --register one-too-many --start-position TRIM_HORIZON"
+    said = tmp_path / "said"
+    with said.open("wb") as output, running_process(command.split(), output, tmp_path):
+        wait_until((tmp_path / "came").exists, 30, said.read_text)
+        wait_until(lambda: "fan_out_polled_instead" in said.read_text(), 30, said.read_text)
+    assert "can have no more fan-out consumers" in said.read_text()
+    assert "one-too-many" in said.read_text()
+    assert stream.fan_out.calls() == []
+
+
+@contextmanager
+def running_process(arguments: Sequence[str], output: IO[bytes], folder: Path) -> Iterator[None]:
+    """A Python in this folder, ended with the block."""
+    process = subprocess.Popen([sys.executable, *arguments], cwd=folder, stdout=output, stderr=output)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def test_what_register_needs() -> None:

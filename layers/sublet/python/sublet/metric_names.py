@@ -121,7 +121,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     FAN_OUT_POLLED_INSTEAD = (
         "fan_out_polled_instead", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
-        "Shards that are polled although reading=fan_out, because the consumer is not registered any more.",
+        "Shards that are polled although they are to be pushed, because the consumer is not registered; put as each is opened.",
     )  # fmt: skip
     THROTTLED_POLLS = (
         "throttled_polls", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,

@@ -24,6 +24,15 @@ LISTENS = timedelta(seconds=5)
 _REFUSALS = {PushEnd.REFUSED: PollRefusal.NO_ANSWER, PushEnd.IN_USE: PollRefusal.THROTTLED}
 
 
+class UnregisteredConsumer:
+    """The Pushes port of a consumer that the stream has no room for: each shard is polled instead, which its log and metric
+    say.
+    """
+
+    def subscribe(self, shard_id: str, position: ReadPosition) -> PushEnd:  # noqa: ARG002 - it has none
+        return PushEnd.NO_CONSUMER
+
+
 class FanOutReader:
     """The PushReader port."""
 

@@ -16,6 +16,7 @@ from sublet.memory.pushes import LOOKS_EVERY, MemorySubscription
 from sublet.metric_names import Metric
 from sublet.ports import ShardSubscription
 from sublet.protocol.checkpoint import SHARD_END
+from sublet.pushing import UnregisteredConsumer
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
 
@@ -145,10 +146,22 @@ def test_without_its_consumer_a_shard_is_polled_and_this_is_logged() -> None:
     world.window()
     assert world.handler.data() == [b"one", b"two"]
     assert world.stream.polls
-    assert [line.message for line in world.log.lines if "polled instead" in line.message]
+    (line,) = [line for line in world.log.lines if "polled instead" in line.message]
+    assert line.fields == {"shard_id": SHARD, "consumer": CONTINUOUS.fan_out_consumer}
     assert [
         each.value for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD
     ] == [1]
+
+
+def test_with_a_consumer_that_could_not_be_registered_a_shard_is_polled_and_counted() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.ports_with["pushes"] = UnregisteredConsumer()
+    world.put("one")
+    world.window()
+    assert world.handler.data() == [b"one"]
+    assert [
+        each.shard_id for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD
+    ] == [SHARD]
 
 
 def test_a_page_read_late_is_of_when_it_was_sent() -> None:

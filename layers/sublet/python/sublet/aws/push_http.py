@@ -79,6 +79,9 @@ class Http1Reply:
         return unsent
 
     def feed(self, data: bytes) -> bytes:
+        if self._is_chunked and self._left is not None and not self._unread and len(data) < self._left:
+            self._left -= len(data)
+            return data  # the middle of a chunk, as it came: nearly all that a large event brings
         self._unread += data
         if self.head is None and not self._read_head():
             return b""

@@ -68,6 +68,7 @@ def run_consumer(options: Namespace) -> int:
     from sublet.engine.manager.look import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
+    from sublet.pushing import UnregisteredConsumer
     from sublet.runtimes.ending import SPENT, end_process, stop_at_signals, stops
     from sublet.runtimes.process import ConsumerProcess
     from sublet.system.heap import use_one_heap
@@ -89,9 +90,12 @@ def run_consumer(options: Namespace) -> int:
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
     )
     account = AwsAccount(output=STANDARD_OUTPUT)
-    if options.register is not None:
+    wanted = options.register is not None
+    if wanted:
         settings = _pushed_to(settings, options.register, account, told.stop)
     ports, settings = account.compose(settings, told.stop, may_create=not options.no_create, say=_say)
+    if wanted and settings.fan_out_consumer is None:
+        ports = replace(ports, pushes=UnregisteredConsumer())
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()
@@ -128,6 +132,7 @@ def _pushed_to(settings: Settings, name: str, account: AwsAccount, stop: Signal)
         account.log.warning(
             "the stream has as many fan-out consumers as it may have: it is polled instead",
             stream=settings.stream,
+            consumer=name,
         )
         _say(
             f"stream {settings.stream} can have no more fan-out consumers: it is polled. Deregister one, and start again"

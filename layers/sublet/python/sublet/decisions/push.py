@@ -61,7 +61,7 @@ class PushEnd(StrEnum):
     SILENT = "nothing was heard for a minute"
     REFUSED = "the service failed or throttled the call"
     NOT_AN_END = "the event said that the shard has ended, and the listing of shards does not"
-    NO_CONSUMER = "the consumer is not registered any more"
+    NO_CONSUMER = "the consumer is not registered"
 
 
 class Act(StrEnum):

@@ -41,31 +41,56 @@ class MessageReader:
     """Takes bytes as they come, and gives messages. Bytes that are fed stay in memory until their message is taken."""
 
     def __init__(self) -> None:
-        self._bytes = bytearray()
+        self._parts: list[bytes] = []
+        self._at = 0
+        """Where the next message begins in the first part."""
+        self._size = 0
+        """Bytes from there on."""
+        self._needed = _PRELUDE.size
+        """No message before there are as many. So the parts of a large one are joined when all have come, and not each time."""
 
     def feed(self, data: bytes) -> None:
-        self._bytes += data
+        if data:
+            self._parts.append(data)
+            self._size += len(data)
 
     @property
     def is_begun(self) -> bool:
         """True if there are bytes of a message that has not been taken."""
-        return bool(self._bytes)
+        return self._size > 0
 
     def next(self) -> EventMessage | None:
         """The next message, or None until more bytes are fed. Raises StreamDamaged."""
-        if len(self._bytes) < _PRELUDE.size:
+        if self._size < self._needed:
             return None
-        total, headers_length, checksum = _PRELUDE.unpack_from(self._bytes)
-        if crc32(self._bytes[:8]) != checksum or not _FIXED + headers_length <= total <= MESSAGE_MAX:
+        come = self._joined()
+        total, headers_length, checksum = _PRELUDE.unpack_from(come, self._at)
+        if (
+            crc32(come[self._at : self._at + 8]) != checksum
+            or not _FIXED + headers_length <= total <= MESSAGE_MAX
+        ):
             raise StreamDamaged("the length of a message of the event stream does not match its checksum")
-        if len(self._bytes) < total:
+        if self._size < total:
+            self._needed = total
             return None
-        whole = memoryview(bytes(memoryview(self._bytes)[:total]))
-        del self._bytes[:total]
+        whole = memoryview(come)[self._at : self._at + total]
+        self._take(total)
         if crc32(whole[:-4]) != _CRC.unpack_from(whole, total - 4)[0]:
             raise StreamDamaged("a message of the event stream does not match its checksum")
         end = _PRELUDE.size + headers_length
         return EventMessage(_headers(bytes(whole[_PRELUDE.size : end])), whole[end:-4])
+
+    def _joined(self) -> bytes:
+        first, *rest = self._parts
+        if rest:
+            first = b"".join((memoryview(first)[self._at :], *rest))
+            self._parts, self._at = [first], 0
+        return first
+
+    def _take(self, size: int) -> None:
+        self._at, self._size, self._needed = self._at + size, self._size - size, _PRELUDE.size
+        if not self._size:
+            self._parts, self._at = [], 0
 
 
 def _headers(data: bytes) -> dict[str, str]:

@@ -154,8 +154,9 @@ class PageFeed:
         if refusal is PollRefusal.NOT_PUSHED:
             self._ports.metrics.put(Metric.FAN_OUT_POLLED_INSTEAD, 1, shard_id=self._shard_id)
             self._ports.log.warning(
-                "the fan-out consumer is not registered any more: this shard is polled instead",
+                "the fan-out consumer is not registered: this shard is polled instead",
                 shard_id=self._shard_id,
+                consumer=self._settings.fan_out_consumer,
             )
         elif refusal not in (PollRefusal.ITERATOR_EXPIRED, PollRefusal.NOT_YET):
             self._pace = self._pace.throttled(self._settings)
