@@ -111,7 +111,7 @@ def _measured(
     bench: Bench, load: Load, consumers: Sequence[Consumer], kcls: Sequence[Kcl]
 ) -> dict[str, list[float]]:
     kinesis = bench.aws.client("kinesis")
-    streams = [f"consumer-{number}-{load.records}" for number in range(len(consumers))]
+    streams = [f"arrivals-{number}-{load.records}" for number in range(len(consumers))]
     java = {f"{kcl.application}-{load.records}": kcl for kcl in kcls}
     for stream in (*streams, *java):
         kinesis.create_stream(StreamName=stream, ShardCount=SHARDS)

@@ -20,7 +20,8 @@ from infra.local.embedded import EmbeddedAws
 EVERY_CONSUMER = "*"
 
 What = Literal[
-    "refuse", "cut", "exception", "error", "end", "silence", "delay", "repeat", "no_initial", "damage", "unchunked"
+    "refuse", "cut", "exception", "error", "end", "silence", "delay", "repeat", "no_initial", "damage", "unchunked", "null_end",
+    "no_children",
 ]  # fmt: skip
 
 

@@ -405,6 +405,8 @@ def test_subscriptions_that_lapse_lose_and_repeat_nothing(embedded: Bench) -> No
         Fault("error", at=2, code="InternalFailure"),
         Fault("end", at=2),
         Fault("damage", at=2),
+        Fault("null_end", at=2),
+        Fault("null_end"),
         Fault("delay", at=1, lasting=timedelta(seconds=1)),
         Fault("repeat"),
         Fault("no_initial"),
@@ -429,6 +431,18 @@ def test_whatever_goes_wrong_loses_and_repeats_nothing(embedded: Bench, fault: F
         found += [record.data for record in answer.records] if isinstance(answer, Page) else []
     found += data_of(reader, len(sent) - len(found))
     assert found == sent
+
+
+def test_an_end_that_names_no_children_is_an_end_all_the_same(embedded: Bench) -> None:
+    """Bento never ends such a shard (input_kinesis_efo.go asks for children), so it waits for ever. A poll names them."""
+    assert embedded.fan_out is not None
+    embedded.fan_out.plant(Fault("no_children"))
+    embedded.put(b"1")
+    embedded.split()
+    reader = embedded.reader()
+    data, children = end_of(reader)
+    assert (data, len(children)) == ([b"1"], 2)
+    assert reader.is_polling
 
 
 def test_calls_that_are_refused_are_reported_to_the_caller(embedded: Bench) -> None:

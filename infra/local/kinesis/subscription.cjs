@@ -99,7 +99,7 @@ class Subscription {
     await this.fault.before(this);
     await this.mayBeSent();
     if (this.over) return;
-    const end = records.isLast ? { ChildShards: page.ChildShards ?? [] } : { ContinuationSequenceNumber: continuation };
+    const end = records.isLast ? { ChildShards: this.fault.childrenOf(page) } : { ContinuationSequenceNumber: continuation };
     const event = { Records: records.map(this.format.record), MillisBehindLatest: page.MillisBehindLatest, ...end };
     const frame = stream.event('SubscribeToShardEvent', this.format.contentType, this.format.encode(event));
     this.paidUntil = Math.max(Date.now(), this.paidUntil) + (frame.length / this.knobs.bytesASecond) * 1000;

@@ -83,6 +83,66 @@ def test_a_handler_slower_than_a_subscription_loses_nothing_and_does_not_flap() 
     assert len(subscribed) <= 10, subscribed
 
 
+def test_two_windows_lose_and_repeat_nothing_and_leave_no_subscription() -> None:
+    """Each longer than a subscription, with records throughout."""
+    pushed = Pushed()
+    world = pushed.world
+    for at in range(1, 1000, 3):
+        world.at(timedelta(seconds=at), partial(world.put, str(at)))
+    first = world.window(lasts=LASTS + 2 * MINUTE)
+    assert pushed.subscription().cut.is_set(), "nobody reads it any more"
+    second = world.window(first.item, lasts=world.began + timedelta(seconds=1010) - world.clock.steady())
+    assert world.handler.data() == [b"%d" % at for at in range(1, 1000, 3)]
+    assert [lease.outcome for lease in (*first.leases, *second.leases)] == 2 * [Outcome.WINDOW_ENDED]
+    assert pushed.subscription().cut.is_set()
+
+
+def test_a_window_that_ends_just_after_it_has_subscribed_leaves_the_next_one_waiting_for_seconds() -> None:
+    pushed = Pushed()
+    world = pushed.world
+    came: list[tuple[bytes, float]] = []
+    world.handler.script = lambda batch: came.extend((each.data, world.seconds()) for each in batch.records)
+    world.put("before")
+    report = world.window(lasts=2 * SECOND)
+    world.put("between")
+    world.at(SECOND, lambda: world.put("after"))
+    world.window(report.item)
+    assert [data for data, _ in came] == [b"before", b"between", b"after"]
+    assert came[1][1] <= TAKEN_OVER_AFTER.total_seconds() + 2, "since the first window subscribed"
+
+
+def test_a_handler_that_is_slower_than_a_subscription_and_the_window_ends_with_it() -> None:
+    """The next window goes on after the records that it has finished, although their subscription ended meanwhile."""
+    pushed = Pushed()
+    world = pushed.world
+    world.handler.script = lambda _: world.tasks.wait(lambda: False, world.clock.steady() + LASTS + MINUTE)
+    for at in range(0, 900, 100):
+        world.at(timedelta(seconds=at), partial(world.put, str(at)))
+    report = world.window(lasts=LASTS)
+    assert world.handler.data() == [b"0"]
+    world.handler.script = lambda _: None
+    world.window(report.item, lasts=2 * LASTS)
+    assert world.handler.data() == [b"%d" % at for at in range(0, 900, 100)]
+
+
+def test_records_of_a_failed_call_come_again() -> None:
+    """Under fan-out a KCL goes on behind them: "The incoming data has been skipped" (ShardConsumer)."""
+    pushed = Pushed()
+    world = pushed.world
+    calls: list[list[bytes]] = []
+
+    def fail_once(batch: Batch) -> None:
+        calls.append([record.data for record in batch.records])
+        if len(calls) == 1:
+            raise ValueError("once")
+
+    world.handler.script = fail_once
+    world.put("one")
+    world.at(5 * SECOND, lambda: world.put("two"))
+    world.window()
+    assert calls == [[b"one"], [b"one"], [b"two"]]
+
+
 def test_a_split_shard_ends_and_its_children_are_read() -> None:
     pushed = Pushed()
     world = pushed.world
