@@ -431,6 +431,7 @@ def test_whatever_goes_wrong_loses_and_repeats_nothing(embedded: Bench, fault: F
         found += [record.data for record in answer.records] if isinstance(answer, Page) else []
     found += data_of(reader, len(sent) - len(found))
     assert found == sent
+    assert not reader.is_polling
 
 
 def test_an_end_that_names_no_children_is_an_end_all_the_same(embedded: Bench) -> None:

@@ -65,6 +65,14 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 @every_current_document
+def test_named_tests_exist(document: Path) -> None:
+    """As `tests/unit/decisions/test_push.py::test_what`."""
+    named = [span.split("::") for span in code_spans(document) if span.startswith("tests/") and "::" in span]
+    lost = [f"{file}::{name}" for file, name in named if f"def {name}(" not in (ROOT / file).read_text()]
+    assert not lost
+
+
+@every_current_document
 def test_identifiers_occur_in_the_code(document: Path) -> None:
     named = {span for span in code_spans(document) if re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", span)}
     assert named - words_of_the_code() == set()
