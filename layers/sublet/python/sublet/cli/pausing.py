@@ -175,7 +175,7 @@ def drain(options: Namespace) -> int:
 
 def release(options: Namespace) -> int:
     pausing = _pausing(options)
-    released = pausing.release(operator(), options.shard, options.timeout, _show_progress)
+    released = pausing.release(operator(), options.shard, options.timeout, _show_held)
     _show(options, pausing, released)
     if released.held:
         print(
@@ -216,6 +216,12 @@ def operator() -> str:
 
 def _show_progress(left: Sequence[Lease]) -> None:
     print(f"sublet: {progress_text(left)}", file=sys.stderr, flush=True)
+
+
+def _show_held(left: Sequence[Lease]) -> None:
+    """Of one lease: when it is released, nothing else is waited for."""
+    if left:
+        _show_progress(left)
 
 
 def _show(options: Namespace, pausing: Pausing, ordered: Ordered) -> None:

@@ -18,7 +18,7 @@ from sublet.decisions.examination import Volume
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.lease_history import seen_by_owners
 from sublet.decisions.seek import BEGINNING, END, Effect, Move, SeekPlan
-from sublet.decisions.shard_verdict import standing_of
+from sublet.decisions.shard_verdict import Because, TimeStanding, standing_of
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard, children_by_parent
@@ -251,7 +251,7 @@ def _catch_up(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, kno
         arriving = known.incoming.bytes_per_second * _part(move.shard.hash_key_range)
         if arriving < READ_BYTES_PER_SECOND:
             at_least = lag * (arriving / (READ_BYTES_PER_SECOND - arriving))
-    trend = None if move.lease is None else _trend(move.lease, known)
+    trend = None if move.lease is None else _pace(move.lease, known)
     if trend is None:
         return CatchUp(at_least=at_least)
     return (
@@ -272,9 +272,23 @@ def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) ->
 
 def _trend(lease: Lease, known: SeekEvidence) -> float | None:
     """By how many seconds the lag has grown each second. None: it is not known, or the shard was at its tip."""
+    return _standing(lease, known).trend
+
+
+def _pace(lease: Lease, known: SeekEvidence) -> float | None:
+    """The trend, where it shows how fast the shard can be read. A lag that grows where the shard was at its tip lately does not,
+    and neither do the few reports since the lease was taken or moved.
+    """
+    standing = _standing(lease, known)
+    trend, because = standing.trend, standing.verdict.because
+    is_at_tip = because is Because.WAS_CAUGHT_UP and trend is not None and trend >= 0
+    return None if is_at_tip or because is Because.WATCHED_BRIEFLY else trend
+
+
+def _standing(lease: Lease, known: SeekEvidence) -> TimeStanding:
     history, here = seen_by_owners(lease)
     asked = known.standing.get(lease.lease_key)
-    return standing_of(lease, history, known.now, waiting=asked.lag if asked else None, here=here).trend
+    return standing_of(lease, history, known.now, waiting=asked.lag if asked else None, here=here)
 
 
 def _rates(
