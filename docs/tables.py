@@ -13,7 +13,7 @@ from sublet.decisions import prices, role_needs
 from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
-from sublet.spark.options import OPTIONS
+from sublet.spark.option_table import OPTIONS
 from sublet.spark.other_connectors import THEIRS
 from sublet_cdk import alarm_definitions, roles
 from sublet_cdk.alarm_kinds import Alarm

@@ -8,7 +8,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
-from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import Options, Use
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.rows import SCHEMA_DDL
 from sublet.spark.source.stream_read import StreamReader

@@ -12,7 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from sublet.memory import MemoryStream
-from sublet.spark.options import Use, parse_options
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import Use
 from sublet.spark.plan.offsets import Offset
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.driver import QueryDriver

@@ -21,7 +21,8 @@ from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE
 from sublet.protocol.stream_info import Placement
 from sublet.settings import POLL_LIMIT_MAX
-from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import Options, Use
 from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.pages import read_pages

@@ -6,7 +6,8 @@ import pytest
 from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.errors import StreamNotFound
 from sublet.spark.keeper.keeper_thread import _ports
-from sublet.spark.options import Use, parse_options
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import Use
 
 OPTIONS = parse_options({"stream": "orders", "application": "audit", "leases": "hold"}, Use.STREAM)
 

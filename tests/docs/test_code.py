@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
-from sublet.spark.options import OPTIONS
+from sublet.spark.option_table import OPTIONS
 
 from tests.docs.documents import CURRENT, blocks, name_of
 

@@ -22,14 +22,16 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import RecordDistribution, StreamDescription
 from sublet.settings import POLL_LIMIT_MAX, StartPosition
 from sublet.spark.keeper.keeper import Keeping
-from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import Options, Use
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.pace import CallPace
 from sublet.spark.read.reading import ReadTask, read_range
-from sublet.spark.source.driver import Portion, QueryDriver
+from sublet.spark.source.driver import QueryDriver
 from sublet.spark.source.leased_shards import LeasedShards
+from sublet.spark.source.portion import Portion
 from sublet.spark.source.whole_stream import WholeStream
 from sublet.system.clock import SystemClock
 

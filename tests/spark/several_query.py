@@ -33,8 +33,9 @@ from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.pace import CallPace
 from sublet.spark.read.reading import access_for, read_range
-from sublet.spark.source.driver_of_several import DriverOfSeveral, Portions
+from sublet.spark.source.driver_of_several import DriverOfSeveral
 from sublet.spark.source.leased_streams import LeasedStreams
+from sublet.spark.source.portion import Portions
 from sublet.spark.source.whole_streams import WholeStreams
 
 from tests.spark.held_query import MemoryCommits

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.errors import LeaseHeldElsewhere, OffsetMalformed, SettingsError
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import checkpoint
@@ -166,8 +166,13 @@ def test_what_is_there_is_read_and_no_stream_that_comes_meanwhile() -> None:
     assert query.read == sorted(wanted)
 
 
-def test_each_stream_has_its_start_position() -> None:
+@pytest.mark.parametrize("is_there", [False, True])
+def test_each_stream_has_its_start_position(is_there: bool) -> None:
+    """Also in rows of a KCL fleet, which do not say from when on to read."""
     query = held()
+    for n in range(2 if is_there else 0):
+        key = f"{query.key('b')}:shardId-{n:012}"
+        query.table.put_row(encode_row(Lease(key, AT_TIMESTAMP)))
     wanted = query.put("a", 5)
     query.put("b", 5)
     query.clock.sleep(60 * SECOND)

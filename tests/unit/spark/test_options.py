@@ -13,7 +13,8 @@ from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
-from sublet.spark.options import OPTIONS, Use, parse_options
+from sublet.spark.option_table import OPTIONS, parse_options
+from sublet.spark.options import Use
 from sublet.spark.other_connectors import THEIRS
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from sublet.errors import SettingsError
 from sublet.settings import duration_text
-from sublet.spark.options import OPTIONS, Leases, Use, parse_options
+from sublet.spark.option_table import OPTIONS, parse_options
+from sublet.spark.options import Leases, Use
 
 SPAN_DEFAULT = "10m"
 """Arrival time covered by one batch: limits a batch's size, also while a week is caught up."""

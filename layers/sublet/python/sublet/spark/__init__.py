@@ -4,7 +4,8 @@
 The public names are listed here, and load PySpark on first use. The subpackages, each of which imports only those
 above it:
 
-    options   every option, validated by name; other_connectors: other sources' options, and ours instead
+    options   a query's options; option_table: every one of them, validated by name
+    other_connectors  other sources' options, and ours instead
     plain_errors how Spark shows our errors
     plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets
     reconciled

@@ -17,7 +17,8 @@ from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.errors import SettingsError, SubletError, TransientError
 from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import connect_keeper
-from sublet.spark.options import Leases, Options, Use, parse_options
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import Leases, Options, Use
 from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import StreamAccess, connect_driver, connect_once, connect_task, streams_of
 from sublet.spark.read.found_streams import check_all_found

@@ -7,19 +7,18 @@ an available-now run: Spark sets those once at each start of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from sublet.errors import StreamError, StreamNotFound
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_info import NOT_DESCRIBED
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.gaps import may_be_trimmed, never_read, shards_to_ask_about
-from sublet.spark.plan.lag import ShardLook, looks_of
+from sublet.spark.plan.lag import looks_of
 from sublet.spark.plan.offsets import (
     Ended,
     Offset,
@@ -44,54 +43,9 @@ from sublet.spark.read.peeks import LOOKBACK, Peeker
 from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.descriptions import Descriptions
 from sublet.spark.source.losses import Losses
+from sublet.spark.source.portion import Portion
 
 LOOKS_AT_ONCE = 32
-
-
-class Portion(Protocol):
-    """Which part of the stream the query reads: `whole_stream`, `leased_shards`.
-
-    application   whose leases it uses; None: none
-    """
-
-    @property
-    def application(self) -> str | None: ...
-
-    def settle(self) -> None:
-        """Called before the targets of an available-now run are set."""
-
-    def committed(self, start: Offset) -> None:
-        """Spark has committed everything up to `start`. Called before each plan."""
-
-    def looked(self, found: Mapping[str, ShardLook]) -> None:
-        """What a plan has found in each shard that it looked into, whether there is something to read or not."""
-
-    def planned(self, end: Offset) -> None:
-        """A batch up to there is about to run."""
-
-    def is_ours(self, shard_id: str) -> bool: ...
-
-    def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:
-        """True if a shard that is ours to read is not in the listing."""
-
-    def beginning(
-        self,
-        start: Offset,
-        listed: Mapping[str, Shard],
-        denied: Collection[str],
-        list_again: Callable[[], Iterable[Shard]],
-        now: datetime,
-    ) -> Mapping[str, ShardOffset]:
-        """The shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are gone."""
-
-    def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
-        """Closed shards that may only be read to their last record for now, not to their end."""
-
-    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """What is left to read of a batch that may be a logged one, to be repeated."""
-
-    def placement(self) -> Placement:
-        """Who places the stream's records, as other processes of the application know it."""
 
 
 class QueryDriver:

@@ -5,10 +5,10 @@ share: the batch, its limit, and the leases.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sublet.errors import SettingsError, StreamError, TransientError
 from sublet.protocol.stream_key import StreamKey, stream_key_of
@@ -17,43 +17,18 @@ from sublet.spark.plan.offsets import Offset
 from sublet.spark.plan.offsets_of_several import AnyOffset, OffsetOfSeveral, as_of_several
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.plan.sharing import parts, unread_shards
-from sublet.spark.read.connection import StreamAccess, StreamsAccess, of_stream
+from sublet.spark.read.connection import StreamsAccess, of_stream
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.reading import ReadTask
-from sublet.spark.source.driver import Portion, QueryDriver
+from sublet.spark.source.driver import QueryDriver
 from sublet.spark.source.losses import tell_of_gap
+from sublet.spark.source.portion import Portions
 from sublet.spark.source.streams_read import StreamsRead
 
 AT_ONCE = 16
 """Streams. Each looks into several of its shards at once."""
 
 T = TypeVar("T")
-
-
-class Portions(Protocol):
-    """Which part of the streams the query reads: `whole_streams`, `leased_streams`. As Portion, for all of them."""
-
-    @property
-    def application(self) -> str | None: ...
-
-    def of_stream(self, stream: StreamKey, access: StreamAccess, options: Options) -> Portion: ...
-
-    def is_ours(self, shard_id: str) -> bool: ...
-
-    def settle(self) -> None: ...
-
-    def committed(self, start: OffsetOfSeveral) -> None: ...
-
-    def planned(self, end: OffsetOfSeveral) -> None: ...
-
-    def looked_over(
-        self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]
-    ) -> None:
-        """Each stream is planned. `listed`: shards of all of them."""
-
-    def resume(
-        self, ranges: Sequence[ShardRange], start: OffsetOfSeveral, end: OffsetOfSeveral
-    ) -> Sequence[ShardRange]: ...
 
 
 class DriverOfSeveral:

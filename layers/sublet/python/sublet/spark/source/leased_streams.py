@@ -17,8 +17,8 @@ from sublet.spark.plan.offsets import Offset, ShardOffset
 from sublet.spark.plan.offsets_of_several import OffsetOfSeveral
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.connection import StreamAccess, StreamsAccess
-from sublet.spark.source.driver import Portion
 from sublet.spark.source.leased_shards import LeasedShards
+from sublet.spark.source.portion import Portion
 
 
 class LeasedStreams:

@@ -31,10 +31,11 @@ from sublet.spark.release import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from sublet.spark.source.driver import Portion, QueryDriver
-from sublet.spark.source.driver_of_several import DriverOfSeveral, Portions
+from sublet.spark.source.driver import QueryDriver
+from sublet.spark.source.driver_of_several import DriverOfSeveral
 from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.leased_streams import LeasedStreams
+from sublet.spark.source.portion import Portion, Portions
 from sublet.spark.source.whole_stream import WholeStream
 from sublet.spark.source.whole_streams import WholeStreams
 

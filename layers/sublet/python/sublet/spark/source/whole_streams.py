@@ -19,7 +19,7 @@ from sublet.spark.plan.offsets import Offset
 from sublet.spark.plan.offsets_of_several import OffsetOfSeveral
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.connection import StreamAccess
-from sublet.spark.source.driver import Portion
+from sublet.spark.source.portion import Portion
 from sublet.spark.source.whole_stream import WholeStream
 
 T = TypeVar("T")
