@@ -365,7 +365,7 @@ def test_a_process_reads_several_streams_and_removes_the_leases_of_one_that_was_
         shards = said["shards"] if isinstance(said, dict) else said
         assert [shard["stream"] for shard in shards] == ([] if "--unhealthy" in asked else [second])
     assert (
-        f"one of this application's streams: {first}, {second}"
+        f"no leases of stream returns; it reads {first}, {second}"
         in ask("shards", "--stream", "returns", status=2).stderr
     )
     assert "take it out of the setting streams" in ask("streams", "remove", second, status=2).stderr

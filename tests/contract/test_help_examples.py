@@ -80,6 +80,7 @@ def application(moto_aws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     numbers = {}
     kinesis, dynamodb = boto3.client("kinesis"), boto3.client("dynamodb")
     kinesis.create_stream(StreamName="orders", ShardCount=4)
+    kinesis.create_stream(StreamName="audit-eu", ShardCount=1)
     for table in ("orders-audit", "orders-billing"):
         create_table(dynamodb, table, "leaseKey")
         create_table(dynamodb, f"{table}-sightings", "chunk")

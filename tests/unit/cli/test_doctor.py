@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 import pytest
-from sublet.cli.doctor import accepted_settings, as_json, exit_code, lines_of
+from sublet.cli.doctor import accepted, as_json, exit_code, lines_of
 from sublet.decisions.doctor import Check, Finding, Severity
 from sublet.errors import SettingsError
 
@@ -28,7 +28,7 @@ def test_the_exit_code_is_for_what_is_bad(found: tuple[Finding, ...], plain: int
 
 def test_the_worst_comes_first_and_nothing_moves_a_cursor() -> None:
     found = (WELL, WARNING, BAD, UNKNOWN)
-    head, *lines = lines_of(examined_world(), found, found)
+    head, *lines = lines_of([examined_world()], found, found)
     assert head.endswith(": 1 bad, 1 warning, 1 not checked, 1 well")
     assert [line.split("  ")[0].strip() for line in lines] == [
         "bad",
@@ -43,10 +43,11 @@ def test_the_worst_comes_first_and_nothing_moves_a_cursor() -> None:
 
 
 def test_json_has_every_finding_that_is_shown() -> None:
-    assert as_json(examined_world(), [WARNING])["findings"] == [
+    assert as_json([examined_world()], [WARNING])["findings"] == [
         {
             "check": "mode and distribution",
             "severity": "warning",
+            "stream": None,
             "where": "",
             "what": "the stream is UPDATING",
             "then": "Look again.",
@@ -57,10 +58,10 @@ def test_json_has_every_finding_that_is_shown() -> None:
 def test_a_refused_setting_is_a_finding_and_the_rest_is_checked_with_defaults() -> None:
     named = {"SUBLET_APPLICATION": "orders", "SUBLET_STREAM": "events"}
     options = Namespace(application=None, stream=None, on_failure=None, failover_time=None)
-    settings, refused = accepted_settings(options, named | {"SUBLET_BATCH_SIZE": "many"})
-    assert (settings.application, settings.stream) == ("orders", "events")
+    variables, refused = accepted(options, named | {"SUBLET_BATCH_SIZE": "many"})
+    assert variables == named
     assert refused is not None
     assert "batch_size" in refused
-    assert accepted_settings(options, named)[1] is None
-    with pytest.raises(SettingsError, match="required; give --stream"):
-        accepted_settings(options, {"SUBLET_APPLICATION": "orders"})
+    assert accepted(options, named) == (named, None)
+    with pytest.raises(SettingsError, match="required; give --application"):
+        accepted(options, {"SUBLET_STREAM": "events"})

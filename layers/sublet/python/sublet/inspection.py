@@ -22,9 +22,13 @@ from sublet.decisions.set_aside_waiting import SetAsideWaiting
 
 
 class Inspection(Protocol):
-    """Read-only questions about one stream, its application and their account. Each raises CheckRefused if this role may
-    not ask it, or the service does not answer; AwsNotConfigured if no call can be made.
+    """Read-only questions about one stream, its application and their account. Of an application of several streams, those about
+    a stream go to `of_stream`. Each raises CheckRefused if this role may not ask it, or the service does not answer;
+    AwsNotConfigured if no call can be made.
     """
+
+    def of_stream(self, stream: str, arn: str) -> Inspection:
+        """The same questions about one stream of an application of several, with its name and ARN."""
 
     def incoming(self, over: timedelta) -> Volume:
         """What producers have written to the stream during the last `over`, by CloudWatch, which is some minutes late.

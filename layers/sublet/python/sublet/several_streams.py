@@ -5,18 +5,31 @@ An application of one stream uses none of this.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from sublet.decisions.chosen_streams import settings_for
+from sublet.decisions.operated_streams import shard_named
 from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.stream_parts import with_leases_of
 from sublet.errors import ShardNotFound, StreamError, StreamNotFound
-from sublet.ports import PollRefusal, Ports, ShardReader, Stream, Streams
+from sublet.ports import Applied, LeaseTable, PollRefusal, Ports, Refused, ShardReader, Stream, Streams
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
-from sublet.protocol.stream_key import StreamKey, child_in_stream, own_id, shard_in_stream, stream_key_of
+from sublet.protocol.stream_key import (
+    StreamKey,
+    child_in_stream,
+    in_stream,
+    own_id,
+    shard_in_stream,
+    stream_key_of,
+)
 from sublet.settings import Settings, StartPosition
 
 
@@ -112,6 +125,35 @@ class AllStreams:
         return self.streams.of(key)
 
 
+@dataclass(frozen=True, slots=True)
+class LeasesOfStreams:
+    """The LeaseTable port, where a scan finds the leases of these streams alone."""
+
+    real: LeaseTable
+    streams: frozenset[StreamKey]
+
+    def scan(self) -> LeaseScan:
+        return with_leases_of(self.real.scan(), self.streams)[0]
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        return self.real.apply(write)
+
+
+def streams_read(ports: Ports) -> tuple[StreamKey, ...]:
+    """Empty in an application of one stream. Raises what Streams raises."""
+    return () if ports.streams is None else tuple(found.stream for found in ports.streams.find().streams)
+
+
+def named_shards(names: Iterable[str], ports: Ports) -> tuple[str, ...]:
+    """The full names of the shards that an operator names. Raises ShardNotFound and what Streams raises."""
+    given = tuple(names)
+    streams = streams_read(ports) if given else ()
+    return tuple(shard_named(name, streams) for name in given)
+
+
 def ports_of_stream(ports: Ports, shard: str) -> Ports:
     """The ports of one shard's stream. In an application of one stream, the same ones."""
     key = None if ports.streams is None else stream_key_of(shard)
@@ -129,3 +171,37 @@ def settings_of_stream(settings: Settings, ports: Ports, shard: str) -> Settings
 def with_streams(ports: Ports, streams: Streams | None) -> Ports:
     """The same ports, reading these streams; without any, the one that they read already."""
     return ports if streams is None else replace(ports, stream=AllStreams(streams), streams=streams)
+
+
+class OneStream(NamedTuple):
+    """A stream of an application. `key`: None if the application reads this stream alone."""
+
+    settings: Settings
+    ports: Ports
+    key: StreamKey | None = None
+
+    def full_name(self, shard_id: str) -> str:
+        """Of the stream's shard with this id."""
+        return shard_id if self.key is None else in_stream(self.key, shard_id)
+
+    @property
+    def named(self) -> str:
+        """As the account knows it: its stream may be another account's."""
+        return self.settings.stream_arn or self.settings.stream
+
+
+def each_stream(settings: Settings, ports: Ports) -> tuple[OneStream, ...]:
+    """Of the application. Raises what Streams raises."""
+    if ports.streams is None:
+        return (OneStream(settings, ports),)
+    return tuple(
+        OneStream(
+            settings_of_stream(settings, ports, in_stream(key, "")),
+            replace(
+                ports_of_stream(ports, in_stream(key, "")),
+                table=LeasesOfStreams(ports.table, frozenset({key})),
+            ),
+            key,
+        )
+        for key in streams_read(ports)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -82,6 +83,10 @@ class AwsInspection:
     @property
     def _figures(self) -> Figures:
         return Figures(self._cloudwatch, SystemClock().now())
+
+    def of_stream(self, stream: str, arn: str) -> AwsInspection:
+        alone = replace(self._settings, streams=None, stream=stream, stream_arn=arn, filter_criteria=None)
+        return AwsInspection(alone, arn, self._connection)
 
     def incoming(self, over: timedelta) -> Volume:
         with asking("cloudwatch:GetMetricData"):

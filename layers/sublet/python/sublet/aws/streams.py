@@ -54,7 +54,8 @@ class AwsStreams:
         self._check_regions()
 
     def find(self) -> FoundStreams:
-        listed = [*self._listed(), *self._elsewhere()]
+        are_stated = all(each.is_kcls for each in self._choice.selectors)  # then there is nothing to ask
+        listed = [] if are_stated else [*self._listed(), *self._elsewhere()]
         return choose_streams(self._choice, listed, {tag: self._tagged(tag) for tag in self._choice.tags})
 
     def of(self, stream: StreamKey) -> Stream:

@@ -17,6 +17,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.operated import operated
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.errors import SettingsError, SubletError
 from sublet.settings import DEFINITIONS
@@ -148,10 +149,13 @@ def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Red
 
 
 def _settings(application: str, stream: str | None, options: Namespace | None) -> Settings:
+    return settings_of(_stated(application, stream, options), os.environ, required=("application",))
+
+
+def _stated(application: str, stream: str | None, options: Namespace | None) -> Namespace:
     handler = {} if options is None else {"handler": options.handler}
     contract = {} if options is None else {"handler_contract": options.handler_contract}
-    stated = Namespace(application=application, stream=stream, **handler, **contract)
-    return settings_of(stated, os.environ, required=("application",))
+    return Namespace(application=application, stream=stream, **handler, **contract)
 
 
 def token_of(text: str | None) -> str | None:
@@ -234,32 +238,43 @@ class AwsApplications:
 
     def open(self, name: str) -> OpenApplication | None:
         from sublet.aws.inspection import AwsInspection
-        from sublet.aws.ports import aws_ports
         from sublet.cli.looking import with_sightings_if_there
         from sublet.cli.snapshots import snapshot_store
         from sublet.console.applications import OpenApplication
         from sublet.protocol.stream_identity import StreamArn
+        from sublet.several_streams import streams_read
 
         if name not in self.names():
             return None
         known = self.account.stream_of(name)
-        stream = self.named.get(name) or (None if known is None else StreamArn.parse(known.arn).stream)
-        settings = _settings(name, stream, self.options)
-        ports = with_sightings_if_there(aws_ports(settings, "sublet", output=None))
+        named = self.named.get(name) or (None if known is None else StreamArn.parse(known.arn).stream)
+        settings, ports = operated(
+            _stated(name, named, self.options), required=("application",), finds_streams=True
+        )
+        ports = with_sightings_if_there(ports)
+        several = () if ports.streams is None else tuple(key.stream for key in streams_read(ports))
         inspection = AwsInspection(settings, None if known is None else known.arn)
         aside = set_aside_place(settings, ports, inspection)
         snapshots = snapshot_store(settings)
         return OpenApplication(
-            name, stream, settings, ports, snapshots, aside, known, inspection, self.redriver,
-            None if stream is None else partial(verdicts, settings, ports, self.account),
+            name, named, settings, ports, snapshots, aside, known, inspection, self.redriver,
+            partial(verdicts, settings, ports, self.account) if named or several else None, several,
         )  # fmt: skip
 
 
 def verdicts(settings: Settings, ports: Ports, account: Account) -> Sequence[HotShard]:
-    """What `sublet hot` shows of the application's stream."""
-    from sublet.operate.hot_shards import look, readable_sketches
+    """What `sublet hot` shows of the application's streams, with the shards' full names."""
+    from msgspec.structs import replace
 
-    return look(settings, ports, account, readable_sketches(ports))
+    from sublet.operate.hot_shards import look, readable_sketches
+    from sublet.several_streams import each_stream
+
+    sketches = readable_sketches(ports)
+    return [
+        replace(hot, shard_id=stream.full_name(hot.shard_id))
+        for stream in each_stream(settings, ports)
+        for hot in look(stream.settings, stream.ports, account, sketches)
+    ]
 
 
 def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:

@@ -6,6 +6,7 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.decisions.cost import Load, PricedDesign, cheapest, offers
@@ -13,6 +14,9 @@ from sublet.decisions.prices import AS_OF, REGION
 from sublet.errors import SettingsError
 from sublet.settings import MetricsByShard
 from sublet.settings.text import parse_duration
+
+if TYPE_CHECKING:
+    from sublet.decisions.examination import Volume
 
 DESCRIPTION = f"""\
 Show what consuming a stream costs a month: each mode, schedule and packing of sublet, beside Lambda's event source mapping and
@@ -25,6 +29,7 @@ With --stream it asks Kinesis for the open shards and CloudWatch for what produc
 EXAMPLES = """\
 examples:
   sublet cost --stream orders
+  sublet cost --stream orders --stream audit-eu
   sublet cost --stream orders --latency 10s --handler-time 20ms
   sublet cost --shards 100 --records-per-second 50 --latency 5m
   sublet cost --shards 4 --records-per-second 2000 --bytes-per-second 1000000 --json"""
@@ -35,7 +40,10 @@ BYTES_PER_RECORD = 1_000
 
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
-    parser.add_argument("--stream", metavar="TEXT", help="a stream's name, or its ARN")
+    parser.add_argument(
+        "--stream", dest="streams", metavar="TEXT", action="append", default=[],
+        help="a stream's name, or its ARN; repeated for an application of several streams, whose costs are those of all together",
+    )  # fmt: skip
     parser.add_argument(
         "--over", metavar="DURATION", type=_duration, default=timedelta(days=1),
         help="the time whose average counts (default: 1d)",
@@ -104,24 +112,35 @@ def load_of(options: Namespace) -> Load:
     """From the options, and the stream for what they leave out."""
     shards, records, size = options.shards, options.records_per_second, options.bytes_per_second
     if shards is None or records is None:
-        if options.stream is None:
+        if not options.streams:
             raise SettingsError(
                 "stream", None, "required; give --stream, or --shards and --records-per-second"
             )
-        from sublet.aws.account import AwsAccount
-        from sublet.aws.inspection import AwsInspection
-        from sublet.protocol.stream_identity import stream_settings
-        from sublet.settings import Settings
-
-        settings = Settings(application="sublet", **stream_settings(options.stream))  # type: ignore[arg-type]
-        if shards is None:
-            shards = AwsAccount().info(options.stream).open_shards
+        open_shards, volume = measured(options.streams, options.over, volume_too=records is None)
+        shards = open_shards if shards is None else shards
         if records is None:
-            volume = AwsInspection(settings, settings.stream_arn).incoming(options.over)
             records = volume.records_per_second
             size = volume.bytes_per_second if size is None else size
     size = BYTES_PER_RECORD * records if size is None else size
     return Load(int(shards), records, size, options.handler_time)
+
+
+def measured(streams: Sequence[str], over: timedelta, *, volume_too: bool) -> tuple[int, Volume]:
+    """The open shards of all of the streams, and what producers wrote to them. Raises what Account and Inspection raise."""
+    from sublet.aws.account import AwsAccount
+    from sublet.aws.inspection import AwsInspection
+    from sublet.decisions.examination import Volume
+    from sublet.protocol.stream_identity import stream_settings
+    from sublet.settings import Settings
+
+    account, open_shards, bytes_in, records_in = AwsAccount(), 0, 0.0, 0.0
+    for stream in dict.fromkeys(streams):
+        open_shards += account.info(stream).open_shards
+        if volume_too:
+            settings = Settings(application="sublet", **stream_settings(stream))  # type: ignore[arg-type]
+            volume = AwsInspection(settings, settings.stream_arn).incoming(over)
+            bytes_in, records_in = bytes_in + volume.bytes_per_second, records_in + volume.records_per_second
+    return open_shards, Volume(bytes_in, records_in)
 
 
 def lines_of(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:

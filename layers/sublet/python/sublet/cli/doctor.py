@@ -12,12 +12,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.operated import operated, settings_meant
+from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import printable, time_text
-from sublet.decisions.doctor import Finding, Severity, findings
+from sublet.decisions.doctor import Finding, Severity, findings_of_each
 from sublet.decisions.doctor_account import RULES
 from sublet.errors import SettingsError, StreamError
-from sublet.settings import DEFINITIONS, PREFIX, Settings
+from sublet.settings import DEFINITIONS
+from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
     from sublet.decisions.examination import Examined
@@ -33,7 +35,7 @@ A check that these credentials may not make is named, and hides no other. With -
 under conditions that cannot hold, so that nothing is written: use the consumer's own credentials for that. IAM is
 asked what the deployed functions' roles may do (states:DescribeStateMachine, lambda:GetFunctionConfiguration and
 iam:SimulatePrincipalPolicy); for a process or a container, --role names its role. The policies of a stream or a key are not part
-of that simulation.
+of that simulation. Of an application of several streams each is checked, or the one of --stream.
 
 The exit code is 0 if nothing is bad, 1 if something is (with --strict also for warnings and for checks that could not be made),
 and 2 for an error."""
@@ -46,6 +48,7 @@ examples:
   sublet doctor --application orders-audit --stream orders --role arn:aws:iam::123456789012:role/orders-audit"""
 
 ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/\S+")
+REQUIRED = ("application", "stream")
 SETTINGS = ("application", "stream", "on_failure", "failover_time")
 
 
@@ -74,8 +77,8 @@ def role(text: str) -> str:
 
 
 def run(options: Namespace) -> int:
-    examined = _doctor(options).examine()
-    found = findings(examined, RULES)
+    examined = _doctor(options).examine_each()
+    found = findings_of_each(examined, RULES)
     shown = [each for each in found if not options.quiet or each.severity is not Severity.WELL]
     if options.json:
         print(json.dumps(as_json(examined, shown), indent=2))
@@ -90,11 +93,14 @@ def _doctor(options: Namespace) -> Doctor:
     from sublet.aws.ports import aws_ports, with_stream_arn
     from sublet.operate.doctor import Doctor
 
-    settings, refused = accepted_settings(options, os.environ)
-    with suppress(StreamError):  # the check of the stream says why
-        settings = with_stream_arn(settings)
+    variables, refused = accepted(options, os.environ)
+    settings, ports = operated(options, REQUIRED, variables)
+    if settings.streams is None:
+        with suppress(StreamError):  # the check of the stream says why
+            settings = with_stream_arn(settings)
+            ports = aws_ports(settings, "sublet", output=None)
     return Doctor(
-        aws_ports(settings, "sublet", output=None),
+        ports,
         settings,
         AwsAccount(),
         AwsInspection(settings, settings.stream_arn),
@@ -104,14 +110,18 @@ def _doctor(options: Namespace) -> Doctor:
     )
 
 
-def accepted_settings(options: Namespace, environment: Mapping[str, str]) -> tuple[Settings, str | None]:
-    """If a variable is refused, the settings without any other, and why: the rest is checked all the same."""
+def accepted(options: Namespace, environment: Mapping[str, str]) -> tuple[Mapping[str, str], str | None]:
+    """The variables that count. If one is refused, those that name the application and its streams, and why: the rest is checked
+    all the same. Raises SettingsError if these are refused.
+    """
     try:
-        return settings_of(options, environment, required=("application", "stream")), None
+        settings_meant(options, REQUIRED, environment)
     except SettingsError as problem:
-        needed = {f"{PREFIX}{name.upper()}" for name in ("application", "stream")}
+        needed = {variable_of(name) for name in (*REQUIRED, "streams")}
         alone = {name: text for name, text in environment.items() if name in needed}
-        return settings_of(options, alone, required=("application", "stream")), str(problem)
+        settings_meant(options, REQUIRED, alone)
+        return alone, str(problem)
+    return environment, None
 
 
 def exit_code(found: Iterable[Finding], *, strict: bool) -> int:
@@ -119,29 +129,37 @@ def exit_code(found: Iterable[Finding], *, strict: bool) -> int:
     return 1 if any(each.severity in failing for each in found) else 0
 
 
-def lines_of(examined: Examined, found: Sequence[Finding], shown: Iterable[Finding]) -> Iterable[str]:
+def lines_of(
+    examined: Sequence[Examined], found: Sequence[Finding], shown: Iterable[Finding]
+) -> Iterable[str]:
     """A line for all, then the findings, the worst first."""
     counts = Counter(each.severity for each in found)
     counted = ", ".join(f"{counts[severity]} {severity}" for severity in Severity if counts[severity])
-    yield f"{examined.application} on {examined.stream} at {time_text(examined.at)}: {counted}"
+    streams = ", ".join(each.stream for each in examined)
+    yield f"{examined[0].application} on {streams} at {time_text(examined[0].at)}: {counted}"
     for severity in Severity:
         for each in shown:
             if each.severity is severity:
-                where = f"{printable(each.where)}: " if each.where else ""
+                of_stream = each.stream and f"stream {each.stream}"
+                where = "".join(f"{printable(part)}: " for part in (of_stream, each.where) if part)
                 yield f"{severity:<11}  {each.check:<22}  {where}{printable(each.what)}"
                 if each.then:
                     yield f"{'':<11}  {'':<22}  {each.then}"
 
 
-def as_json(examined: Examined, shown: Iterable[Finding]) -> dict[str, object]:
+def as_json(examined: Sequence[Examined], shown: Iterable[Finding]) -> dict[str, object]:
+    """`stream`: null if there are several, which the findings name."""
+    first, *others = examined
     return {
-        "at": examined.at.isoformat(),
-        "application": examined.application,
-        "stream": examined.stream,
+        "at": first.at.isoformat(),
+        "application": first.application,
+        "stream": None if others else first.stream,
+        "streams": [each.stream for each in examined],
         "findings": [
             {
                 "check": each.check.value,
                 "severity": each.severity.value,
+                "stream": each.stream or None,
                 "where": each.where,
                 "what": each.what,
                 "then": each.then,

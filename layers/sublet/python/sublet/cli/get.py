@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sublet.cli.command import Command, explain
 from sublet.cli.record_text import RecordForm, add_form, text_of
 from sublet.cli.stream_option import add_stream, name_or_arn, stream_named
+from sublet.protocol.stream_key import own_id
 
 if TYPE_CHECKING:
     from sublet.pull.streams import Stream
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Show the record with a sequence number, as logs, checkpoints and failure documents name it. Of a KPL aggregate it shows every user
 record, or the one whose number within the aggregate follows after a colon or a slash. --data writes the data alone, as it is, for
-another program. Records are payload: mind who sees the terminal.
+another program. Records are payload: mind who sees the terminal. The full name of a shard of an application of several streams
+says its stream too.
 
 The exit code is 1 if there is no such record, or it is past retention."""
 
@@ -59,7 +61,7 @@ def get(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
     from sublet.pull.streams import Stream
 
-    stream = Stream(AwsAccount(), name_or_arn(stream_named(options, os.environ)))
+    stream = Stream(AwsAccount(), name_or_arn(stream_named(options, os.environ, shard=options.shard)))
     return show(stream, options)
 
 
@@ -67,7 +69,7 @@ def show(stream: Stream, options: Namespace) -> int:
     wanted = options.number
     records = [
         record
-        for record in stream.get(options.shard, wanted.sequence_number)
+        for record in stream.get(own_id(options.shard), wanted.sequence_number)
         if wanted.sub in (None, record.sub_sequence_number)
     ]
     for record in records:

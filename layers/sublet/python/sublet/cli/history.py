@@ -18,6 +18,7 @@ from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
     from sublet.decisions.liveness import Sighting
+    from sublet.ports import LeaseTable
     from sublet.protocol.control import Pause
     from sublet.protocol.lease import Lease
 
@@ -39,17 +40,26 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def show(options: Namespace) -> int:
-    from sublet.protocol.lease import Lease, lease_key_of
-
     settings = settings_of(options, os.environ, required=("application",))
-    row = lease_table(settings.application).get(lease_key_of(options.shard))
-    if not isinstance(row, Lease):
-        why = "no lease" if row is None else f"a row that cannot be read ({row.problem})"
-        raise ShardNotFound(f"shard {options.shard} has {why} in {settings.application}")
+    row = lease_of(options.shard, lease_table(settings.application), settings.application)
     sighting, pause = _remembered(settings, row)
     found = shard_history(row, snapshot_store(settings).snapshots(), sighting, pause)
     print(json.dumps(as_json(found), indent=2) if options.json else "\n".join(lines_of(found)))
     return 0
+
+
+def lease_of(shard: str, table: LeaseTable, application: str) -> Lease:
+    """Raises ShardNotFound, also if several streams have a shard of this id, and what LeaseTable raises."""
+    from sublet.decisions.operated_streams import shard_named, streams_of
+    from sublet.protocol.lease import Lease, lease_key_of
+
+    row = table.get(lease_key_of(shard))
+    if row is None:
+        row = table.get(lease_key_of(shard_named(shard, streams_of(table.scan()))))
+    if not isinstance(row, Lease):
+        why = "no lease" if row is None else f"a row that cannot be read ({row.problem})"
+        raise ShardNotFound(f"shard {shard} has {why} in {application}")
+    return row
 
 
 def _remembered(settings: Settings, lease: Lease) -> tuple[Sighting | None, Pause | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.operated import operated
+from sublet.cli.settings_options import add_setting
 from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import printable
 from sublet.cli.status import duration
@@ -19,11 +19,14 @@ from sublet.decisions.hot_shards import HeatVerdict, HotShard
 from sublet.decisions.resharding import aws_command
 from sublet.errors import CheckRefused, LeaseTableError
 from sublet.operate.hot_text import key_text, peak_text, price_text
+from sublet.protocol.stream_key import own_id, shard_alone
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
+    from sublet.account import Account
     from sublet.decisions.sketch import ShardSketch
     from sublet.ports import Ports
+    from sublet.several_streams import OneStream
 
 DESCRIPTION = """\
 Show which shards of a stream are hot, why, what helps, and what that costs: the worst second against the 1 MiB and 1,000 records
@@ -46,7 +49,8 @@ the keys' names; that needs Spark and shares the shards' polls with the consumer
 Of a KCL 3 fleet only the bytes a second in its rows are known.
 
 Without --execute nothing is changed. With it, the splits and merges that are shown are made, one after the other; give --shard to
-choose. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
+choose. Of an application of several streams all are shown, or the one of --stream; a shard of --shard is then named in full, as
+`sublet status` does, or by its own id with --stream. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
 
 EXAMPLES = """\
 examples:
@@ -73,25 +77,56 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
-    from sublet.aws.ports import aws_ports
-    from sublet.operate.hot_shards import look, reshard
+    from sublet.operate.hot_shards import reshard
+    from sublet.several_streams import each_stream
 
-    settings = settings_of(options, os.environ, required=("application", "stream"))
-    ports, account = aws_ports(settings, "sublet", output=None), AwsAccount()
-    sketches = exact(settings.stream, ports, options.last) if options.exact else _sketches(ports)
-    found = look(settings, ports, account, sketches)
-    shown = chosen(found, options.shards, settings.stream)
+    (settings, ports), account = operated(options, required=("application", "stream")), AwsAccount()
+    streams = each_stream(settings, ports)
+    found = looks(streams, ports, account, options)
     if options.json:
-        print(json.dumps([as_json(shard, settings.stream) for shard in shown], indent=2))
+        print(
+            json.dumps(
+                [as_json(shard, stream.settings.stream) for stream, shards in found for shard in shards],
+                indent=2,
+            )
+        )
     else:
-        print("\n".join(lines_of(shown, settings.stream)))
-    changes = [shard.change for shard in shown if shard.change is not None]
+        print("\n".join(line for stream, shards in found for line in _lines(stream, shards, len(streams))))
+    changes = [
+        (stream, shard.change) for stream, shards in found for shard in shards if shard.change is not None
+    ]
     if changes and not options.execute:
         print("\nNothing has been changed: add --execute.", file=sys.stderr)
-    if changes and options.execute:
-        for done in reshard(settings.stream, changes, account):
-            print(f"done: {aws_command(settings.stream, done)}", file=sys.stderr, flush=True)
-    return 1 if any(shard.is_hot for shard in shown) else 0
+    for stream, change in changes if options.execute else ():
+        for done in reshard(stream.named, [change], account):
+            print(f"done: {aws_command(stream.settings.stream, done)}", file=sys.stderr, flush=True)
+    return 1 if any(shard.is_hot for _, shards in found for shard in shards) else 0
+
+
+def looks(
+    streams: Sequence[OneStream], ports: Ports, account: Account, options: Namespace
+) -> Sequence[tuple[OneStream, Sequence[HotShard]]]:
+    """Each stream with those of its shards that are asked for. A stream of which none is asked for is left out."""
+    from sublet.operate.hot_shards import look
+    from sublet.several_streams import named_shards
+
+    asked = named_shards(options.shards, ports)
+    stored = {} if options.exact else _sketches(ports)
+    found = []
+    for stream in streams:
+        sketches = exact(stream.settings.stream, stream.ports, options.last) if options.exact else stored
+        names = [own_id(name) for name in asked if stream.full_name(own_id(name)) == name]
+        if names or not asked:
+            shards = look(stream.settings, stream.ports, account, sketches)
+            found.append((stream, chosen(shards, names, stream.settings.stream)))
+    return found
+
+
+def _lines(stream: OneStream, shards: Sequence[HotShard], streams: int) -> Iterable[str]:
+    """Of several streams, under each one's name."""
+    if streams > 1:
+        yield f"stream {printable(stream.settings.stream)}"
+    yield from lines_of(shards, stream.settings.stream)
 
 
 def chosen(shards: Sequence[HotShard], names: Sequence[str], stream: str) -> Sequence[HotShard]:
@@ -113,7 +148,9 @@ def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketc
             f"--exact needs Spark, which is not installed ({missing.name}): sublet[spark]"
         ) from None
     now = ports.clock.now()
-    return exact_sketches(local_spark(), stream, ports.stream.list_shards(), now - last, now)
+    return exact_sketches(
+        local_spark(), stream, map(shard_alone, ports.stream.list_shards()), now - last, now
+    )
 
 
 def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:
@@ -151,6 +188,7 @@ def _details(shard: HotShard, stream: str) -> Iterable[str]:
 
 def as_json(shard: HotShard, stream: str) -> dict[str, object]:
     return {
+        "stream": stream,
         "shard_id": shard.shard_id,
         "verdict": shard.verdict.value,
         "because": shard.because,

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sublet.cli.settings_options import settings_of
-from sublet.errors import LeaseTableError, SettingsError
-from sublet.protocol.stream_key import StreamKey, stream_key_of
-from sublet.settings import Settings, StreamChoice
+from sublet.cli.operated import operated
+from sublet.errors import LeaseTableError
 from sublet.settings.value import NO_STREAM
 
 if TYPE_CHECKING:
     from sublet.decisions.fleet_status import FleetStatus
     from sublet.operate.standing import Watch
-    from sublet.ports import Ports
-    from sublet.protocol.lease import LeaseScan
+    from sublet.ports import Ports, Streams
 
 
 def look_once(options: Namespace) -> FleetStatus:
@@ -33,46 +29,22 @@ def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | No
     from sublet.operate.seek import check_stream
     from sublet.operate.standing import Watch
 
-    settings = settings_of(options, os.environ, required=("application", *(("stream",) if probes else ())))
-    ports = _ports(settings)
-    if settings.stream == NO_STREAM or ports.streams is not None or not hasattr(options, "stream"):
+    settings, ports = operated(options, required=("application", *(("stream",) if probes else ())))
+    ports = with_sightings_if_there(ports, needs_leases=True)
+    if settings.stream == NO_STREAM or not hasattr(options, "stream"):
         return Watch(ports, settings, probes), None
-    scan = ports.table.scan()
-    if scan.multi_stream and not scan.leases:
-        return _watch_of_one_of_several(settings, scan, probes=probes)
+    if ports.streams is not None:
+        return Watch(ports, settings, probes), _retention(ports.streams)
     retention = ports.stream.describe().retention
-    known = ports.sightings.load().stream
+    scan, known = ports.table.scan(), ports.sightings.load().stream
     check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
     return Watch(ports, settings, probes), retention
 
 
-def _watch_of_one_of_several(
-    settings: Settings, scan: LeaseScan, *, probes: bool
-) -> tuple[Watch, timedelta | None]:
-    """Of an application of several streams, those shards alone that are of the given one."""
-    from sublet.operate.standing import Watch
-
-    key = _key_of(settings.stream, scan)
-    several = replace(settings, stream="", stream_arn=None, streams=StreamChoice.parse(settings.stream))
-    ports = _ports(several)
-    assert ports.streams is not None
-    return Watch(ports, several, probes, of=key), ports.streams.of(key).describe().retention
-
-
-def _key_of(stream: str, scan: LeaseScan) -> StreamKey:
-    """The latest of its name: one that was deleted and created again has other leases."""
-    keys = {key for each in scan.multi_stream if (key := stream_key_of(each)) is not None}
-    named = [key for key in keys if key.stream == stream]
-    if not named:
-        theirs = ", ".join(sorted({key.stream for key in keys}))
-        raise SettingsError("stream", stream, f"one of this application's streams: {theirs}")
-    return max(named, key=lambda key: key.epoch)
-
-
-def _ports(settings: Settings) -> Ports:
-    from sublet.aws.ports import aws_ports
-
-    return with_sightings_if_there(aws_ports(settings, "sublet", output=None), needs_leases=True)
+def _retention(streams: Streams) -> timedelta | None:
+    """None for several, each of which has its own."""
+    found = streams.find().streams
+    return streams.of(found[0].stream).describe().retention if len(found) == 1 else None
 
 
 def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Ports:

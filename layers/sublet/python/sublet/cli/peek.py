@@ -10,10 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.operated import operated
 from sublet.cli.place import place
 from sublet.cli.record_text import add_form, add_selecting, count, is_selected, text_of
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.settings_options import add_setting
 from sublet.cli.stream_option import stream_named
+from sublet.protocol.stream_key import own_id
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Show the records that come next in a shard: after its lease's checkpoint, or from a position, for which it needs no application.
 KPL aggregates are expanded. It moves nothing, holds no lease, and reads the shard at most twice a second. Records are payload:
-mind who sees the terminal.
+mind who sees the terminal. Of an application of several streams, name the shard in full, as `sublet status` does, or its stream.
 
 The exit code is 1 if nothing follows."""
 
@@ -53,13 +55,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def peek(options: Namespace) -> int:
     from sublet.aws.ports import aws_ports
 
-    settings = (
-        settings_of(options, os.environ, required=("application", "stream"))
+    ports = (
+        operated(options, required=("application", "stream")).ports
         if options.place is None
-        else stream_named(options, os.environ)
+        else aws_ports(stream_named(options, os.environ, shard=options.shard), "sublet", output=None)
     )
     found = 0
-    for record in islice(wanted(options, aws_ports(settings, "sublet", output=None)), options.records):
+    for record in islice(wanted(options, ports), options.records):
         print(text_of(record, options.form), flush=True)
         found += 1
     if not found:
@@ -73,17 +75,19 @@ def _of_those(options: Namespace) -> str:
 
 def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
     from sublet.operate.peek import start_at, start_at_lease, unopened_text, upcoming
+    from sublet.several_streams import named_shards
 
+    shard = own_id(options.shard) if ports.streams is None else named_shards([options.shard], ports)[0]
     if options.place is not None:
         start = start_at(options.place, ports)
     else:
-        opened = start_at_lease(options.shard, options.application or "this application", ports)
+        opened = start_at_lease(shard, options.application or "this application", ports)
         if opened is None:
             return
         start = opened
         if start.is_unopened:
-            print(f"sublet: {unopened_text(options.shard)}", file=sys.stderr)
-    for record in upcoming(options.shard, start.at, start.after, ports):
+            print(f"sublet: {unopened_text(shard)}", file=sys.stderr)
+    for record in upcoming(shard, start.at, start.after, ports):
         if is_selected(record, options):
             yield record
 

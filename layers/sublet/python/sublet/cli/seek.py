@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.operated import operated
 from sublet.cli.pausing import operator
 from sublet.cli.place import place
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.settings_options import add_setting
 from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import counted, time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
@@ -35,7 +35,10 @@ running, Java's KCL too: each lease is taken from its owner in the same write, a
 Without --execute it only prints the plan: each shard, where it is now, where it would be, what that repeats or skips, in time and
 in records, and how long the fleet then needs to catch up. These are estimates, from CloudWatch's IncomingRecords or the leases'
 own reports; `?` is what nothing tells. A shard that a reshard has ended opens again, and its children wait for it. Before it
-moves anything it takes a snapshot; `sublet undo` goes back to it. A handler must expect records that it has had before."""
+moves anything it takes a snapshot; `sublet undo` goes back to it. A handler must expect records that it has had before.
+
+Of an application of several streams it moves all, or those of --stream. Name a shard in full then, as `sublet status` does, or
+by its own id with --stream."""
 
 SEEK_EXAMPLES = """\
 examples:
@@ -57,7 +60,7 @@ examples:
 UNDO_DESCRIPTION = """\
 Take back the last seek: every lease that it moved returns to where it was. What the fleet has handled since comes again, or, if
 the seek went back, is not waited for. An undo takes a snapshot too, so that a second undo takes back the first. Without --execute
-it only prints the plan."""
+it only prints the plan. Of an application of several streams, --stream takes it back for one."""
 
 UNDO_EXAMPLES = """\
 examples:
@@ -109,10 +112,7 @@ def _add_seeking(parser: ArgumentParser) -> None:
 
 
 def seek(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports
-
-    settings = settings_of(options, os.environ, required=("application", "stream"))
-    ports = aws_ports(settings, "sublet", output=None)
+    settings, ports = operated(options, required=("application", "stream"))
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     snapshots = snapshot_store(settings)
     wanted = _wanted(options, settings, ports, snapshots, shards)
@@ -120,11 +120,9 @@ def seek(options: Namespace) -> int:
 
 
 def undo(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports
     from sublet.operate.planned_seek import before_the_last
 
-    settings = settings_of(options, os.environ, required=("application", "stream"))
-    ports = aws_ports(settings, "sublet", output=None)
+    settings, ports = operated(options, required=("application", "stream"))
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     snapshots = snapshot_store(settings)
     wanted = before_the_last(settings.application, snapshots, shards, ports)
@@ -135,6 +133,7 @@ def _wanted(
     options: Namespace, settings: Settings, ports: Ports, snapshots: SnapshotStore, shards: Sequence[Shard]
 ) -> SeekTarget:
     from sublet.operate.planned_seek import at_application, at_place, at_positions, at_snapshot, shards_asked
+    from sublet.several_streams import named_shards
 
     if options.to_snapshot is not None:
         return at_snapshot(
@@ -149,7 +148,7 @@ def _wanted(
         return at_application(options.like, theirs, known, shards, options.shards, ports)
     moment = options.place.moment(ports.stream.service_time())
     if moment is not None:
-        asked = counted(len(shards_asked(shards, options.shards)), "shard")
+        asked = counted(len(shards_asked(shards, named_shards(options.shards, ports))), "shard")
         print(f"sublet: looking for {time_text(moment)} in {asked}", file=sys.stderr, flush=True)
     return at_place(options.place, shards, options.shards, ports)
 

@@ -64,7 +64,7 @@ def settings_of(
     texts = stated | given
     for name in required:
         if variable_of(name) not in texts and not (name == "stream" and variable_of("streams") in texts):
-            raise _missing(name)
+            raise missing(name)
     application = (stated | given)[variable_of("application")]
     own = {variable_of(name): setting_text(value) for name, value in process_defaults(application).items()}
     if "handler" not in required:
@@ -83,7 +83,7 @@ def _heartbeat(texts: Mapping[str, str]) -> Mapping[str, str]:
     return {variable_of("heartbeat_interval"): setting_text(max(third, shortest))}
 
 
-def _missing(name: str) -> SettingsError:
+def missing(name: str) -> SettingsError:
     return SettingsError(name, None, f"required; give {option_of(name)}, or set {variable_of(name)}")
 
 

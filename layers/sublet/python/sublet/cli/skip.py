@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.operated import operated
 from sublet.cli.record_text import RecordForm, text_of
-from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.settings_options import add_setting
 from sublet.cli.snapshots import snapshot_store, stream_of
 from sublet.settings import DEFINITIONS, Settings
 
@@ -65,13 +65,11 @@ def count(text: str) -> int:
 
 
 def skip(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports
     from sublet.cli.pausing import operator
     from sublet.operate.skip import planned_skip
     from sublet.operate.skip import skip as carry_out
 
-    settings = settings_of(options, os.environ, required=("application", "stream"))
-    ports = aws_ports(settings, "sublet", output=None)
+    settings, ports = operated(options, required=("application", "stream"))
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     known = stream_of(settings.application)
     found = planned_skip(options.shard, options.records, known, scan, shards, ports, settings)

@@ -187,11 +187,12 @@ def snapshot_store(settings: Settings) -> SnapshotStore:
     return store
 
 
-def lease_table(application: str) -> LeaseTable:
+def lease_table(application: str, *, several: bool | None = None) -> LeaseTable:
+    """`several`: see `scan_of`."""
     from sublet.aws import clients
     from sublet.aws.dynamodb import DynamoDbLeaseTable
 
-    return DynamoDbLeaseTable(clients.dynamodb_client(), application, several=None)
+    return DynamoDbLeaseTable(clients.dynamodb_client(), application, several=several)
 
 
 SNAPSHOT = Command("snapshot", "keep all positions under a name", add_snapshot_arguments, take_snapshot)

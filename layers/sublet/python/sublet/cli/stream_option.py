@@ -7,21 +7,52 @@ from collections.abc import Mapping
 
 from sublet.errors import SettingsError
 from sublet.protocol.stream_identity import stream_settings
-from sublet.settings import Settings
+from sublet.protocol.stream_key import stream_key_of
+from sublet.settings import DEFINITIONS, Settings, StreamChoice
 from sublet.settings.value import variable_of
+
+NO_APPLICATION = "sublet"
+
+
+def add_streams(parser: ArgumentParser) -> None:
+    """--stream, or --streams for several."""
+    add_stream(parser)
+    parser.add_argument(
+        "--streams", metavar="STREAMS", help=f"several: {DEFINITIONS['streams'].allowed.described}"
+    )
 
 
 def add_stream(parser: ArgumentParser) -> None:
     parser.add_argument("--stream", metavar="TEXT", help="a stream's name, or its ARN")
 
 
-def stream_named(options: Namespace, environment: Mapping[str, str]) -> Settings:
-    """From the option or SUBLET_STREAM. The application is none that exists: no table is read."""
-    named = options.stream or environment.get(variable_of("stream"))
+def stream_named(options: Namespace, environment: Mapping[str, str], shard: str = "") -> Settings:
+    """From the option, the full name of a `shard` of an application of several streams, or SUBLET_STREAM. The application is none
+    that exists: no table is read. Raises SettingsError.
+    """
+    of_shard = stream_key_of(shard)
+    named = options.stream or (of_shard and of_shard.stream) or environment.get(variable_of("stream"))
+    several = environment.get(variable_of("streams"))
+    if not named and several:
+        raise SettingsError(
+            "stream", None, f"required: it acts on one stream. Give --stream: one of {several}"
+        )
     if not named:
         raise SettingsError("stream", None, f"required; give --stream, or set {variable_of('stream')}")
     found = stream_settings(named)
-    return Settings(application="sublet", stream=found["stream"], stream_arn=found.get("stream_arn"))
+    if of_shard is not None and of_shard.stream != found["stream"]:
+        raise SettingsError("stream", found["stream"], f"the stream of shard {shard}")
+    return Settings(application=NO_APPLICATION, stream=found["stream"], stream_arn=found.get("stream_arn"))
+
+
+def streams_named(options: Namespace, environment: Mapping[str, str]) -> Settings:
+    """As `stream_named`, or several: the option --streams, or SUBLET_STREAMS."""
+    several = options.streams or (None if options.stream else environment.get(variable_of("streams")))
+    if several is None:
+        return stream_named(options, environment)
+    if options.stream:
+        raise SettingsError("stream", options.stream, "left out beside --streams, which names them all")
+    return Settings(application=NO_APPLICATION, streams=StreamChoice.parse(several))
 
 
 def name_or_arn(settings: Settings) -> str:

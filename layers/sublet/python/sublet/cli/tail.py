@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.place import place
 from sublet.cli.record_text import add_form, add_selecting, count, is_selected, text_of
-from sublet.cli.stream_option import add_stream, stream_named
+from sublet.cli.stream_option import add_streams, streams_named
 
 if TYPE_CHECKING:
     from sublet.ports import Ports
 
 DESCRIPTION = """\
-Show a stream's records as they arrive, of all shards, until Ctrl-C. KPL aggregates are expanded, and reshards are followed. It
-holds no lease, moves nothing, and reads each shard at most once a second: a provisioned shard's readers share five reads and 2 MB
-a second, and an on-demand stream charges for what is read. Records are payload: mind who sees the terminal."""
+Show a stream's records, or those of several, as they arrive, of all shards, until Ctrl-C. KPL aggregates are expanded, and
+reshards are followed. It holds no lease, moves nothing, and reads each shard at most once a second: a provisioned shard's readers
+share five reads and 2 MB a second, and an on-demand stream charges for what is read. Records are payload: mind who sees the
+terminal."""
 
 EXAMPLES = """\
 examples:
   sublet tail --stream orders
   sublet tail --stream orders --key customer-7 --text
-  sublet tail --stream orders --from earliest --grep total -n 4 --json"""
+  sublet tail --stream orders --from earliest --grep total -n 4 --json
+  sublet tail --streams 'orders,audit-*'"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,21 +42,22 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-n", "--records", type=count, metavar="NUMBER", help="end after so many")
     add_selecting(parser)
     add_form(parser)
-    add_stream(parser)
+    add_streams(parser)
 
 
 def tail(options: Namespace) -> int:
     from sublet.aws.ports import aws_ports
 
     with suppress(KeyboardInterrupt):
-        show(options, aws_ports(stream_named(options, os.environ), "sublet", output=None))
+        show(options, aws_ports(streams_named(options, os.environ), "sublet", output=None))
     return 0
 
 
 def show(options: Namespace, ports: Ports) -> None:
     from sublet.operate.tail import Tail
+    from sublet.several_streams import named_shards
 
-    shards = frozenset(options.shards) or None
+    shards = frozenset(named_shards(options.shards, ports)) or None
     shown = 0
     for shard_id, record in Tail(ports, options.place.moment(ports.stream.service_time()), shards).records():
         if is_selected(record, options):

@@ -43,11 +43,13 @@ class Redriver:
 class OpenApplication:
     """One application, for looking at it and moving it.
 
-    stream      the stream's name; None if it is not known: then only what the lease table says can be shown
+    stream      the stream's name; None if it is not known: then only what the lease table says can be shown, unless there are
+                several
     known       the stream of its leases, as lease managers have stored it; None if they have not
     redriver    None: the console was started without a handler
     heat        every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError. None: not known
     inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
+    several     the names of the streams that are shown, of an application that reads several
     """
 
     name: str
@@ -60,6 +62,17 @@ class OpenApplication:
     inspection: Inspection | None = None
     redriver: Redriver | None = None
     heat: Callable[[], Sequence[HotShard]] | None = None
+    several: tuple[str, ...] = ()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Empty if none is known."""
+        return self.several or (() if self.stream is None else (self.stream,))
+
+    @property
+    def stream_option(self) -> tuple[str, ...]:
+        """Of a command in a terminal; of several streams, all are meant without it."""
+        return ("--stream", self.streams[0]) if len(self.streams) == 1 else ()
 
 
 class Applications(Protocol):

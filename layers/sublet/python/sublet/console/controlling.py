@@ -137,7 +137,7 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
         run,
         lambda: 0,
         warning=f"No handler gets these records before a redrive from {where}.",
-        undone_by=f"sublet undo --application {application.name} --stream {application.stream}",
+        undone_by=command_of("undo", application, *application.stream_option),
     )
 
 

@@ -20,7 +20,7 @@ def redrive_command(application: OpenApplication, max_rate: float | None = None)
     """It needs the handler's name, which a console without one does not know."""
     handler = application.settings.handler if application.redriver is not None else "MODULE:FUNCTION"
     limit = [] if max_rate is None else ["--max-rate", f"{max_rate:g}"]
-    stream = application.stream or "STREAM"
+    stream = application.streams[0] if len(application.streams) == 1 else "STREAM"
     options = ["--stream", stream, "--from", application.aside.name, "--handler", handler, *limit]
     return command_of("redrive", application, *options)
 

@@ -70,7 +70,7 @@ def command_of(request: SeekRequest, application: OpenApplication) -> str:
         parts += ["--to-snapshot", request.snapshot]
     if request.like is not None:
         parts += ["--like", request.like]
-    parts += ["--application", application.name, "--stream", application.stream or ""]
+    parts += ["--application", application.name, *application.stream_option]
     for shard in request.shards:
         parts += ["--shard", shard]
     return shlex.join([*parts, "--execute"])

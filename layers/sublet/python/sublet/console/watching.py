@@ -156,7 +156,7 @@ class Watching:
         now = self._clock.steady()
         watched = _Watched(
             opened,
-            Watch(opened.ports, opened.settings, probes=opened.stream is not None),
+            Watch(opened.ports, opened.settings, probes=bool(opened.streams)),
             HourRecorder(
                 RecordedHour if opened.inspection is None else opened.inspection.last_hour, self._clock
             ),
@@ -226,7 +226,7 @@ class Watching:
 
     def _status(self, watched: _Watched) -> FleetStatus:
         opened = watched.opened
-        if opened.stream is not None and not watched.is_checked:
+        if opened.stream is not None and not opened.several and not watched.is_checked:
             ports = opened.ports
             watched.retention = ports.stream.describe().retention
             check_stream(

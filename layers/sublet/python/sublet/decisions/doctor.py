@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.decisions.examination import Examined, NotKnown
 
@@ -51,7 +52,7 @@ class Check(StrEnum):
 
 class Finding(Struct, frozen=True):
     """What was found, and what to do (`then`), in a sentence each. `where`: a shard, a table or an alarm; empty: the
-    application.
+    application. `stream`: in an application of several, the one that is meant; empty: all.
     """
 
     check: Check
@@ -59,6 +60,7 @@ class Finding(Struct, frozen=True):
     what: str
     where: str = ""
     then: str = ""
+    stream: str = ""
 
 
 class Judged(Struct, frozen=True):
@@ -82,6 +84,24 @@ class DoctorRule(Struct, frozen=True):
 def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
     """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other."""
     return tuple(finding for rule in rules for finding in _of(rule, examined))
+
+
+def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
+    """Of each stream of an application, in the order of the rules. What is found of every stream alike is about all of them."""
+    if len(examined) == 1:
+        return findings(examined[0], rules)
+    found: list[Finding] = []
+    for rule in rules:
+        each = [list(_of(rule, one)) for one in examined]
+        shared = [finding for finding in each[0] if all(finding in others for others in each)]
+        found += shared
+        found += [
+            replace(finding, stream=one.stream)
+            for one, own in zip(examined, each, strict=True)
+            for finding in own
+            if finding not in shared
+        ]
+    return tuple(found)
 
 
 def _of(rule: DoctorRule, examined: Examined) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ from sublet.protocol.stream_info import (
     StreamInfo,
     StreamMode,
 )
+from sublet.protocol.stream_key import own_id
 
 HOT, TOO_HOT = 0.6, 0.9
 """Shares of what a shard takes in a second. They are averages over the last minutes, and peaks are higher."""
@@ -92,7 +93,7 @@ def _split(stream: str, shard: Shard | None) -> str:
     if shard is None or not shard.is_open:
         return "It is closed, so this passes by itself."
     starting, ending = shard.hash_key_range
-    halves = aws_command(stream, Split(shard.shard_id, (starting + ending + 1) // 2))
+    halves = aws_command(stream, Split(own_id(shard.shard_id), (starting + ending + 1) // 2))
     return (
         f"`sublet hot` says why, and where to split it; in the middle: {halves}. If one partition key is the cause, only another "
         "key helps."

@@ -205,7 +205,7 @@ def _targets(
     only: Collection[str],
 ) -> dict[str, Position]:
     if not only:
-        return {shard.shard_id: wanted[shard.shard_id] for shard in listed}
+        return {shard.shard_id: wanted[shard.shard_id] for shard in listed if shard.shard_id in wanted}
     if unknown := sorted(set(only) - {shard.shard_id for shard in listed}):
         raise SeekRefused(f"the stream has no shard {', '.join(unknown)}")
     targets: dict[str, Position] = {}

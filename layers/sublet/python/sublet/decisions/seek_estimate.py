@@ -144,6 +144,14 @@ class SeekEstimate:
         )
 
 
+def joined(estimates: Iterable[SeekEstimate]) -> SeekEstimate:
+    """Of several streams. Records count as CloudWatch's only if all of them are."""
+    each = tuple(estimates)
+    counted_by = {one.counted_by for one in each} - {None}
+    moves = {key: move for one in each for key, move in one.moves.items()}
+    return SeekEstimate(moves, max(counted_by, default=None, key=lambda by: by is CountedBy.ROWS))
+
+
 def _extent(moves: Iterable[MoveEstimate]) -> Extent:
     each = list(moves)
     known = [(move.since, move.until) for move in each if move.since is not None and move.until is not None]

@@ -25,7 +25,9 @@ NOTHING_RECORDED = RecordedHour()
 
 @dataclass(slots=True)
 class MemoryInspection:
-    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: actions by role."""
+    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: actions by role. `streams`: by name, the answers about
+    single streams of several.
+    """
 
     volume: Volume = NOTHING
     by_shard: Mapping[str, Volume] = field(default_factory=dict)
@@ -41,6 +43,10 @@ class MemoryInspection:
     used: Usage = UNUSED
     kept: Mapping[str, SetAsideWaiting] = field(default_factory=dict)
     refuses: frozenset[str] = frozenset()
+    streams: Mapping[str, MemoryInspection] = field(default_factory=dict)
+
+    def of_stream(self, stream: str, arn: str) -> MemoryInspection:  # noqa: ARG002 - a name is enough in memory
+        return self.streams.get(stream, self)
 
     def incoming(self, over: timedelta) -> Volume:  # noqa: ARG002 - the same at all times
         self._check("incoming")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sublet.account import Account
 from sublet.decisions.examination import Examined, Known, NotKnown, Volume
@@ -24,7 +24,9 @@ from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_key import own_id
 from sublet.settings import Settings
+from sublet.several_streams import each_stream
 
 T = TypeVar("T")
 
@@ -53,8 +55,23 @@ class Doctor:
     asks_writes: bool = False
     role: str | None = None
 
-    def examine(self) -> Examined:
-        """Raises AwsNotConfigured."""
+    def examine_each(self) -> tuple[Examined, ...]:
+        """Each stream of the application. What is asked about the account or the application is asked once. Raises
+        AwsNotConfigured.
+        """
+        streams = known(lambda: each_stream(self.settings, self.ports))
+        if isinstance(streams, NotKnown) or not streams:
+            return (self.examine(),)
+        found: list[Examined] = []
+        for settings, ports, key in streams:
+            arn, inspection = settings.stream_arn, self.inspection
+            of_one = inspection if key is None or arn is None else inspection.of_stream(settings.stream, arn)
+            alone = replace(self, settings=settings, ports=ports, inspection=of_one)
+            found.append(alone.examine(found[0] if found else None))
+        return tuple(found)
+
+    def examine(self, before_it: Examined | None = None) -> Examined:
+        """`before_it`: of another stream of the application; its answers about all of them are taken. Raises AwsNotConfigured."""
         ports, inspection, settings = self.ports, self.inspection, self.settings
         before = ports.clock.now()
         description = known(ports.stream.describe)
@@ -80,16 +97,23 @@ class Doctor:
             by_shard=self._by_shard(shards),
             throttled=known(lambda: inspection.throttled(HOUR)),
             denied_reads=self._denied_reads(shards),
-            denied_writes=known(inspection.denied_writes) if self.asks_writes else None,
             denied_roles=self._denied_roles(description),
-            alarms=known(inspection.alarms),
             consumers=known(inspection.consumers),
-            limits=known(self.account.limits),
-            executions=known(inspection.executions),
-            concurrency=known(inspection.concurrency),
             control=control,
-            set_aside=None if settings.on_failure is None else self._set_aside(settings.on_failure),
+            **(self._of_all() if before_it is None else _answers_about_all(before_it)),
         )
+
+    def _of_all(self) -> dict[str, Any]:
+        """The answers about the account and the application, by their fields."""
+        inspection, on_failure = self.inspection, self.settings.on_failure
+        return {
+            "denied_writes": known(inspection.denied_writes) if self.asks_writes else None,
+            "alarms": known(inspection.alarms),
+            "limits": known(self.account.limits),
+            "executions": known(inspection.executions),
+            "concurrency": known(inspection.concurrency),
+            "set_aside": None if on_failure is None else self._set_aside(on_failure),
+        }
 
     def _other_stream(self, scan: Known[LeaseScan], shards: Known[Sequence[Shard]]) -> Known[str | None]:
         if isinstance(scan, NotKnown):
@@ -99,9 +123,9 @@ class Doctor:
         try:
             remembered = known(self.ports.sightings.load)
             stream = None if isinstance(remembered, NotKnown) else remembered.stream
-            found = check_stream(self.settings.application, stream, scan.leases, shards, self.ports).identity
-            if self.ports.streams is None and stream is None:
-                self._ask_for_evidence(scan, shards, found)
+            found = check_stream(self.settings.application, stream, scan.leases, shards, self.ports)
+            if found is not None and stream is None:
+                self._ask_for_evidence(scan, shards, found.identity)
         except StreamNotAdopted as problem:
             return str(problem)
         except SubletError as problem:
@@ -145,8 +169,10 @@ class Doctor:
     def _by_shard(self, shards: Known[Sequence[Shard]]) -> Known[Mapping[str, Volume]]:
         if isinstance(shards, NotKnown):
             return shards
-        asked = [shard.shard_id for shard in shards if shard.is_open][:SHARDS_MAX]
-        return known(lambda: self.inspection.incoming_by_shard(asked, LATELY))
+        asked = {own_id(shard.shard_id): shard.shard_id for shard in shards if shard.is_open}
+        ids = list(asked)[:SHARDS_MAX]
+        found = known(lambda: self.inspection.incoming_by_shard(ids, LATELY))
+        return found if isinstance(found, NotKnown) else {asked[own]: volume for own, volume in found.items()}
 
     def _denied_reads(self, shards: Known[Sequence[Shard]]) -> Known[Sequence[str]]:
         if isinstance(shards, NotKnown):
@@ -154,7 +180,7 @@ class Doctor:
         if not shards:
             return NotKnown("the stream has no shard to ask about")
         shard_id = next((shard.shard_id for shard in shards if shard.is_open), shards[0].shard_id)
-        return known(lambda: self.inspection.denied_reads(shard_id))
+        return known(lambda: self.inspection.denied_reads(own_id(shard_id)))
 
     def _denied_roles(
         self, description: Known[StreamDescription]
@@ -185,6 +211,13 @@ class Doctor:
 
     def _set_aside(self, destination: str) -> Known[SetAsideWaiting | None]:
         return known(lambda: self.inspection.set_aside(destination))
+
+
+ABOUT_ALL = ("denied_writes", "alarms", "limits", "executions", "concurrency", "set_aside")
+
+
+def _answers_about_all(examined: Examined) -> dict[str, Any]:
+    return {name: getattr(examined, name) for name in ABOUT_ALL}
 
 
 def known(ask: Callable[[], T]) -> Known[T]:

@@ -15,7 +15,7 @@ from sublet.decisions.sketch import ShardSketch
 from sublet.decisions.sketch_places import fresh
 from sublet.errors import LeaseTableError, StreamError
 from sublet.ports import Ports
-from sublet.protocol.stream_key import own_id, stream_key_of
+from sublet.protocol.stream_key import own_id, shard_alone, stream_key_of
 from sublet.settings import Settings
 
 ACTIVE = "ACTIVE"
@@ -39,14 +39,16 @@ def readable_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 def look(
     settings: Settings, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
 ) -> tuple[HotShard, ...]:
-    """Every open shard's verdict, the hottest first. Leases and sketches of the application's other streams are left out."""
+    """Every open shard's verdict, the hottest first, with the shard's own id, as in AWS' commands. Leases and sketches of the
+    application's other streams are left out.
+    """
     stream = settings.stream
     shards = [shard for shard in _standing(settings, ports) if _is_of(stream, shard.shard_id)]
     return hot_shards(
         StreamLook(
-            account.info(stream).mode,
+            account.info(settings.stream_arn or stream).mode,
             ports.stream.describe().distribution,
-            tuple(ports.stream.list_shards()),
+            tuple(map(shard_alone, ports.stream.list_shards())),
             tuple(replace(shard, shard_id=own_id(shard.shard_id)) for shard in shards),
             {own_id(name): sketch for name, sketch in sketches.items() if _is_of(stream, name)},
         )

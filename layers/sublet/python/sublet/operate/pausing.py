@@ -20,11 +20,13 @@ from sublet.decisions.control import (
     without,
 )
 from sublet.decisions.liveness import Sighting, observe
+from sublet.decisions.operated_streams import shard_named, streams_of
 from sublet.errors import ControlRefused, SettingsError
 from sublet.operate.shown import time_text
 from sublet.ports import ControlStore, Ports
 from sublet.protocol.control import Control, Order, Pause
-from sublet.protocol.lease import Lease, lease_key_of
+from sublet.protocol.lease import Lease, LeaseScan, lease_key_of
+from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import Settings
 from sublet.settings.text import parse_duration, parse_moment
 
@@ -77,7 +79,7 @@ class Pausing:
     def planned(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
         """What `order` would do; it changes nothing. Raises ControlRefused and what LeaseTable raises."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
-        meant = self._of(scan.leases, shards)
+        meant = self._of(scan.leases, _named(shards, scan))
         owned = held(scan.leases, remembered.sightings, self.ports.clock.now(), self.settings.failover_time)
         keys = {lease.lease_key for lease in meant}
         concerned = tuple(lease for lease in owned if lease.lease_key in keys)
@@ -104,6 +106,7 @@ class Pausing:
             raise ControlRefused(
                 f"workers read what is ordered every {READ_EVERY.seconds} s: wait for longer than that; nothing was changed"
             )
+        (shard,) = self.named([shard])
         ordered = self.order(self.pause(Order.RELEASE, by, lambda now: now + timeout), [shard])
         try:
             stands = partial(self._check_stands, ordered.pause, [lease_key_of(shard)])
@@ -117,13 +120,17 @@ class Pausing:
         """Take back the pauses of these shards, or all. By lease key (the application's under its own name), what was taken back.
         Raises ControlRefused.
         """
-        now = self.ports.clock.now()
+        now, shards = self.ports.clock.now(), self.named(shards)
         before, after = self._change(
             partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards])
         )
         ended = {key: pause for key, pause in before.leases.items() if key not in after.leases}
         whole = before.application if after.application is None else None
         return ended if whole is None else {self.application: whole, **ended}
+
+    def named(self, shards: Collection[str]) -> tuple[str, ...]:
+        """Their full names. Raises ShardNotFound if it is not clear which are meant, and what LeaseTable raises."""
+        return _named(shards, self.ports.table.scan()) if shards else ()
 
     def take_back(self, pause: Pause, shards: Collection[str]) -> None:
         """Exactly this pause of these shards, whatever others have ordered since."""
@@ -168,6 +175,12 @@ class Pausing:
                 f"{', '.join(sorted(known)[:5]) or 'none at all'}{' and more' if len(known) > 5 else ''}"
             )
         return tuple(lease for shard, lease in known.items() if not shards or shard in shards)
+
+
+def _named(shards: Collection[str], scan: LeaseScan) -> tuple[str, ...]:
+    """Full names stay as they are: a stream's pause may outlast its leases."""
+    streams = streams_of(scan)
+    return tuple(shard if stream_key_of(shard) else shard_named(shard, streams) for shard in shards)
 
 
 def ends_at(text: str) -> Callable[[datetime], datetime]:

@@ -26,13 +26,15 @@ from sublet.inspection import Inspection
 from sublet.operate.find import places_of
 from sublet.operate.place import EARLIEST, SeekTime
 from sublet.operate.seek import Seek, begun, check_stream, opens, undone_by
-from sublet.operate.seek_estimate import estimated
+from sublet.operate.seek_estimate import estimated, estimated_by_stream
 from sublet.operate.shown import time_text
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.lease import Lease, LeaseScan, Position, shard_id_of
 from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_key import stream_key_of
+from sublet.several_streams import named_shards, streams_read
 
 BY_HAND = "by hand"
 AUTOMATIC_NAME = re.compile(r"seek-\d{8}T\d{6}\.\d{6}Z")
@@ -97,6 +99,7 @@ class SeekTarget:
 
 def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
     """Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and what Stream raises."""
+    only = named_shards(only, ports)
     moment = place.moment(ports.stream.service_time())
     if moment is None:
         return SeekTarget({shard.shard_id: BEGINNING for shard in shards}, f"seek to {EARLIEST}", tuple(only))
@@ -136,8 +139,11 @@ def at_snapshot(
 def at_positions(
     known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports
 ) -> SeekTarget:
-    """Raises what Stream raises: it is read where no reader had opened a shard."""
+    """Raises SeekRefused for positions of other streams alone, and what Stream raises: it is read where no reader had opened a
+    shard.
+    """
     read_at = known.read_at or known.taken_at - SCANNED_WITHIN
+    only = named_shards(only, ports)
     positions_then = _opened(_by_shard(known.positions), read_at, shards, only, ports)
     return SeekTarget(positions_then, what, tuple(only), stream=known.stream, is_ours=False)
 
@@ -150,13 +156,31 @@ def _opened(
     ports: Ports,
 ) -> dict[str, Position]:
     """By shard id. A shard that no reader had opened goes to the last record before that time: opened now, at LATEST, it would
-    skip what has come since, and Java reads a pin from nowhere.
+    skip what has come since, and Java reads a pin from nowhere. Streams of which no position is known stay where they are.
     """
+    shards = _of_known_streams(known, shards, only)
     named = set(only) or {shard.shard_id for shard in shards}
     asked = [shard for shard in never_opened(shards, known) if shard.shard_id in named]
     found = positions_at(asked, places_of(asked, read_at, ports))
     begun = {shard_id: BEGINNING if at == UNOPENED else at for shard_id, at in known.items()}
     return positions_like(shards, {**begun, **found})
+
+
+def _of_known_streams(
+    known: Mapping[str, Position], shards: Sequence[Shard], only: Sequence[str]
+) -> Sequence[Shard]:
+    """Raises SeekRefused if a shard that is named, or every shard, is of a stream without a position."""
+    streams = {stream_key_of(shard_id) for shard_id in known}
+    found = [shard for shard in shards if stream_key_of(shard.shard_id) in streams]
+    missing = [name for name in only if known and stream_key_of(name) not in streams]
+    if missing or (shards and known and not found):
+        theirs = ", ".join(
+            sorted({"an application of one stream" if key is None else str(key) for key in streams})
+        )
+        raise SeekRefused(
+            f"nothing was moved, since no position is known of {', '.join(missing) or 'these streams'}: they are of {theirs}"
+        )
+    return found if known else shards
 
 
 def at_application(
@@ -173,6 +197,7 @@ def at_application(
     held = {lease.shard_id: lease.position for lease in theirs.leases}
     if not held:
         raise SeekRefused(f"application {name} has no leases of one stream")
+    only = named_shards(only, ports)
     check_stream(name, known, theirs.leases, shards, ports)
     read_at = _read_at(theirs, ports.clock.now())
     positions_now = _opened(held, read_at, shards, only, ports)
@@ -195,7 +220,21 @@ def before_the_last(
     last = seeks[-1]
     cut_short = ", which did not finish" if last.is_begun else ""
     what = f"undo {last.why} of {time_text(last.taken_at)}{cut_short}"
-    return at_positions(last, what, shards, [shard_id_of(lease_key) for lease_key in last.moved], ports)
+    moved = [shard_id_of(lease_key) for lease_key in last.moved]
+    if ports.streams is not None:
+        moved = _of_streams(moved, what, ports)
+    return at_positions(last, what, shards, moved, ports)
+
+
+def _of_streams(moved: Sequence[str], what: str, ports: Ports) -> list[str]:
+    """Those of the streams that are meant. Raises SeekRefused."""
+    streams = streams_read(ports)
+    found = [shard_id for shard_id in moved if stream_key_of(shard_id) in streams]
+    if not found:
+        raise SeekRefused(
+            f"{what}: nothing to undo, since it moved no shard of {', '.join(map(str, streams))}"
+        )
+    return found
 
 
 def _by_shard(held: Mapping[str, Position]) -> dict[str, Position]:
@@ -210,6 +249,7 @@ class PlannedSeek:
     """
     scan      the leases that were planned for
     in_time   by lease key, what is known of the positions of leases that move
+    stream    None in an application of several streams, whose lease keys name them
     estimate  what is repeated or skipped, and how long the fleet needs to catch up
     """
 
@@ -218,7 +258,7 @@ class PlannedSeek:
     what: str
     scan: LeaseScan
     in_time: Mapping[str, HandledPosition]
-    stream: StreamIdentity
+    stream: StreamIdentity | None
     estimate: SeekEstimate = NOTHING_KNOWN
 
     @property
@@ -245,27 +285,32 @@ def planned(
     moved = {move.lease_key for move in plan.moves} if known or wanted.stream else ()
     staying = [lease for lease in scan.leases if lease.lease_key not in moved]  # a seek may repair the others
     stream = check_stream(application, known, staying, shards, ports)
-    _check_target(wanted, plan, stream.identity, shards, ports)
+    identity = None if stream is None else stream.identity
+    _check_target(wanted, plan, identity, shards, ports)
     in_time = positions([move.lease for move in plan.moves if move.lease is not None], ports)
-    estimate = estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
-    return PlannedSeek(application, plan, wanted.what, scan, in_time, stream.identity, estimate)
+    estimate = (
+        estimated_by_stream(plan, scan, shards, wanted.moment, in_time, ports, inspection)
+        if stream is None
+        else estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
+    )
+    return PlannedSeek(application, plan, wanted.what, scan, in_time, identity, estimate)
 
 
 def _check_target(
-    wanted: SeekTarget, plan: SeekPlan, stream: StreamIdentity, shards: Sequence[Shard], ports: Ports
+    wanted: SeekTarget, plan: SeekPlan, stream: StreamIdentity | None, shards: Sequence[Shard], ports: Ports
 ) -> None:
     """Raises SeekRefused for positions of another stream, which would stop each shard. One call for each position that is not
     known to be this stream's.
     """
     if wanted.is_ours:
         return
-    if wanted.stream is not None and not wanted.stream.is_same_as(stream):
+    if wanted.stream is not None and stream is not None and not wanted.stream.is_same_as(stream):
         raise SeekRefused(
             f"{wanted.what}: nothing was moved, since its positions are of another stream, {wanted.stream}; this one is {stream}"
         )
     targets = [Lease(move.lease_key, move.then.checkpoint) for move in plan.moves]
     strange = [suspect.lease for suspect in suspects(targets, shards)]
-    if wanted.stream is None and not strange:
+    if (wanted.stream is None or stream is None) and not strange:
         strange = [lease for lease in targets if not opens(lease, ports)]
     if strange:
         first = strange[0]

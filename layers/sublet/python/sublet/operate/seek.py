@@ -11,7 +11,7 @@ from sublet.decisions.read_position import read_position
 from sublet.decisions.seek import Move, SeekPlan
 from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
 from sublet.engine.manager.look import is_foreign
-from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound, StreamNotFound
+from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
 from sublet.ports import Applied, Ports
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import create, seek
@@ -19,7 +19,6 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
-from sublet.several_streams import ports_of_stream
 
 TRIES = 10
 """Of one lease: its owner's heartbeats and checkpoints come in between."""
@@ -31,14 +30,14 @@ def check_stream(
     leases: Sequence[Lease],
     shards: Sequence[Shard],
     ports: Ports,
-) -> StreamDescription:
-    """The stream as it is. Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop every
-    shard.
+) -> StreamDescription | None:
+    """The stream as it is; None in an application of several, where a lease's key says which stream it is of, so that no lease is
+    another's. Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop every shard.
 
     known  the stream of the leases, as lease managers have stored it; None if it is not known
     """
     if ports.streams is not None:
-        return _first_of_several(shards, ports)
+        return None
     described = ports.stream.describe()
     found = described.identity
     if known is not None and not known.is_same_as(found):
@@ -47,13 +46,6 @@ def check_stream(
         if is_foreign(suspect, ports):
             raise other_streams_lease(application, suspect, found)
     return described
-
-
-def _first_of_several(shards: Sequence[Shard], ports: Ports) -> StreamDescription:
-    """A lease's key says which stream it is of, so no lease is another's."""
-    if not shards:
-        raise StreamNotFound("the setting streams names no stream that is there")
-    return ports_of_stream(ports, shards[0].shard_id).stream.describe()
 
 
 def opens(lease: Lease, ports: Ports) -> bool:

@@ -6,10 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace as replaced
+
 from sublet.decisions.examination import Volume
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
-from sublet.decisions.seek_estimate import NO_TIME, SeekEstimate, SeekEvidence, estimate_of, has_parents
+from sublet.decisions.seek_estimate import (
+    NO_TIME,
+    SeekEstimate,
+    SeekEvidence,
+    estimate_of,
+    has_parents,
+    joined,
+)
+from sublet.decisions.stream_parts import by_stream
 from sublet.engine.manager.probing import positions
 from sublet.errors import CheckRefused
 from sublet.inspection import Inspection
@@ -17,6 +27,7 @@ from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan, lease_key_of
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_key import stream_key_of
 
 LEAST_MEASURED = timedelta(minutes=15)
 """CloudWatch's figures have one value a minute."""
@@ -48,6 +59,36 @@ def estimated(
             known, incoming=_incoming(plan, known, {shard.shard_id for shard in shards}, inspection)
         )
     return estimate_of(plan, scan.leases, shards, known)
+
+
+def estimated_by_stream(
+    plan: SeekPlan,
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    moment: datetime | None,
+    standing: Mapping[str, HandledPosition],
+    ports: Ports,
+    inspection: Inspection | None,
+) -> SeekEstimate:
+    """Of an application of several streams: each by its own retention and figures."""
+    streams, listed = ports.streams, by_stream((shard.shard_id, shard) for shard in shards)
+    assert streams is not None, "of an application of several streams"
+    moves = by_stream((move.shard.shard_id, move) for move in plan.moves)
+    leases = by_stream((lease.lease_key, lease) for lease in scan.leases)
+    found = [
+        estimated(
+            SeekPlan(tuple(moves[key])),
+            replaced(scan, leases=tuple(leases.get(key, ()))),
+            listed[key],
+            streams.of(key).describe(),
+            moment,
+            {name: at for name, at in standing.items() if stream_key_of(name) == key},
+            ports,
+            None if inspection is None else inspection.of_stream(key.stream, streams.arn(key)),
+        )
+        for key in moves
+    ]
+    return joined(found)
 
 
 def _sought(plan: SeekPlan, ports: Ports) -> Mapping[str, HandledPosition]:

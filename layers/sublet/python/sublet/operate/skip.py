@@ -19,7 +19,7 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
-from sublet.several_streams import settings_of_stream
+from sublet.several_streams import named_shards, ports_of_stream, settings_of_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class PlannedSkip:
 
     plan: SkipPlan
     scan: LeaseScan
-    stream: StreamIdentity
+    stream: StreamIdentity | None
 
 
 def planned_skip(
@@ -40,13 +40,15 @@ def planned_skip(
     ports: Ports,
     settings: Settings,
 ) -> PlannedSkip:
-    """Moves nothing. `known`: see `check_stream`. Raises SeekRefused, StreamNotAdopted and what Stream raises."""
+    """Moves nothing. `known`: see `check_stream`. Raises ShardNotFound, SeekRefused, StreamNotAdopted and what Stream raises."""
+    (shard_id,) = named_shards([shard_id], ports)
     shard, lease = lease_to_skip_in(scan, shards, shard_id)
-    stream = check_stream(settings.application, known, scan.leases, shards, ports)
+    own = check_stream(settings.application, known, scan.leases, shards, ports)
+    stream = own or ports_of_stream(ports, shard_id).stream.describe()
     start = read_position(lease)
     handled = ShardAsHandled(shard.hash_key_range, _remembered(ports).with_description(stream))
     coming = () if start is None else upcoming(shard_id, start, lease.checkpoint, ports, as_handled=handled)
-    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan, stream.identity)
+    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan, None if own is None else own.identity)
 
 
 def _remembered(ports: Ports) -> Placement:

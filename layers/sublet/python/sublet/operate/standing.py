@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from msgspec.structs import replace as replaced
-
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.lease_history import History, histories_after, last_word, waiting_times
 from sublet.decisions.liveness import Sighting, observe, with_own
@@ -17,7 +15,6 @@ from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
 from sublet.engine.manager.probing import Probing
 from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import Lease, LeaseScan
-from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings
 
 BOUNDS = replace(PROBED_BY_TICKS, pages=10, pause=timedelta(seconds=1))
@@ -29,13 +26,11 @@ class Watch:
     """Looks at an application again and again, and remembers what it saw: a trend needs several looks.
 
     probes  ask each shard whose row does not say its lag, or said it too long ago, which needs the stream
-    of      of an application of several streams, the one whose shards are looked at; None: all of them
     """
 
     ports: Ports
     settings: Settings
     probes: bool
-    of: StreamKey | None = None
     _histories: Mapping[str, History] = field(default_factory=dict, init=False)
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
     _control: ControlWatch = field(init=False)
@@ -45,7 +40,7 @@ class Watch:
 
     def look(self, retention: timedelta | None) -> FleetStatus:
         """Raises what LeaseTable and Stream raise."""
-        scan, remembered = self._scan(), self.ports.sightings.load()
+        scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         now = self.ports.clock.now()
         waiting, failover_time = self._waiting(scan, remembered, now), self.settings.failover_time
         self._histories = histories_after(
@@ -61,14 +56,6 @@ class Watch:
             paused=self._control.pauses(scan.leases),
         )
         return fleet_status(scan, now, self.settings, known)
-
-    def _scan(self) -> LeaseScan:
-        scan = self.ports.table.scan()
-        if self.of is None:
-            return scan
-        leases = tuple(lease for lease in scan.leases if stream_key_of(lease.lease_key) == self.of)
-        malformed = tuple(row for row in scan.malformed if stream_key_of(row.lease_key) == self.of)
-        return replaced(scan, leases=leases, malformed=malformed)
 
     def _waiting(
         self, scan: LeaseScan, remembered: Remembered, now: datetime

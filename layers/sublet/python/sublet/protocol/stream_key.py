@@ -91,6 +91,19 @@ def shard_in_stream(stream: StreamKey, shard: Shard) -> Shard:
     )
 
 
+def shard_alone(shard: Shard) -> Shard:
+    """The same shard by its own id, as Kinesis knows it. The inverse of `shard_in_stream`."""
+    parent, adjacent = shard.parent_shard_id, shard.adjacent_parent_shard_id
+    return Shard(
+        own_id(shard.shard_id),
+        shard.hash_key_range,
+        parent and own_id(parent),
+        adjacent and own_id(adjacent),
+        shard.starting_sequence_number,
+        shard.is_open,
+    )
+
+
 def child_in_stream(stream: StreamKey, child: ChildShard) -> ChildShard:
     """The same child under its name in an application of several streams."""
     parents = frozenset(in_stream(stream, parent) for parent in child.parent_shard_ids)

@@ -100,7 +100,7 @@ def plan_a_skip(console: Console, request: Request, form: Form) -> Response:
     records = form.get("records", "1")
     if not records.isdecimal() or not 0 < int(records[:6]) <= RECORDS_MAX:
         raise ControlRefused(f"{records!r} is not a number of records, 1 to {RECORDS_MAX}")
-    options = ("--stream", application.stream or "", shard, "--records", records, "--execute")
+    options = (*application.stream_option, shard, "--records", records, "--execute")
     return _planned(
         console,
         application,

@@ -90,7 +90,7 @@ def shards_of(form: Form) -> tuple[str, ...]:
 
 
 def with_stream(application: OpenApplication) -> OpenApplication:
-    if application.stream is None:
+    if not application.streams:
         raise StreamNotFound(
             f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -18,6 +18,7 @@ from sublet.errors import SeekRefused, SubletError
 from sublet.operate.peek import PeekStart, start_at, start_at_lease, unopened_text, upcoming
 from sublet.operate.place import place
 from sublet.protocol.records import UserRecord
+from sublet.several_streams import named_shards
 
 READS_MAX = 12
 """Reads of the shard for one page: six seconds."""
@@ -70,6 +71,8 @@ def show(console: Console, request: Request) -> Response:
     found: tuple[ShownRecord, ...] = ()
     if wish.shard:
         try:
+            (shard,) = named_shards([wish.shard], application.ports)
+            wish = replace(wish, shard=shard)
             start = _start(application, wish)
             note = unopened_text(wish.shard) if start is not None and start.is_unopened else ""
             found = tuple(shown(record) for record in _found(application, wish, start))
@@ -93,7 +96,7 @@ def show(console: Console, request: Request) -> Response:
 
 def _start(application: OpenApplication, wish: Wish) -> PeekStart | None:
     """None if the shard is handled to its end. Raises what Stream and LeaseTable raise, and SeekRefused."""
-    if application.stream is None:
+    if not application.streams:
         raise SeekRefused(
             f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
         )

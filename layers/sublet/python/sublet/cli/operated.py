@@ -1,0 +1,92 @@
+"""The application that a command acts on, with the streams that are meant.
+
+`--stream` (or SUBLET_STREAM) is the application's stream, or one of several. Of an application of several streams all are meant
+without it: those of the setting `streams`, or those that it has leases of.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from sublet.cli.settings_options import missing, settings_of
+from sublet.errors import SubletError
+from sublet.settings import Settings
+from sublet.settings.value import NO_STREAM, variable_of
+
+if TYPE_CHECKING:
+    from sublet.ports import Ports
+    from sublet.protocol.stream_key import StreamKey
+
+
+class Operated(NamedTuple):
+    """`settings`: with `streams` if the application reads several."""
+
+    settings: Settings
+    ports: Ports
+
+
+def operated(
+    options: Namespace,
+    required: Collection[str],
+    environment: Mapping[str, str] = os.environ,
+    *,
+    finds_streams: bool | None = None,
+) -> Operated:
+    """`required`: see `settings_of`. A command that requires a stream takes an application of several without one.
+    `finds_streams`: look for several streams in the lease table though no stream is named; by default, if one is required. Raises
+    SettingsError, StreamNotFound and what the tables and Kinesis raise.
+    """
+    from sublet.aws.ports import aws_ports
+
+    settings, named = settings_meant(options, required, environment)
+    if settings.streams is not None and named is None:
+        return Operated(settings, aws_ports(settings, "sublet", output=None))
+    finds = "stream" in required if finds_streams is None else finds_streams
+    several = _streams_of_leases(settings) if named is not None or finds else ()
+    if several:
+        return _of_streams(settings, several, named)
+    if settings.streams is not None and named is not None:
+        settings = replace(settings, streams=None, stream=named, filter_criteria=None)
+    if "stream" in required and settings.stream == NO_STREAM:
+        raise missing("stream")
+    return Operated(settings, aws_ports(settings, "sublet", output=None))
+
+
+def settings_meant(
+    options: Namespace, required: Collection[str], environment: Mapping[str, str]
+) -> tuple[Settings, str | None]:
+    """And the stream that is named; beside SUBLET_STREAMS it is one of them. Raises SettingsError."""
+    named = getattr(options, "stream", None)
+    if named and variable_of("streams") in environment:
+        options = Namespace(**{**vars(options), "stream": None})
+    settings = settings_of(options, environment, [name for name in required if name != "stream"])
+    is_stated = settings.streams is None and settings.stream != NO_STREAM
+    return settings, settings.stream if is_stated else named
+
+
+def _streams_of_leases(settings: Settings) -> tuple[StreamKey, ...]:
+    """Empty for an application of one stream, and where the table cannot be read: the command itself says why."""
+    from sublet.cli.snapshots import lease_table
+    from sublet.decisions.operated_streams import streams_of
+
+    try:
+        return streams_of(
+            lease_table(settings.application, several=True if settings.streams else None).scan()
+        )
+    except SubletError:
+        return ()
+
+
+def _of_streams(settings: Settings, several: Collection[StreamKey], named: str | None) -> Operated:
+    from sublet.aws.ports import aws_ports
+    from sublet.decisions.operated_streams import choice_of, streams_meant
+    from sublet.several_streams import LeasesOfStreams
+
+    meant = streams_meant(several, named, settings.application)
+    found = replace(settings, stream="", stream_arn=None, streams=choice_of(meant), filter_criteria=None)
+    ports = aws_ports(found, "sublet", output=None)
+    return Operated(found, replace(ports, table=LeasesOfStreams(ports.table, frozenset(meant))))
