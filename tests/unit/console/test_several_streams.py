@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from html import unescape
 
 import pytest
-from sublet.memory import MemoryLeaseTable, MemoryStream, MemoryStreams
+from sublet.memory import FakeClock, MemoryLeaseTable, MemoryStream, MemoryStreams
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import StreamKey, in_stream
@@ -22,8 +23,9 @@ READY = 'data-said="ready"'
 
 @pytest.fixture
 def world() -> ConsoleWorld:
-    """`orders` reads the streams bills and events, each with a shard, a lease and a record."""
-    world = ConsoleWorld()
+    """`orders` reads the streams bills and events, each with a shard, a lease and a record of a minute ago."""
+    clock = FakeClock()
+    world = ConsoleWorld(clock=clock)
     orders = world.orders
     streams = {name: MemoryStream(1, clock=world.clock, name=name) for name in ("bills", "events")}
     for name, stream in streams.items():
@@ -32,6 +34,7 @@ def world() -> ConsoleWorld:
         name: in_stream(StreamKey.of(stream.describe().identity), SHARD) for name, stream in streams.items()
     }
     table = MemoryLeaseTable([Lease(name, TRIM_HORIZON) for name in names.values()], several=True)
+    clock.advance(timedelta(minutes=1))
     choice = StreamChoice.parse("bills,events")
     orders.opened = replace(
         orders.opened,
