@@ -35,7 +35,7 @@ def test_what_was_seen_stays_when_a_look_fails_and_the_next_one_goes_on() -> Non
     assert failed is not None
     assert failed.problem == "an error of sublet: ZeroDivisionError"
     assert failed.status == first.status
-    assert world.log.messages("error") == ["console look failed"]
+    assert set(world.log.messages("error")) == {"console look failed"}  # the background may have looked too
     world.orders.table.scan = real  # type: ignore[method-assign]
     again = watching.look("orders")
     assert again is not None

@@ -57,7 +57,8 @@ class Bench:
         self._writer = MemoryRecordWriter(self.stream, self.clock)
         self.refuse: Callable[[Sequence[NewRecord]], list[PutRecord | PutRefused] | None] = lambda _: None
         source = PlacingSource(self.stream, self.clock, MemoryLog())
-        putters = Putters(self, source, self.clock, self.tasks, Random(0), MemoryLog())
+        self.log = MemoryLog()
+        putters = Putters(self, source, self.clock, self.tasks, Random(0), self.log)
         self.settled: list[Settled] = []
         self.loop = PuttingLoop(ProducerRules(**rules), putters, self.settled.extend)
 
@@ -116,3 +117,23 @@ def test_a_machine_out_of_threads_makes_its_calls_in_the_loop_s_own() -> None:
     bench.offer(b"x")
     assert bench.loop.close().wait(60 * SECOND)
     assert isinstance(bench.settled[0].outcome, PutRecord)
+
+
+def test_a_log_that_ships_its_lines_with_this_producer_does_not_wait_for_it() -> None:
+    bench = Bench()
+    bench.refuse = lambda records: (
+        [PutRefused("No", "not this one", passes=False)] if records[0].data == b"bad" else None
+    )
+    write = bench.log.error
+
+    def ship(message: str, **fields: object) -> None:
+        write(message, **fields)
+        bench.offer(message.encode())
+
+    bench.log.error = ship  # type: ignore[method-assign]
+    bench.offer(b"bad")
+    bench.tasks.sleep(5 * SECOND)
+    assert bench.loop.close().wait(60 * SECOND)
+    tickets = [record.ticket for some in bench.settled for record in some.user_records]
+    assert tickets == [b"bad", b"records were given up"]
+    assert bench.log.lines[0].fields == {"records": 1, "problem": "RecordRefused"}

@@ -57,7 +57,6 @@ class PuttingLoop:
         self._lock = putters.tasks.lock()
         self._woken = putters.tasks.signal()
         self._room = putters.tasks.signal()
-        self._ended = putters.tasks.signal()
         self._is_running = self._is_closed = False
         self._looks_at: datetime | None = None
         self._arrived: list[QueuedRecord] = []
@@ -68,7 +67,8 @@ class PuttingLoop:
         self._found: Placing | None = None
         self._is_placing = False
         self._place_at, self._place_pause = self._arrived_at, LISTED_AFTER
-        self._failures, self._first_failure = 0, ""
+        self._failures = self._unlogged = 0
+        self._first_failure = ""
         self._logged_at: datetime | None = None
 
     @property
@@ -140,7 +140,8 @@ class PuttingLoop:
     def failure(self) -> RecordsNotPut | None:
         """An error about the records that were given up since the last call; None if there were none."""
         with self._lock:
-            (count, self._failures), why = (self._failures, 0), self._first_failure
+            count, why = self._failures, self._first_failure
+            self._failures = 0
         if not count:
             return None
         return RecordsNotPut(f"{count:,} records were given up, the first one because: {why}")
@@ -152,7 +153,7 @@ class PuttingLoop:
                 woken = self._woken = self._putters.tasks.signal()
                 self._drain(now)
                 plan = self._producing.plan(now)
-                settled = self._take_settled(now)
+                settled = self._take_settled()
                 places = self._wants_placing(plan)
                 self._looks_at = at = self._next_look(plan, now, places=places)
                 places_now = places and self._place_at <= now
@@ -198,7 +199,7 @@ class PuttingLoop:
         with self._lock:
             now = self._putters.clock.steady()
             self._producing.settle(call, answers, now)
-            settled = self._take_settled(now)
+            settled = self._take_settled()
         self._woken.set()
         self._tell_of(settled)
 
@@ -208,7 +209,7 @@ class PuttingLoop:
         except Exception as failure:  # noqa: BLE001 -- each record's future raises it
             return failure
 
-    def _take_settled(self, now: datetime) -> list[Settled]:
+    def _take_settled(self) -> list[Settled]:
         """Called with the lock. Makes room before the program is told, because it may put records from a callback."""
         settled = self._producing.take_settled()
         if not settled:
@@ -218,24 +219,30 @@ class PuttingLoop:
         room.set()
         for some in settled:
             if isinstance(some.outcome, Exception):
-                self._note_failure(some, some.outcome, now)
+                if not self._failures:
+                    self._first_failure = f"{some.outcome} ({type(some.outcome).__name__})"
+                self._failures += len(some.user_records)
+                self._unlogged += len(some.user_records)
         return settled
 
-    def _note_failure(self, some: Settled, why: Exception, now: datetime) -> None:
-        if not self._failures:
-            self._first_failure = f"{why} ({type(why).__name__})"
-        self._failures += len(some.user_records)
-        if self._logged_at is None or now - self._logged_at >= LOGGED_EVERY:
-            self._logged_at = now
-            self._putters.log.error(
-                "records were given up", records=self._failures, problem=type(why).__name__
-            )
+    def _log_failures(self, settled: Sequence[Settled]) -> None:
+        """Without the lock: the program's logging may put its lines with this very producer."""
+        why = next((some.outcome for some in settled if isinstance(some.outcome, Exception)), None)
+        if why is None:
+            return
+        with self._lock:
+            now = self._putters.clock.steady()
+            if self._logged_at is not None and now - self._logged_at < LOGGED_EVERY:
+                return
+            records, self._unlogged, self._logged_at = self._unlogged, 0, now
+        self._putters.log.error("records were given up", records=records, problem=type(why).__name__)
 
     def _tell_of(self, settled: Sequence[Settled]) -> None:
         if not settled:
             return
         try:
             self._tell(settled)
+            self._log_failures(settled)
         except BaseException as failure:  # noqa: BLE001 -- a callback's, which ends nothing here
             self._putters.log.error("a future's callback raised", problem=type(failure).__name__)
         finally:
@@ -266,7 +273,7 @@ class PuttingLoop:
             still = self._producing.wants_placing
             self._place_pause = min(self._place_pause * 2, LISTED_LATEST) if still else LISTED_AFTER
             self._place_at = now + self._place_pause
-            settled = self._take_settled(now)
+            settled = self._take_settled()
         self._woken.set()
         self._tell_of(settled)
 
