@@ -19,3 +19,14 @@ def an_app(*, is_staged: bool = False, **properties: Any) -> App:
     """`is_staged`: its assets are copied to its folder, as `cdk synth` does, which takes longer than the template."""
     context = {DISABLE_STAGING: not is_staged, **properties.pop("context", {})}
     return App(outdir=tempfile.mkdtemp(dir=SYNTHESIZED), context=context, **properties)
+
+
+def code_and_layer(root: Path) -> tuple[Path, Path]:
+    """Folders with a handler (orders.py, lambdas.py) and with the dependencies' layer, as small as they can be."""
+    code, layer = root / "code", root / "layer"
+    (layer / "python").mkdir(parents=True)
+    (layer / "python" / "dependency.py").write_text("")
+    code.mkdir()
+    (code / "orders.py").write_text("def handle(batch): ...\n")
+    (code / "lambdas.py").write_text("def handler(event, context): ...\n")
+    return code, layer

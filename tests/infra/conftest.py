@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import App
 from sublet_cdk.consumer_stack import ConsumerStack
 
-from tests.infra.apps import an_app
+from tests.infra.apps import an_app, code_and_layer
 
 STREAM_ARN = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
 
@@ -19,12 +19,7 @@ Build = Callable[..., ConsumerStack]
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """`build({"window": "5m"}, alarm_topic=topic)`: a stack from a context, with extra properties."""
-    root = tmp_path_factory.mktemp("consumer")
-    (root / "layer" / "python").mkdir(parents=True)
-    (root / "layer" / "python" / "dependency.py").write_text("")
-    (root / "code").mkdir()
-    (root / "code" / "orders.py").write_text("def handle(batch): ...\n")
-    (root / "code" / "lambdas.py").write_text("def handler(event, context): ...\n")
+    code, layer = code_and_layer(tmp_path_factory.mktemp("consumer"))
 
     def stack_of(
         context: Mapping[str, Any] | None = None, app: App | None = None, **overrides: Any
@@ -32,7 +27,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         given = {
             "application": "orders-audit",
             "stream_arn": STREAM_ARN,
-            "handler_code": str(root / "code"),
+            "handler_code": str(code),
             "handler": "orders:handle",
         }
         stated = context or {}
@@ -41,7 +36,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             if value is not None:
                 scope.node.set_context(name, value)
         defaults = {name: value for name, value in given.items() if name not in stated}
-        properties = {"dependencies_layer": root / "layer", **overrides}
+        properties = {"dependencies_layer": layer, **overrides}
         return ConsumerStack(scope, "orders", defaults=defaults, overrides=properties)
 
     return stack_of

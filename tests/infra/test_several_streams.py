@@ -1,4 +1,4 @@
-"""A consumer of several streams: what its functions are told, and what their roles may read."""
+"""A consumer of several streams: its functions' settings, and what their roles may read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sublet.errors import SettingsError
 from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
 
-from tests.infra.apps import an_app
+from tests.infra.apps import an_app, code_and_layer
 from tests.infra.conftest import STREAM_ARN
 from tests.infra.test_least_privilege import allowed, by_duty, needed, of_service
 
@@ -35,17 +35,13 @@ Make = Callable[..., Template]
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """A consumer's template."""
-    root = tmp_path_factory.mktemp("several")
-    (root / "layer" / "python").mkdir(parents=True)
-    (root / "layer" / "python" / "dependency.py").write_text("")
-    (root / "code").mkdir()
-    (root / "code" / "orders.py").write_text("def handle(batch): ...\n")
+    code, layer = code_and_layer(tmp_path_factory.mktemp("several"))
 
     def template_of(**given: Any) -> Template:
         stack = Stack(an_app(), "several")
         KinesisConsumer(
-            stack, "Consumer", application="orders-audit", handler_code=root / "code", handler="orders:handle",
-            dependencies_layer=root / "layer", deployment_check=False, **given,
+            stack, "Consumer", application="orders-audit", handler_code=code, handler="orders:handle",
+            dependencies_layer=layer, deployment_check=False, **given,
         )  # fmt: skip
         return Template.from_stack(stack)
 

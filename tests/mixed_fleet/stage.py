@@ -53,6 +53,12 @@ class Stage:
         self.workers.append(worker)
         return worker
 
+    def at_work(self, worker: Worker) -> Worker:
+        """Hire it, and wait until it has handled something."""
+        self.hire(worker)
+        self.handles(worker)
+        return worker
+
     def alive(self, side: Side | None = None) -> list[Worker]:
         return [worker for worker in self.workers if worker.end is None and side in (None, worker.side)]
 

@@ -1,8 +1,8 @@
 """Java's KCL reads by SubscribeToShard, alone and beside sublet: through splits and merges, with workers that take leases
 from live ones, and from killed ones.
 
-All subscribe as one registered consumer. So a lease's new owner subscribes while the old one's subscription goes on, or
-has just ended.
+All workers subscribe as one registered consumer. So a lease's new owner may subscribe while the old owner's subscription
+goes on, or just after it has ended.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class FanOut:
     def run(self) -> None:
         stage = self.stage
         with stage.producing():
-            first = self._hired("1")
+            first = self._kcl("1")
             stage.settle("one worker, by fan-out", [first])
             stage.fleet.split()
             stage.settle("a split", [first])
-            second = self._hired("2")
+            second = self._kcl("2")
             stage.settle("a second worker takes its share", [first, second], each=True)
             first.kill()
             stage.settle("the first is killed", [second])
@@ -40,10 +40,8 @@ class FanOut:
             stage.settle("a merge", [second])
         stage.drained()
 
-    def _hired(self, name: str) -> Worker:
-        worker = self.stage.hire(self.java.kcl(self.profile, name, fansOut="true"))
-        self.stage.handles(worker)
-        return worker
+    def _kcl(self, name: str) -> Worker:
+        return self.stage.at_work(self.java.kcl(self.profile, name, fansOut="true"))
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,7 @@ class FanOutTogether:
     def run(self) -> None:
         stage = self.stage
         with stage.producing():
-            java = stage.hire(self.java.kcl(self.profile, "1", fansOut="true"))
-            stage.handles(java)
+            java = stage.at_work(self.java.kcl(self.profile, "1", fansOut="true"))
             ours = stage.hire(self._sublet("1"))
             stage.settle("both subscribe", stage.alive(), each=True)
             stage.fleet.split()
@@ -77,7 +74,7 @@ class FanOutTogether:
         stage.drained()
 
     def _subscribes_alone(self) -> None:
-        """Sublet does, and does not only poll: no other worker lives."""
+        """Check that sublet subscribes, and does not only poll, while no other worker lives."""
         fan_out = embedded.FanOut(self.java.employer.aws, self._consumer())
         before = len(fan_out.calls())
         self.stage.fleet.split()

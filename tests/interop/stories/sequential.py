@@ -51,16 +51,10 @@ class Sequential:
         stage.drained()
 
     def _kcl(self, name: str) -> Worker:
-        worker = self.java.kcl(self.profile, name, checkpointMillis=CHECKPOINT_MILLIS)
-        return self._hired(worker)
+        return self.stage.at_work(self.java.kcl(self.profile, name, checkpointMillis=CHECKPOINT_MILLIS))
 
     def _sublet(self, name: str) -> Worker:
-        return self._hired(self.java.employer.sublet(name))
-
-    def _hired(self, worker: Worker) -> Worker:
-        self.stage.hire(worker)
-        self.stage.handles(worker)
-        return worker
+        return self.stage.at_work(self.java.employer.sublet(name))
 
     def _works(self, worker: Worker) -> None:
         self.stage.settle(f"{worker.worker_id} has every lease", [worker])
