@@ -10,6 +10,7 @@ NAMES = (
     "cold_start",
     "deaggregation",
     "worker_loop",
+    "sketching",
     "contracts",
     "replay",
     "pull",

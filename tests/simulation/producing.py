@@ -16,6 +16,7 @@ from random import Random
 
 from sublet.decisions.outbox import ProducerRules
 from sublet.decisions.producing import Settled
+from sublet.errors import StreamAccessDenied
 from sublet.ports import RecordWriter, Signal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
@@ -41,6 +42,7 @@ ENDS_AT = int(0.6 * CALM_FROM)
 """When the programs put no more: a pause and the producer's patience later they have closed, before the world is judged."""
 
 KEYS = 12
+
 NO_ANSWER = PutRefused("NoAnswer", "the answer was lost", passes=True)
 THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 
@@ -77,7 +79,7 @@ class Put:
         return key, data.ljust(self.chance.choice((20, 120, 400)), b".")
 
     def store(self, record: NewRecord) -> tuple[PutRecord, Sequence[bytes]]:
-        """In the stream, and in the ledger what a consumer gets of it, which is the second value."""
+        """In the stream, and in the ledger what a consumer gets of it, which is the second value: all but strays."""
         world = self.world
         explicit = None if record.explicit_hash_key is None else int(record.explicit_hash_key)
         at = world.stream.put_record(record.partition_key, record.data, explicit)
@@ -87,17 +89,25 @@ class Put:
         stamp = now + (log.newest.approximate_arrival_timestamp - world.scheduler.now()) // timedelta(
             microseconds=1
         )
-        found = deaggregate((log.newest,), KeysInside(log.hash_key_range)).user_records
-        for user_record in found:
-            self._note(at.shard_id, user_record, len(truth.places))
-            truth.put((int(at.sequence_number), user_record.sub_sequence_number), now, stamp)
-        return at, [user_record.data for user_record in found]
+        inside = deaggregate((log.newest,), KeysInside(log.hash_key_range)).user_records
+        by_place = {user_record.sub_sequence_number: user_record for user_record in inside}
+        for user_record in deaggregate((log.newest,), None).user_records:
+            sub = user_record.sub_sequence_number
+            if sub in by_place:
+                self._note(at.shard_id, user_record, len(truth.places))
+            truth.put((int(at.sequence_number), sub), now, stamp, is_stray=sub not in by_place)
+        return at, [user_record.data for user_record in inside]
 
     def _note(self, shard_id: str, record: UserRecord, index: int) -> None:
         self.contents[shard_id, index] = record.data
         self.stored[record.data] += 1
-        if self.stored[record.data] > 1 and record.data not in self.unanswered:
+        if self.stored[record.data] > 1 and not (record.data in self.unanswered or self._is_list_denied):
             self.world.fail(f"{record.data!r} is stored twice, though no answer was lost")
+
+    @property
+    def _is_list_denied(self) -> bool:
+        """Then it is not known what a stray aggregate's shard covers, and it is sent again whole."""
+        return any(isinstance(odd, StreamAccessDenied) for odd in self.world.odd_errors)
 
     def see_handled(self, shard_id: str, index: int) -> None:
         """An observer of the ledger."""

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from sublet.decisions.hot_shards import key_shares
 from sublet.decisions.sketch import MINUTES_MAX, Peak, ShardSketch, bucket_of, merged, worst_seconds
-from sublet.decisions.sketching import SAMPLES, Sketching
+from sublet.decisions.sketching import ENOUGH, SAMPLES, Sketching
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
@@ -28,11 +28,11 @@ def test_few_records_are_all_counted() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_sample_s_bounds_hold(seed: int) -> None:
-    """A key with 30% of the records, in pages of thousands. A thousandth of all bounds may fail, and these do not."""
+    """A key with 30% of the records, in pages of hundreds. A thousandth of all bounds may fail, and these do not."""
     made, chance = Sketching("0", FULL_RANGE, Random(seed), NOW), Random(seed + 100)
-    for second in range(100):
+    for second in range(500):
         arrived = NOW + timedelta(seconds=second)
-        keys = ["big" if chance.random() < 0.3 else f"k{chance.randrange(5000)}" for _ in range(2000)]
+        keys = ["big" if chance.random() < 0.3 else f"k{chance.randrange(5000)}" for _ in range(400)]
         records = tuple(StreamRecord("1", bytes(chance.randrange(20)), key, arrived) for key in keys)
         made.turn(Page(records, sum(len(record.data) for record in records), 0))
         made.see([UserRecord(record.data, record.partition_key, 0, record) for record in records])
@@ -44,7 +44,21 @@ def test_a_sample_s_bounds_hold(seed: int) -> None:
     assert top.at_most - top.at_least < 0.15
     assert found.records == pytest.approx(200_000, rel=0.1)
     assert found.worst is not None
-    assert found.worst.records == 2000
+    assert found.worst.records == 400
+
+
+def test_the_first_pages_are_counted_more_densely_than_the_late_ones() -> None:
+    """A window of a minute may have few pages, and one that lasts gets five a second."""
+    made, counted = Sketching("0", FULL_RANGE, Random(5), NOW), list[int]()
+    for page in range(2 * ENOUGH):
+        arrived = NOW + timedelta(seconds=page)
+        records = [StreamRecord("1", b"x", f"{page}-{at}", arrived) for at in range(160)]
+        made.turn(Page(tuple(records), 160, 0))
+        made.see([UserRecord(record.data, record.partition_key, 0, record) for record in records])
+        counted.append(made._counted_in_page)
+    assert sum(counted[:50]) > 50 * SAMPLES / 2
+    assert sum(counted[ENOUGH:]) < 2 * ENOUGH
+    assert made.sketch(NOW).records == pytest.approx(2 * ENOUGH * 160, rel=0.1)
 
 
 @pytest.mark.parametrize("keys", [SAMPLES, 32, 64, 250])

@@ -17,7 +17,12 @@ from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
 SAMPLES = 8
-"""About how many records of a page are counted. A page that has fewer is counted in full."""
+"""About how many records of a page are counted, while a sketch has few. A page that has fewer records is counted in full."""
+
+ENOUGH = 512
+"""So many counted records say what a sketch has to say. From then on it is fewer of each page, at last one: a worker at the tip
+of a full shard gets 1,500 pages for a sketch.
+"""
 
 DRAWN = 256
 """Random numbers are drawn so many at a time, because the machine's own source is slow."""
@@ -43,7 +48,7 @@ class Sketching:
         self._peaks: tuple[Peak, ...] = ()
         self._stride = self._weight = 1
         """Of how many records one is counted, and how many the next one stands for."""
-        self._skip = self._in_page = self._counted_in_page = 0
+        self._skip = self._in_page = self._counted_in_page = self._pages = 0
         self._records = self._bytes = self._load = self._squares = 0
         self._aggregated = self._explicit = self._elsewhere = self._keyless = self.dropped = 0
         self._is_sampled = False
@@ -51,7 +56,10 @@ class Sketching:
 
     def turn(self, page: Page) -> None:
         """A page with records begins. Its user records follow with `see`."""
-        self._stride = max(1, self._in_page // SAMPLES, len(page.records) // SAMPLES)
+        count = max(self._in_page, len(page.records))
+        self._pages += 1
+        samples = min(SAMPLES, ENOUGH // self._pages) or 1
+        self._stride = count // samples if count > SAMPLES else 1
         self._in_page = self._counted_in_page = 0
         if page.records:
             self._note_seconds(page.records, page.data_bytes)

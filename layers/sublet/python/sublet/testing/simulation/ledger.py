@@ -34,6 +34,8 @@ class ShardTruth:
     arrivals: list[int] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
     """The records' approximate arrival times, which differ a little from the true ones; start positions refer to these."""
+    strays: set[int] = field(default_factory=set)
+    """Of aggregates outside the shard's range: a worker may drop them or not, by what it knows of the stream at that moment."""
     finished: set[int] = field(default_factory=set)
     trimmed: int = 0
     """How many of the first are past retention: unhandled ones are lost."""
@@ -43,7 +45,9 @@ class ShardTruth:
     """
     _all_done_before: int = 0
 
-    def put(self, place: Place, arrival: int, stamp: int | None = None) -> None:
+    def put(self, place: Place, arrival: int, stamp: int | None = None, *, is_stray: bool = False) -> None:
+        if is_stray:
+            self.strays.add(len(self.places))
         self.places.append(place)
         self.arrivals.append(arrival)
         self.stamps.append(arrival if stamp is None else stamp)
@@ -63,7 +67,14 @@ class ShardTruth:
 
     def follows(self, first: int, after: int) -> bool:
         """Whether `first` is the next record for a reader that is at `after`: that very one, or the oldest that is left."""
+        after = self.without_strays(after, first)
         return after <= first <= max(after, self.trimmed)
+
+    def without_strays(self, after: int, first: int) -> int:
+        """Where a reader is that drops the strays from `after` on, up to `first`."""
+        while after in self.strays and after < first:
+            after += 1
+        return after
 
     def require(self, since: int) -> None:
         self.required_from, self._all_done_before = since, 0
@@ -72,7 +83,8 @@ class ShardTruth:
         return index >= self.trimmed and self._is_asked_for(index)
 
     def _is_asked_for(self, index: int) -> bool:
-        return min(self.arrivals[index], self.stamps[index]) >= self.required_from
+        is_late_enough = min(self.arrivals[index], self.stamps[index]) >= self.required_from
+        return is_late_enough and index not in self.strays
 
     def trim(self, before: int) -> Sequence[int]:
         """Trims records that arrived before the moment. Returns the required ones that were unfinished."""
@@ -201,9 +213,12 @@ class Ledger:
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
         if session is None:
             raise OrderBroken("handled without ever having acquired the lease")
-        first = shard.index_of(records[0])
+        first = following = shard.index_of(records[0])
         for offset, record in enumerate(records):
-            if shard.index_of(record) != first + offset or first < 0:
+            index = shard.index_of(record)
+            is_next = index == shard.without_strays(following, index)
+            following = index + 1
+            if not is_next or first < 0:
                 raise OrderBroken(
                     f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order"
                 )
