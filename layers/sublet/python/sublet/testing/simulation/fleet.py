@@ -46,7 +46,6 @@ from sublet.testing.simulation.scheduler import (
     SkewedClock,
 )
 from sublet.testing.simulation.sightings import SimSightingStore
-from sublet.testing.simulation.sketches import SimSketchStore
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World, where
 
@@ -70,8 +69,8 @@ class Wiring:
     """A problem found once the world has drained and nothing moves any more, or None."""
     pushes: Callable[[World, Process], Pushes | None] = lambda *_: None
     """Who pushes records to a lease worker; None: it polls."""
-    sketches: Callable[[World, Process], SketchStore | None] = SimSketchStore
-    """Where a lease worker stores the sketches of hot shards. It makes one of every shard."""
+    sketches: Callable[[World, Process], SketchStore | None] = lambda *_: None
+    """Where a lease worker stores the sketches of hot shards; None: it makes none. They draw from the world's chance."""
     has_rules: bool = True
     """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
 
