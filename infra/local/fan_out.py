@@ -1,7 +1,6 @@
-"""What tests change in the embedded AWS's SubscribeToShard: how long things take, and what goes wrong.
+"""Lets tests change the embedded AWS's SubscribeToShard: how long things take, and what goes wrong.
 
-Without any of this it keeps the service's rules and times. kinesis/fan_out.cjs explains the knobs, kinesis/faults.cjs the
-faults.
+By default it keeps the service's rules and times. kinesis/fan_out.cjs explains the knobs, and kinesis/faults.cjs the faults.
 """
 
 from __future__ import annotations

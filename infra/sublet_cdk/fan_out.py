@@ -1,7 +1,7 @@
 """Reading by fan-out: the application's registered consumer, what it costs, and the ARN that its workers subscribe with.
 
-CloudFormation registers the consumer before it creates the workers, and deregisters it after it has deleted them. Nothing else
-would: Kinesis charges for a consumer until it is deregistered or its stream deleted.
+CloudFormation registers the consumer before it creates the workers, and deregisters it after it has deleted them. That matters
+because Kinesis charges for a consumer until it is deregistered or its stream is deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sublet.settings import Reading, Settings
 from sublet_cdk.places import is_elsewhere
 
 NAME_MAX = 128
-"""Of a consumer (RegisterStreamConsumer). It is registered under the application's name, as KCL does."""
+"""The longest name of a consumer (RegisterStreamConsumer). It is registered under the application's name, as in KCL."""
 
 
 def reading_settings(stated: bool | str, stream_name: str) -> Mapping[str, Any]:

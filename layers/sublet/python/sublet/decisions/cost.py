@@ -48,7 +48,7 @@ LOG_BYTES_PER_WINDOW = COUNTED_LOG_BYTES[EACH_FIVE] / 12
 WINDOW_SECONDS = 2.5
 """Besides the handler's time: the linger at a shard's tip, and a window's calls."""
 SECONDS_TO_START = 5.0
-"""From a tick to the first record in the handler: the tick, an execution, perhaps a cold start."""
+"""How long it takes from a tick to the first record in the handler: the tick, an execution, perhaps a cold start."""
 AT_ONCE = timedelta(seconds=1)
 """A shard is polled about once a second."""
 PUSHED = timedelta(milliseconds=200)
@@ -189,7 +189,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
 
 
 def _by_fan_out(ours: Sequence[PricedDesign], load: Load) -> Iterator[PricedDesign]:
-    """Those of ours that are always there, with a registered consumer."""
+    """Our designs that run all the time, with a registered consumer."""
     registered = fan_out(load.shards, load.bytes_per_second * 3600 * HOURS)
     for offer in ours:
         if offer.is_ours and offer.latency == AT_ONCE:

@@ -209,7 +209,7 @@ def _standing(
 
 
 def _waiting(lease: Lease, now: datetime, known: Findings) -> timedelta | None:
-    """As the shard has answered; if it was not asked now, as the last ticks of a catch-up have found it."""
+    """What the shard has answered now, or if it was not asked, what the last ticks of a catch-up have found."""
     asked = known.positions.get(lease.lease_key)
     if asked is not None:
         return asked.lag
@@ -233,7 +233,7 @@ def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
 
 
 def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
-    """As ticks have found it, if the lease has not moved since."""
+    """What ticks have found, if the lease has not moved since."""
     return unread.since if unread is not None and unread.checkpoint == str(lease.checkpoint) else None
 
 

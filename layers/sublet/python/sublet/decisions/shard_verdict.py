@@ -225,7 +225,7 @@ def _caught_up_in(lag: timedelta | None, trend: float | None) -> timedelta | Non
 
 
 def _until_now(history: History, here: Position, now: datetime, lag: timedelta | None) -> History:
-    """With the row as it stands, if it has moved since the last look."""
+    """The observations, and the row as it is now if it has moved since the last look."""
     if history and history[-1].position != here and history[-1].at < now:
         return (*history, Observation(now, here, lag))[-LENGTH:]
     return history

@@ -36,7 +36,7 @@ class _Stretch(Struct, frozen=True):
 
 
 def split_point(sketch: ShardSketch) -> SplitPoint | None:
-    """None if no place is known for any load, or the range has a single hash key."""
+    """The best place to split. None if no hash key of any load is known, or the range has a single hash key."""
     stretches = _stretches(sketch)
     total = sum(each.load for each in stretches)
     if total <= 0 or sketch.hash_key_range.starting == sketch.hash_key_range.ending:

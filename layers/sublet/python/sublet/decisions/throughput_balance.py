@@ -90,7 +90,7 @@ def moves_by_throughput(
 
 
 def _weighed(live: Mapping[str, Sequence[Lease]]) -> Mapping[str, _Weighed]:
-    """By lease key. A lease without a measurement counts as the mean of the others."""
+    """Each lease's throughput, by lease key. A lease that was not measured counts as the mean of the others."""
     rates = {
         lease.lease_key: lease.throughput_kbps
         for lease in _all_of(live)

@@ -60,7 +60,7 @@ class Look(Struct, frozen=True):
     dispatched: Mapping[str, Dispatched] = NOTHING
     unread: Mapping[str, UnreadShard] = NONE_UNREAD
     round: int = 0
-    """Of the dispatches: see `SightingStore.keep_dispatched`."""
+    """The round of the last dispatch: see `SightingStore.keep_dispatched`."""
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED
     reports: tuple[WorkerReport, ...] = ()
     """The reports by which workers of a KCL 3.x fleet show that they are alive, in whichever table."""
@@ -71,9 +71,9 @@ class Look(Struct, frozen=True):
     control: Control = NO_CONTROL
     """What an operator has ordered."""
     asked: Mapping[str, Probe] = NONE_ASKED
-    """By lease key, what the shards of `asked_first` have answered."""
+    """What the shards of `asked_first` have answered, by lease key."""
     streams: tuple[ListedStream, ...] | None = None
-    """Of an application of several streams; `shards` are theirs together, and `scan` has their leases alone."""
+    """The streams, in an application of several. `shards` has the shards of all of them, and `scan` only their leases."""
     elsewhere: tuple[Lease, ...] = ()
     """Leases of other streams, which this application's other programs may read: their sightings are kept."""
     known_streams: Mapping[StreamKey, KnownStream] = NONE_KNOWN
@@ -111,7 +111,7 @@ class TickPlan(Struct, frozen=True):
     others: AmongOthers
     """For a process, which schedules its own scans and keeps its leases."""
     paused: Mapping[str, Pause]
-    """By lease key: no worker is sent for these, because an operator has paused them."""
+    """The leases for which no worker is sent because an operator has paused them, by lease key."""
 
 
 def asked_first(look: Look, settings: Settings) -> tuple[Lease, ...]:

@@ -137,7 +137,7 @@ def may_be_read(lease: Lease, unfinished: Collection[str]) -> bool:
 
 
 def first_probes(chosen: Probes, unread: Mapping[str, UnreadShard]) -> Mapping[str, Probe]:
-    """By lease key, before their first page."""
+    """The probes before their first page, by lease key."""
     return {
         lease.lease_key: probe
         for leases, is_held in ((chosen.unheld, False), (chosen.held, True))

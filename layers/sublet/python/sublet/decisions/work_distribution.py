@@ -65,7 +65,7 @@ class WorkDistribution:
 
 
 def work_distribution(shards: Iterable[ShardStatus], now: datetime, settings: Settings) -> WorkDistribution:
-    """By a lease manager's settings: `max_leases_for_worker`, and how worker ids form groups."""
+    """Follows a lease manager's settings: `max_leases_for_worker`, and how worker ids form groups."""
     in_play = [shard for shard in shards if shard.state is not ShardState.ENDED]
     workers = tuple(
         _worker_load(worker_id, theirs, settings) for worker_id, theirs in sorted(_by_owner(in_play).items())

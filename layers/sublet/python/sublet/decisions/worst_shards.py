@@ -24,14 +24,14 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class WorstShards(Struct, frozen=True):
-    """By shard id: lag in milliseconds, and bytes handled in a minute."""
+    """Lag in milliseconds and bytes handled in a minute, by shard id."""
 
     lags: Mapping[str, int]
     bytes: Mapping[str, int]
 
 
 def worst_shards(leases: Iterable[Lease], now: datetime) -> WorstShards:
-    """Of the unfinished leases whose owners have reported. All of them, if there are no more than WORST."""
+    """The worst of the unfinished leases whose owners have reported; all of them if there are no more than WORST."""
     lags, rates = dict[str, int](), dict[str, int]()
     for lease in leases:
         report = lease.lag_report
