@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import chain, count
 from statistics import median
 from typing import NamedTuple
 
@@ -37,6 +37,8 @@ from benchmarks.worker_loop import Counting
 PAIRS = int(os.environ.get("PAIRS", "21"))
 GOAL = 0.02
 TIMES = 50
+ARRIVE_EVERY = timedelta(milliseconds=1)
+"""As many as a shard takes: a page of 200 is of one second, or of two."""
 SHARD_ID = "shardId-000000000000"
 SHAPES: dict[tuple[str, int], Callable[[], Iterator[Record]]] = {
     (PLAIN, 10_000): lambda: plain_records(0),
@@ -78,10 +80,10 @@ class FastClock:
 
     def __init__(self) -> None:
         self._real = SystemClock()
-        self._began = self._real.steady()
+        self.began = self._real.steady()
 
     def steady(self) -> datetime:
-        return self._began + (self._real.steady() - self._began) * TIMES
+        return self.began + (self._real.steady() - self.began) * TIMES
 
     now = steady
 
@@ -118,7 +120,10 @@ class FastTasks:
 
 def _cost(make: Callable[[], Iterator[Record]], page: int) -> Cost:
     clock = FastClock()
-    stream = MemoryStream(clock=clock, name="memory")
+    arrivals = count()
+    stream = MemoryStream(
+        clock=clock, name="memory", stamp=lambda at: at + next(arrivals) * ARRIVE_EVERY - (at - clock.began)
+    )
     stream.put_all(make())
     collect_seldom()
     ratios = []
