@@ -104,6 +104,23 @@ def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+def test_of_several_streams_each_has_a_dimension_and_so_have_its_shards(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics = EmfMetrics("orders")
+    metrics.put(Metric.RECORDS, 1, shard_id="123456789012:eu:1700000000:shardId-0")
+    metrics.put(Metric.RECORDS, 2, shard_id="123456789012:us:1700000001:shardId-0")
+    metrics.flush()
+    put = {(line.get("stream"), line.get("shard_id")): line["records"] for line in lines(capsys)}
+    assert put == {
+        (None, None): [1, 2],
+        ("eu", None): [1],
+        ("us", None): [2],
+        ("eu", "shardId-0"): [1],
+        ("us", "shardId-0"): [2],
+    }
+
+
 def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     for n in range(250):
