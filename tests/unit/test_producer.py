@@ -268,6 +268,25 @@ def test_a_listing_that_fails_for_a_while_only_delays(
         impatient.put("key", b"y")
 
 
+def test_a_listing_that_is_never_answered_holds_no_record_longer_than_patience(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_silent(at: Any = None) -> Any:
+        orders.tasks.sleep(timedelta(minutes=2))
+        raise StreamUnavailable("no answer")
+
+    monkeypatch.setattr(orders.stream, "list_shards", is_silent)
+    producer = orders.producer(patience=3)
+    begun = orders.clock.steady()
+    producer.put("key", b"x")
+    orders.tasks.sleep(timedelta(seconds=2))
+    later = producer.put("key", b"y")
+    with pytest.raises(RecordsNotPut, match=r"2 records were given up.*could not be listed for 0:00:03"):
+        producer.flush()
+    assert isinstance(later.exception(0), RecordTimedOut)
+    assert orders.clock.steady() - begun == timedelta(seconds=5)
+
+
 def test_a_closed_producer_takes_nothing_more(orders: Orders) -> None:
     producer = orders.producer()
     producer.close()

@@ -19,7 +19,13 @@ from typing import NamedTuple
 
 from sublet.decisions.outbox import Entry, Outbox, ProducerRules, QueuedRecord, Room, Why
 from sublet.decisions.placing import Placing
-from sublet.decisions.putting_errors import KEYLESS_REFUSED, NOT_LISTED, refused_for_good, timed_out
+from sublet.decisions.putting_errors import (
+    KEYLESS_REFUSED,
+    NO_LISTING,
+    NOT_LISTED,
+    refused_for_good,
+    timed_out,
+)
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import RecordRefused, RecordTimedOut, TransientError
 from sublet.protocol.records import PutRefused
@@ -90,7 +96,7 @@ class Producing:
         self._placing: Placing | None = None
         self._wants_placing = True
         self._unplaced: list[QueuedRecord] = []
-        self._unplaced_since: datetime | None = None
+        self._listing_failure: Exception | None = None
         self._outboxes: dict[str, Outbox] = {}
         self._in_flight: dict[int, Entry] = {}
         self._calls_in_flight = 0
@@ -123,7 +129,7 @@ class Producing:
 
     def place(self, placing: Placing, now: datetime) -> None:
         """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed elsewhere."""
-        before, self._placing, self._unplaced_since = self._placing, placing, None
+        before, self._placing, self._listing_failure = self._placing, placing, None
         lost = self._judged(placing)
         self._wants_placing = bool(self._doubtful)
         waiting: Iterable[QueuedRecord] = ()
@@ -141,19 +147,12 @@ class Producing:
         # The records of one key come from one of the lists, where they are in order, and sorting is stable.
         self._sort_in(sorted(chain(lost, waiting, unplaced), key=_arrived_at), now)
 
-    def placing_failed(self, why: Exception, now: datetime) -> None:
-        """The shards could not be listed. The records that wait for a listing are given up after `patience`, or now if the error
-        is permanent.
-        """
+    def placing_failed(self, why: Exception) -> None:
+        """The shards could not be listed. Records that wait for a listing are given up now if the error is permanent."""
+        self._listing_failure = why
         if not isinstance(why, TransientError):
             self._give_up([*self._emptied(), *self._unplaced, *self._doubted()], why)
             self._unplaced = []
-            return
-        self._unplaced_since = self._unplaced_since or now
-        until = now - self._rules.patience
-        if self._unplaced_since <= until:
-            old, self._unplaced = _parted(self._unplaced, until)
-            self._give_up(old, why)
 
     def plan(self, now: datetime) -> SendPlan:
         self._give_up_stuck(now)
@@ -289,6 +288,8 @@ class Producing:
 
     def _give_up_stuck(self, now: datetime) -> None:
         until = now - self._rules.patience
+        old, self._unplaced = _parted(self._unplaced, until)
+        self._give_up(old, self._listing_failure or RecordTimedOut(NO_LISTING.format(self._rules.patience)))
         for box in self._outboxes.values():
             if (
                 box.failing_since is not None
@@ -347,6 +348,8 @@ class Producing:
             and box.failing_since + self._rules.patience > now
             and box.waiting
         ]
+        if self._unplaced:
+            moments.append(self._unplaced[0].arrived_at + self._rules.patience)
         if self._calls_in_flight < self._rules.max_connections:
             moments += [
                 max(box.may_send_at(now), box.wants_to_send_at(now, self._flushed_at))

@@ -16,6 +16,7 @@ KEYLESS_REFUSED = (
     "RecordDistributionStrategy AUTO)"
 )
 
+NO_LISTING = "the stream's shards could not be listed for {}: Kinesis does not answer"
 
 NOT_LISTED = "it is in shard {}, which no listing of the stream's shards names, so consumers may have dropped it; put it again"
 

@@ -92,7 +92,7 @@ class _Blocking:
         try:
             found = self._place(again)
         except TransientError as why:
-            self.producing.placing_failed(why, self._clock.steady())
+            self.producing.placing_failed(why)
         else:
             self.producing.place(found, self._clock.steady())
 

@@ -268,7 +268,7 @@ class PuttingLoop:
                 self._producing.place(found, now)
                 self._found = found
             else:
-                self._producing.placing_failed(found, now)
+                self._producing.placing_failed(found)
             self._is_placing = False
             still = self._producing.wants_placing
             self._place_pause = min(self._place_pause * 2, LISTED_LATEST) if still else LISTED_AFTER
