@@ -102,7 +102,7 @@ def test_filter_criteria_find_it_by_null() -> None:
 def test_it_is_put_without_the_field() -> None:
     assert entry_of(NewRecord(b"x", None)) == {"Data": b"x"}
     assert why_not_put(b"x", None, None, may_be_keyless=True) is None
-    assert why_not_put(b"x", None, None) == "partitionKey is None; 1 to 256 characters"
+    assert why_not_put(b"x", None, None) == "partitionKey is None; 1 to 256 characters that UTF-8 can encode"
 
 
 def test_a_stream_that_places_records_by_their_keys_takes_none_without() -> None:

@@ -67,6 +67,8 @@ class RecordLog:
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
+        self._recent: Segment | None = None
+        """The segment that was asked for last: records are handed out in order, so it mostly holds the next one too."""
         self.end = 0
 
     def add(self, batch: Batch, ends: Ends, at: int, count: int) -> None:
@@ -91,7 +93,10 @@ class RecordLog:
 
     def segment(self, number: int) -> Segment:
         """The segment that holds this number."""
-        return self._segments[self._index(number)]
+        recent = self._recent
+        if recent is None or not recent.first <= number < recent.end:
+            recent = self._recent = self._segments[self._index(number)]
+        return recent
 
     def record(self, number: int) -> UserRecord:
         return self.segment(number).record(number)
@@ -103,16 +108,17 @@ class RecordLog:
         """Bytes of the records from `start` up to `end`."""
         if start >= end:
             return 0
-        first = self._index(start)
-        if end <= self._segments[first].end:
-            return self._segments[first].size(start, end)
-        return sum(segment.size(start, end) for segment in self._segments[first : self._index(end - 1) + 1])
+        segment = self.segment(start)
+        if end <= segment.end:
+            return segment.size(start, end)
+        spanned = self._segments[self._index(start) : self._index(end - 1) + 1]
+        return sum(segment.size(start, end) for segment in spanned)
 
     def forget(self, before: int) -> None:
         """Drop the segments that end before this number."""
-        gone = self._index(before)
-        if gone > 0:
-            del self._segments[:gone]
+        if self._segments and before >= self._segments[0].end:
+            del self._segments[: self._index(before)]
+            self._recent = None
 
     def _index(self, number: int) -> int:
         return bisect_right(self._segments, number, key=_first_of) - 1
