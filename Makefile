@@ -50,7 +50,7 @@ synth: setup ## the CloudFormation template, in cdk.out
 SIDE_BY_SIDE := -n 4 --dist worksteal
 HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
 .PHONY: test
-test: lint ## lint, then tests of every promise: twelve minutes on two cores
+test: lint ## lint, then tests of every promise: fourteen minutes on two cores, with those on Spark
 	@$(say) "Tests, and those on Spark beside them, whose output comes at the end"
 	@if $(HAS_JAVA); then \
 		log=$$(mktemp); \

@@ -29,5 +29,5 @@ def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPat
 def test_damage_by_an_interrupt_that_is_not_repaired_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between taking a record and noting it, Ctrl-C dropped it for good, and its shard stood still."""
     monkeypatch.setattr(Buffer, "_repair", lambda _: None)
-    broken = next(filter(None, map(broken_promise, TORN)))
-    assert "checkpoints stand still" in broken
+    noticed = filter(None, map(broken_promise, TORN))
+    assert any("checkpoints stand still" in broken for broken in noticed)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -62,11 +65,23 @@ def serve(
     """Until Ctrl-C. `begun` gets the address that a browser opens, once it can be opened."""
     server = server_of(console, listening, named)
     listening.listen()
-    begun(origin_of(listening))
     try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
+        with _ended_by_ctrl_c(server):
+            begun(origin_of(listening))
+            server.run(sockets=[listening])
     finally:
         console.watching.stop()
         listening.close()
+
+
+@contextmanager
+def _ended_by_ctrl_c(server: uvicorn.Server) -> Iterator[None]:
+    """Ctrl-C asks the server to end, also before it runs: an exception in the middle of an event loop's start may get lost."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: setattr(server, "should_exit", True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
