@@ -36,7 +36,13 @@ PATIENCE = 600.0
 """Seconds by the clock, for a mutant that waits for ever. A busy machine must not be mistaken for it."""
 
 TESTS = {
-    "decisions": ("tests/unit/decisions", "tests/scenarios", "tests/property", "tests/unit/engine"),
+    "decisions": (
+        "tests/unit/decisions",
+        "tests/scenarios",
+        "tests/property",
+        "tests/unit/engine",
+        "tests/unit/test_producer.py",
+    ),
     "engine": ("tests/unit/engine",),
     "protocol": ("tests/unit/protocol", "tests/property", "tests/unit/engine"),
 }
