@@ -47,8 +47,8 @@ def test_a_consumer_in_creation_cannot_read(stream: Consumed) -> None:
         try:
             stream.as_other(made["Consumer"]["ConsumerARN"]).subscribe()
         except stream.client.exceptions.ResourceInUseException as refused:
-            assert "CREATING" in str(refused)
-            return
+            if "CREATING" in str(refused):
+                return
     pytest.fail("each of them could read at once")
 
 
