@@ -47,7 +47,7 @@ NO_ANSWER = PutRefused("NoAnswer", "the answer was lost", passes=True)
 THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 
 OUT_OF_PLACE = frozenset({Fault.CHECKPOINT_MOVED})
-"""An operator who moves a position has records handled out of order, whoever put them."""
+"""When an operator moves a position, records are handled out of order, and the producer is not to blame."""
 
 Mistake = Callable[[RecordWriter], RecordWriter]
 

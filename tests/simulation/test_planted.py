@@ -5,7 +5,6 @@ are between a worker and its ports instead.)
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,6 +34,7 @@ from tests.exploring import first
 from tests.simulation.bad_neighbour import beside_a_bad_one
 from tests.simulation.giving_up import give_up
 from tests.simulation.mutations import UNCHANGED
+from tests.simulation.noticed import assert_noticed
 from tests.simulation.simulation import draw_java, simulate
 from tests.simulation.staying_quiet import stay_quiet
 from tests.simulation.versions import roll
@@ -188,9 +188,4 @@ def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) 
     planted = PLANTED[name]
     for where in planted.where:
         monkeypatch.setattr(where, planted.name, planted.by)
-    for seed in range(WORLDS):
-        violation = planted.world(seed).violation
-        if violation is not None:
-            assert re.search(planted.noticed_as, violation), f"seed {seed} broke otherwise: {violation}"
-            return
-    pytest.fail(f"nothing noticed in {WORLDS} worlds: {name}")
+    assert_noticed(planted.world, planted.noticed_as, WORLDS, name)

@@ -114,10 +114,10 @@ def test_orders_that_cannot_be_read_are_a_finding_and_no_line_in_the_log(
             raise problem
 
         def keep_control(self, control: Control) -> bool:
-            raise NotImplementedError
+            raise AssertionError(f"doctor changes nothing, and never writes {control}")
 
         def replace_unreadable(self) -> None:
-            raise NotImplementedError
+            raise AssertionError("doctor changes nothing")
 
     world = known_world()
     world.control = Unreadable()  # type: ignore[assignment]

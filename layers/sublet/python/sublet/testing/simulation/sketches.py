@@ -14,7 +14,7 @@ LATE, LOST_ON_THE_WAY, UNANSWERED = 0.3, 0.1, 0.1
 """How often each happens to a write, until the faults stop."""
 
 ANSWERS_WITHIN = 600 * SECOND
-"""Far longer than a window: whoever waited for the answer would be seen."""
+"""Far longer than a window, so a session that waits for the answer is noticed."""
 
 
 class SimSketchStore:
