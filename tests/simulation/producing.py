@@ -268,8 +268,8 @@ def produce(
         return made[0].left(world)
 
     result = play(
-        seed, is_recorded=is_recorded, wiring=Wiring(begin=begin, at_the_end=at_the_end), without=OUT_OF_PLACE,
-        start_position=StartPosition(StartKind.TRIM_HORIZON),
+        seed, is_recorded=is_recorded, wiring=Wiring(begin=begin, at_the_end=at_the_end, sees_balance=False),
+        without=OUT_OF_PLACE, start_position=StartPosition(StartKind.TRIM_HORIZON),
     )  # fmt: skip
     notes(made[0])
     return result

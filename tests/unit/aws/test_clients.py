@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Any
@@ -147,6 +150,27 @@ class SessionOfOneThread:
         self._second.wait(0.3)
         self._inside.release()
         return object()
+
+
+FORKS = """
+import os, signal
+from sublet.aws import clients
+
+with clients._MAKING:
+    child = os.fork()
+    if not child:
+        signal.alarm(60)  # ends a child that waits for ever
+        clients.kinesis_put_client("eu-west-1")
+        os._exit(0)
+_, status = os.waitpid(child, 0)
+raise SystemExit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")
+def test_a_child_forked_while_a_client_is_made_makes_its_own() -> None:
+    assert subprocess.run([sys.executable, "-c", FORKS], check=False, timeout=120).returncode == 0
 
 
 def test_two_threads_make_their_clients_one_after_the_other() -> None:

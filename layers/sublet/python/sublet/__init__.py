@@ -16,7 +16,7 @@ _PUBLIC = {
     "sublet.decisions.work_distribution": "WorkDistribution",
     "sublet.errors": (
         "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableAccessDenied "
-        "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed RecordRefused RecordTimedOut "
+        "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed ProducerFailed RecordRefused RecordTimedOut "
         "RecordsNotPut SettingsError SettingsInConflict StreamAccessDenied StreamError StreamNotAdopted StreamNotFound "
         "SubletError TransientError"
     ),
@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.errors import LeaseTableNotFound as LeaseTableNotFound
     from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
     from sublet.errors import ProducerClosed as ProducerClosed
+    from sublet.errors import ProducerFailed as ProducerFailed
     from sublet.errors import RecordRefused as RecordRefused
     from sublet.errors import RecordsNotPut as RecordsNotPut
     from sublet.errors import RecordTimedOut as RecordTimedOut

@@ -15,6 +15,7 @@
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot parse
     ├── ProducerClosed           a record was put after its producer was closed
+    ├── ProducerFailed           a producer met a fault of its own, and puts nothing more
     ├── CheckRefused             AWS did not answer a question of `sublet doctor` or `sublet cost`
     ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
     ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
@@ -77,7 +78,12 @@ class SettingsError(SubletError):
         self.value = value
         self.allowed = allowed
         shown = value.value if isinstance(value, Enum) else value
-        super().__init__(f"setting {name} = {_START.repr(shown)}: {allowed}")
+        is_missing = value is None and allowed.startswith("required")
+        super().__init__(
+            f"setting {name} is {allowed}"
+            if is_missing
+            else f"setting {name} = {_START.repr(shown)}: {allowed}"
+        )
 
 
 class SettingsInConflict(SettingsError):
@@ -146,6 +152,12 @@ class OffsetMalformed(SubletError):
 
 class ProducerClosed(SubletError):
     """The producer is closed, and takes no more records."""
+
+
+class ProducerFailed(SubletError):
+    """The producer has stopped because of a fault in sublet itself, which is the cause. The records that it had not yet told of
+    raise this, and so does each later put.
+    """
 
 
 class TransientError(SubletError):

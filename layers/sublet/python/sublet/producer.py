@@ -90,7 +90,7 @@ class Producer:
 
         The future raises RecordRefused for a record that Kinesis will never take, RecordTimedOut for one that was given up after
         `patience`, or another StreamError. Cancelling it does not stop the record. A record that Kinesis could never take is
-        refused here. Raises ProducerClosed.
+        refused here. Raises ProducerClosed, and ProducerFailed after a fault of the producer itself.
         """
         check_record(data, partition_key, explicit_hash_key)
         future: Future[PutRecord] = Future()

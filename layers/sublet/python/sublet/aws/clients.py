@@ -8,6 +8,7 @@ matters.
 
 from __future__ import annotations
 
+import os
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from botocore.config import Config
 from sublet import __version__
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.cut_replies import refuse_cut_replies
+from sublet.aws.looked_in import say_region
 from sublet.errors import AwsNotConfigured
 
 if TYPE_CHECKING:
@@ -38,8 +40,18 @@ CONNECTIONS_MAX = 1_000
 
 _MAKING = Lock()
 """boto3's clients are safe for threads, and its sessions are not: two threads that make a client at once may find the default
-session half made. Many clients are made on first use, by any thread.
+session half made. Many clients are made on first use, by any thread. A child that is forked meanwhile gets a lock of its own:
+the thread that holds this one stays in the parent.
 """
+
+
+def _renew_lock() -> None:
+    global _MAKING  # noqa: PLW0603 -- the child's own, before it has another thread
+    _MAKING = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Connection(NamedTuple):
@@ -68,7 +80,7 @@ def dynamodb_client(
     first."""
     config = _config(attempts=4, connect_timeout=2, read_timeout=5, connections=connections)
     client: DynamoDBClient = _client("dynamodb", config, region, endpoint_url, session)
-    return refuse_cut_replies(client)
+    return say_region(refuse_cut_replies(client))
 
 
 def kinesis_client(
@@ -86,7 +98,7 @@ def kinesis_client(
         Config(parameter_validation=False)
     )
     client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
-    return refuse_cut_replies(client)
+    return say_region(refuse_cut_replies(client))
 
 
 def kinesis_poll_client(
@@ -101,7 +113,7 @@ def kinesis_poll_client(
     """
     config = _config(attempts=1, connect_timeout=3, read_timeout=15, connections=connections)
     client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
-    return refuse_cut_replies(client)
+    return say_region(refuse_cut_replies(client))
 
 
 def kinesis_put_client(
@@ -118,7 +130,7 @@ def kinesis_put_client(
         Config(parameter_validation=False)
     )
     client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
-    return refuse_cut_replies(client)
+    return say_region(refuse_cut_replies(client))
 
 
 def s3_client(region: str | None = None, session: Session | None = None) -> S3Client:

@@ -1,0 +1,50 @@
+"""When a producer's loop lists the stream's shards."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sublet.decisions.placing import Placing
+from sublet.putting.placing_source import PlacingSource
+
+LISTED_AFTER = timedelta(milliseconds=100)
+LISTED_LATEST = timedelta(seconds=2)
+"""The shortest and the longest pause between two listings. A pause is doubled while listings do not help."""
+
+
+class Listings:
+    """One at a time. Called with the loop's lock, but for `look`."""
+
+    def __init__(self, source: PlacingSource, now: datetime) -> None:
+        self._source = source
+        self._found: Placing | None = None
+        self._is_under_way = False
+        self._pause = LISTED_AFTER
+        self.next_at = now
+        """No listing begins before."""
+
+    def is_wanted(self, *, by_records: bool) -> bool:
+        """`by_records`: records wait for one."""
+        if self._is_under_way:
+            return False
+        return by_records or (self._found is not None and self._source.is_due(self._found))
+
+    def begin(self, now: datetime) -> bool:
+        """For one that is wanted. True if it may begin now: call `look`, then `end`."""
+        if self.next_at > now:
+            return False
+        self._is_under_way = True
+        return True
+
+    def look(self) -> Placing | Exception:
+        try:
+            return self._source.look(is_doubted=self._found is not None)
+        except Exception as failure:  # noqa: BLE001 -- the futures of what waits for it raise it
+            return failure
+
+    def end(self, found: Placing | Exception, now: datetime, *, has_helped: bool) -> None:
+        if isinstance(found, Placing):
+            self._found = found
+        self._is_under_way = False
+        self._pause = LISTED_AFTER if has_helped else min(self._pause * 2, LISTED_LATEST)
+        self.next_at = now + self._pause
