@@ -17,6 +17,7 @@ from sublet.settings import Reading
 from demo.view import WIDTH
 from infra.local import ServerFailed
 from infra.local.deploy import DeploymentFailed
+from tests.chaos.produced import produce_under_faults
 from tests.chaos.report import draw_report, problems
 from tests.chaos.run import ChaosFailed, run
 from tests.chaos.screen import shown
@@ -39,6 +40,8 @@ def main() -> int:
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="sublet-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     console.print(f"seed {arguments.seed}, {arguments.minutes:g} minutes", highlight=False)
+    if arguments.produce:
+        return _produce(arguments.seed, arguments.minutes * 60, console)
     try:
         with shown(console) as show:
             found = run(arguments.seed, arguments.minutes * 60, folder, show, reading=arguments.reading)
@@ -60,6 +63,23 @@ def main() -> int:
     return 0
 
 
+def _produce(seed: int, seconds: float, console: Console) -> int:
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    try:
+        found = produce_under_faults(seed, seconds, say)
+    except KeyboardInterrupt:
+        say("Stopped; nothing is left running.")
+        return 130
+    except ServerFailed as failure:
+        say(f"The run did not get to its end: {failure}")
+        return 1
+    for line in found.lines():
+        say(line)
+    return int(bool(found.wrong))
+
+
 def _clean(folder: Path, keep: Path | None) -> None:
     if keep is None:
         shutil.rmtree(folder)
@@ -79,6 +99,11 @@ def _arguments() -> argparse.Namespace:
         "--reading", type=Reading, choices=list(Reading), default=Reading.POLLING,
         help="how workers read; with fan_out, subscriptions are cut and held up too (default: polling)",
     )  # fmt: skip
+    parser.add_argument(
+        "--produce",
+        action="store_true",
+        help="instead: producers at load, under refusals, a bad network and reshards, without a consumer",
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report there too")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there"

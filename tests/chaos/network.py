@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -21,6 +21,9 @@ DELAYS = (0.2, 6.0)
 
 SHARE = 0.7
 """Of the requests in a burst; the rest gets through, so that things also fail halfway."""
+
+WAITED_FOR = 9.0
+"""Seconds. Kinesis' client gives up after 10."""
 
 GOOD_UNTIL = float("-inf")
 
@@ -75,11 +78,14 @@ class Network:
 
 
 @contextmanager
-def network(upstream: str, seed: str) -> Iterator[Network]:
-    """On a free loopback port, until the block ends."""
+def network(
+    upstream: str, seed: str, lost: Callable[[str, bytes], object] = lambda _operation, _body: None
+) -> Iterator[Network]:
+    """On a free loopback port, until the block ends. `lost` gets each request whose answer the client may not have."""
     between = Network(upstream, Random(seed))
 
     def respond(connection: Connection, operation: str, body: bytes) -> None:
+        began = time.monotonic()
         trouble = between.strike()
         if trouble is Trouble.LOSE_REQUEST:
             return connection.hang_up()
@@ -92,6 +98,8 @@ def network(upstream: str, seed: str) -> Iterator[Network]:
             return pass_on(connection, upstream, body, between, is_lost=is_lost)
         reply = connection.forward(upstream, body)
         between.note(operation, reply)
+        if trouble in (Trouble.LOSE_REPLY, Trouble.TRUNCATE) or time.monotonic() - began > WAITED_FOR:
+            lost(operation, body)
         if trouble is Trouble.LOSE_REPLY:
             return connection.hang_up()
         if trouble is Trouble.TRUNCATE:
