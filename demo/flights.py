@@ -16,7 +16,7 @@ from pathlib import Path
 ALL_FLIGHTS = 336_776
 
 NOTHING = ("", "NA")
-"""How the CSV writes unknown values, such as a cancelled flight's delay."""
+"""The texts by which the CSV says that a value is unknown, such as a cancelled flight's delay."""
 
 
 @dataclass(frozen=True, slots=True)

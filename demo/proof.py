@@ -45,6 +45,9 @@ class Proof:
     missing: int
     redelivered: int
     """Deliveries of records that were already handled. Delivery is at least once, so this is no fault."""
+    repeated: int
+    """Events that the producer put into the same shard twice, because Kinesis' answer was lost or late. `handled` counts each of
+    them once; an event in two shards is a fault."""
     keys: int
     keys_that_moved: int
     """Keys whose events are in more than one shard."""
@@ -78,6 +81,7 @@ def prove(
         handled=sum(row.events for row in totals.values()),
         missing=sum(max(count - _handled(segments, key), 0) for key, count in expected.items()),
         redelivered=sum(row.redelivered for row in totals.values()),
+        repeated=sum(row.repeated for row in totals.values()),
         keys=len(expected),
         keys_that_moved=sum(len({segment.shard_id for segment in run}) > 1 for run in segments.values()),
         disorder=tuple(disorder),
@@ -98,7 +102,7 @@ def stored_figures(rows: Iterable[ShardTotals]) -> dict[str, Figures]:
 
 
 def _segments(rows: Iterable[ShardTotals]) -> dict[str, list[Segment]]:
-    """By key, in the order of their numbers."""
+    """Returns each key's segments, in the order of their numbers."""
     segments: dict[str, list[Segment]] = {}
     for row in rows:
         for key, runs in row.keys.items():
@@ -115,7 +119,7 @@ def _handled(segments: Mapping[str, list[Segment]], key: str) -> int:
 def _breaks(
     run: list[Segment], ancestors: Mapping[str, frozenset[str]], totals: Mapping[str, ShardTotals]
 ) -> list[str]:
-    """Where a key's segments do not follow each other."""
+    """Says where a key's segments do not follow each other."""
     found = []
     if run[0].first != 1:
         found.append(f"{run[0].key}: begins with number {run[0].first} in {run[0].shard_id}")

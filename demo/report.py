@@ -39,7 +39,7 @@ def draw_report(
 def figures_table(
     found: Mapping[str, Figures], expected: Mapping[str, Figures], names: Mapping[str, str]
 ) -> Table:
-    """What is stored, next to the data set's figures."""
+    """Shows what is stored beside the data set's figures."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bright_black")
     table.add_column("\ncarrier", no_wrap=True)
     for column in (
@@ -93,6 +93,9 @@ def checks(proof: Proof) -> Table:
 def _notes(proof: Proof, last: Snapshot) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_row("·", f"{proof.redelivered:,} events delivered more than once; that changed nothing")
+    if proof.repeated:
+        twice = f"{proof.repeated:,} events were put twice, because an answer of Kinesis was lost or late"
+        table.add_row("·", f"{twice}; the handler counted each once")
     moved = f"{last.sent_again:,} events met a split on their way and were sent again"
     table.add_row("·", f"{moved}; the consumer dropped {last.dropped:,}, as KCL does")
     return table

@@ -64,7 +64,7 @@ def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
 
 
 def _standing(snapshot: Snapshot) -> str:
-    """As the first line of `sublet status`."""
+    """Says how the shards stand, in the words of `sublet status`."""
     return "" if snapshot.fleet is None else f" · {counted(snapshot.fleet)}"
 
 
@@ -232,7 +232,7 @@ def _fleet(snapshot: Snapshot) -> str:
 
 
 def _parts(snapshot: Snapshot) -> Text:
-    """How much each runtime has handled, and Spark's last message."""
+    """Shows how much each runtime has handled, and Spark's last message."""
     line = Text(no_wrap=True, overflow="ellipsis")
     for runtime, events in snapshot.parts:
         line.append("━ ", style=_shade(runtime)).append(f"{runtime} {events:,}   ")

@@ -42,7 +42,7 @@ class Executions:
     stepfunctions: Any
     state_machine_arn: str
     over: dict[str, Windows] = field(default_factory=dict)
-    """By the ARN of an execution that has ended; these are read only once."""
+    """The windows of executions that have ended, by ARN; these are read only once."""
 
     def look(self) -> tuple[int, int, Windows]:
         """The number of executions, how many are running, and all their windows."""
@@ -184,7 +184,7 @@ class Watcher:
 
 
 def changes(before: Snapshot, after: Snapshot) -> list[str]:
-    """What to report about two snapshots: shards that have ended, and each new shard's first owner."""
+    """Returns what to report about two snapshots: shards that have ended, and each new shard's first owner."""
     ended = [s.shard_id for s in after.shards if after.has_ended(s) and not before.has_ended(s)]
     first: dict[str, list[str]] = {}
     for shard_id, lease in sorted(after.leases.items()):

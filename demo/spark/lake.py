@@ -33,7 +33,7 @@ class Lake:
         self._counted: dict[Path, int] = {}
 
     def rows(self) -> dict[str, int]:
-        """From the files' footers, each read once: a file never changes after it has its name."""
+        """Counts rows by table from the files' footers, each read once: a file never changes after it has its name."""
         for file in self._folder.glob("raw/arrivalDate=*/shardId=*/batch=*/*.parquet"):
             if file not in self._counted:
                 self._counted[file] = pq.read_metadata(file).num_rows
@@ -67,7 +67,7 @@ class Lake:
 
 
 def runs(numbers: Iterable[tuple[str, int]]) -> dict[str, list[list[int]]]:
-    """By key: first and last of each run of consecutive numbers, in the order given."""
+    """Returns the first and last number of each run of consecutive numbers, by key, in the order given."""
     found: dict[str, list[list[int]]] = {}
     for key, number in numbers:
         of_key = found.setdefault(key, [])

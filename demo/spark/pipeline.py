@@ -93,7 +93,7 @@ class Pipeline:
 
     @property
     def said(self) -> str:
-        """Its last batch: `batch 3: 12,345 rows in 4.1 s`."""
+        """What it said of its last batch: `batch 3: 12,345 rows in 4.1 s`."""
         batches = re.findall(
             r"^(batch \d+:) raw ([\d,]+),.* rows (in .+)$", "\n".join(self._log()), re.MULTILINE
         )

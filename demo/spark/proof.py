@@ -26,7 +26,7 @@ Run = tuple[int, int]
 class Proof:
     expected: int
     parts: tuple[Part, ...]
-    """By runtime, in turn."""
+    """The parts of the runtimes, in turn."""
     missing: int
     overlap: int
     """Events that were handled by both runtimes, or more than once by one."""
@@ -85,12 +85,12 @@ def prove(
 
 
 def runs_by_key(rows: Iterable[ShardTotals]) -> dict[str, list[Run]]:
-    """Over all shards; sorted runs of what the handler saw consecutively in each."""
+    """Returns the sorted runs of each key, over all shards: a run is what the handler saw consecutively in one shard."""
     return runs_since([], rows)
 
 
 def runs_since(first: Iterable[ShardTotals], last: Iterable[ShardTotals]) -> dict[str, list[Run]]:
-    """What was added. A row only grows: its last run by a number, or by another run."""
+    """Returns what was added. A row only grows: its last run by a number, or by another run."""
     earlier = {row.shard_id: row.keys for row in first}
     added: dict[str, list[Run]] = {}
     for row in last:
@@ -108,8 +108,9 @@ def _runs(keys: Mapping[str, list[list[int]]]) -> dict[str, list[Run]]:
 
 
 def _judge(count: int, turns: Sequence[Sequence[Run]]) -> tuple[int, int, bool]:
-    """For one key, whose numbers are 1 to `count`: how many are missing, how many repeated, and whether any came out
-    of turn."""
+    """Judges one key, whose numbers are 1 to `count`: how many are missing, how many repeated, and whether any came out of
+    turn.
+    """
     runs = [run for turn in turns for run in turn]
     times = Counter(number for first, last in runs for number in range(first, last + 1))
     missing = sum(number not in times for number in range(1, count + 1))

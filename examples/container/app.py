@@ -16,7 +16,7 @@ from sublet_cdk import KinesisConsumerService
 
 
 def orders(stack: Stack, vpc: ec2.IVpc, stream: kinesis.IStream) -> KinesisConsumerService:
-    """At least two tasks, up to one for each of eight shards, all but the first on Spot."""
+    """Runs at least two tasks, and up to one for each of eight shards, all but the first on Spot."""
     return KinesisConsumerService(
         stack,
         "Orders",

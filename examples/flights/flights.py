@@ -4,8 +4,10 @@ sublet delivers at least once: after a crash, the records since the last checkpo
 up must know what it has already added. This one keeps one row per shard, with its position in the shard *and* the
 totals up to there. Both change in one write, so they always agree, whenever a worker dies.
 
-The row also holds the data for the demo's proof: the running numbers of every partition key, and how often one was
-not the next. It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
+A producer repeats too: if Kinesis' answer is lost, it puts the same events again, as other records. These are known by their
+running number, which the row holds for every partition key; it also counts how often one was not the next.
+
+It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
 """
 
 from __future__ import annotations
@@ -35,15 +37,19 @@ class ShardTotals:
     """(sequence number, sub-sequence number) of the last record in the totals."""
     events: int = 0
     redelivered: int = 0
+    """Records that came again."""
+    repeated: int = 0
+    """Records whose event was in the shard already: its producer put it twice."""
     out_of_order: int = 0
     carriers: dict[str, list[int]] = field(default_factory=dict)
     """FIGURES by carrier."""
     keys: dict[str, list[list[int]]] = field(default_factory=dict)
-    """By partition key: first and last of each run of consecutive numbers. One run, if nothing went wrong and nobody
-    else had the shard meanwhile."""
+    """The first and last number of each run of consecutive numbers, by partition key. There is one run if nothing went wrong
+    and nobody else had the shard meanwhile.
+    """
     began_at: float | None = None
     ended_at: float | None = None
-    """When the first and the last batch were added, as Unix time."""
+    """When the first batch (`began_at`) and the last batch were added, as Unix time."""
 
     def add(self, records: Iterable[UserRecord], now: float) -> None:
         """Add the records that are not added yet."""
@@ -58,6 +64,10 @@ class ShardTotals:
             self.ended_at = now
 
     def _add(self, flight: Mapping[str, Any]) -> None:
+        number, runs = flight["number"], self.keys.setdefault(flight["key"], [])
+        if any(first <= number <= last for first, last in reversed(runs)):
+            self.repeated += 1
+            return
         self.events += 1
         figures = self.carriers.setdefault(flight["carrier"], [0] * len(FIGURES))
         figures[0] += 1
@@ -67,7 +77,6 @@ class ShardTotals:
         if flight["arrival_delay"] is not None:
             figures[3] += 1
             figures[4] += flight["arrival_delay"]
-        number, runs = flight["number"], self.keys.setdefault(flight["key"], [])
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
             return
@@ -90,6 +99,7 @@ class ShardTotals:
             "sub_sequence_number": self.position[1],
             "events": self.events,
             "redelivered": self.redelivered,
+            "repeated": self.repeated,
             "out_of_order": self.out_of_order,
             "carriers": {
                 carrier: dict(zip(FIGURES, sums, strict=True)) for carrier, sums in self.carriers.items()
@@ -105,6 +115,7 @@ class ShardTotals:
             position=(int(row["sequence_number"]), int(row["sub_sequence_number"])),
             events=int(row["events"]),
             redelivered=int(row["redelivered"]),
+            repeated=int(row["repeated"]),
             out_of_order=int(row["out_of_order"]),
             carriers={
                 carrier: [int(sums[name]) for name in FIGURES] for carrier, sums in row["carriers"].items()
@@ -116,11 +127,11 @@ class ShardTotals:
 
 
 _stored: dict[str, ShardTotals] = {}
-"""What we know to be in the table, by shard. Only read between two batches of a lease that we hold."""
+"""The rows that the table is known to have, by shard. It is only read between two batches of a lease that we hold."""
 
 
 def lease_acquired(shard_id: str, _checkpoint: Checkpoint) -> None:
-    """Another worker may have continued the shard since this process last had it."""
+    """Forgets the shard, since another worker may have continued it since this process last had it."""
     _stored.pop(shard_id, None)
 
 
@@ -142,8 +153,9 @@ def _load(shard_id: str) -> ShardTotals:
 
 
 def _save(totals: ShardTotals) -> None:
-    """Only if the row is still as we read it: a worker that lost its lease without noticing must not overwrite its
-    successor's row."""
+    """Writes only if the row is still as we read it: a worker that lost its lease without noticing must not overwrite its
+    successor's row.
+    """
     totals.version += 1
     _table().put_item(
         Item=totals.row(),

@@ -19,7 +19,7 @@ def handle(batch: Batch) -> None:
 
 
 def lease_acquired(shard_id: str, checkpoint: Checkpoint) -> None:
-    """Before the first batch: load state that is kept per shard here."""
+    """Called before the first batch: load state that is kept per shard here."""
     print(f"{shard_id}: acquired at {checkpoint}")
 
 
@@ -29,7 +29,7 @@ def lease_releasing(shard_id: str) -> None:
 
 
 def lease_lost(shard_id: str) -> None:
-    """Another worker has the lease: any state kept for the shard is stale."""
+    """Called when another worker has the lease: any state kept for the shard is stale."""
     print(f"{shard_id}: lost")
 
 

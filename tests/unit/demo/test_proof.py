@@ -123,8 +123,16 @@ def test_events_in_the_wrong_order_within_a_shard_are_found(rows: Rows) -> None:
     assert any("did not follow the one before" in problem for problem in proof.disorder)
 
 
-def test_an_event_that_is_in_the_stream_twice_is_found(rows: Rows) -> None:
-    proof = proof_of(handled(PARENT, [*FLIGHTS[:3], FLIGHTS[2]], now=10), *rows[1:])
+def test_events_that_their_producer_put_twice_count_once_and_are_told_apart(rows: Rows) -> None:
+    """After a lost answer: 1 2 1 2."""
+    proof = proof_of(handled(PARENT, [*FLIGHTS[:3], *FLIGHTS[:3]], now=10), *rows[1:])
+    assert proof.holds, proof
+    assert proof.repeated == 3
+    assert replace(proof, repeated=0) == proof_of(*rows)
+
+
+def test_an_event_in_two_shards_is_found(rows: Rows) -> None:
+    proof = proof_of(rows[0], handled(LEFT, [FLIGHTS[1], *FLIGHTS[3:5]], now=20), rows[2])
     assert not proof.holds
     assert proof.handled == 7
 
