@@ -19,6 +19,7 @@ NAMES = (
     "propagation",
     "fan_out",
     "rolling",
+    "hot",
     "idle_writes",
     "quiet_shards",
     "quiet_ticks",
@@ -31,4 +32,6 @@ NAMES = (
     "spark_batches",
     "spark_polls",
 )
-"""In the order of `python -m benchmarks`. A name also selects all names that begin with it and a `_`: `spark`."""
+"""Benchmarks in the order in which `python -m benchmarks` runs them. A name also selects all names that begin with it and a
+`_`: `spark`.
+"""

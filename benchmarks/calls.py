@@ -133,7 +133,7 @@ class Consumer:
             window_margin=timedelta(seconds=1),
             quiet_visit_interval=timedelta(0),
         )
-        """With a worker for each lease and tick: `quiet_ticks` counts the ticks that send none."""
+        """Settings that send a worker for each lease and tick; `quiet_ticks` counts the ticks that send none."""
         self._kinesis = [_client(aws, "kinesis", wire.kinesis.url) for _ in range(2)]
         self._dynamodb = [_client(aws, "dynamodb", wire.dynamodb.url) for _ in range(2)]
 

@@ -124,7 +124,7 @@ def _batch_cost() -> float:
 
 
 def _speedup() -> float:
-    """By the wall clock: a handler that waits costs no CPU."""
+    """Measures by the wall clock, since a handler that waits costs no CPU."""
     one, ten = (_window_seconds(factor) for factor in (1, 10))
     return one / ten
 
@@ -162,7 +162,7 @@ def _nothing(event: object, context: object) -> None: ...
 
 
 def _by_hand(records: Sequence[UserRecord]) -> dict[str, Any]:
-    """As a user would write it."""
+    """Makes the event as a user would write it."""
     return {
         "Records": [
             {

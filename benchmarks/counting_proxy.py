@@ -42,7 +42,7 @@ class CountingProxy:
 
 @contextmanager
 def counting_proxy(upstream: str) -> Iterator[CountingProxy]:
-    """On a free loopback port, until the block ends."""
+    """Listens on a free loopback port until the block ends."""
     proxy = CountingProxy(upstream)
 
     def count(connection: Connection, operation: str, body: bytes) -> None:

@@ -127,7 +127,7 @@ def _decisions(look: Look) -> dict[str, Callable[[], object]]:
 
 
 def _seconds(decide: Callable[[], object]) -> float:
-    """Without the garbage collector, as in timeit: it would walk the snapshot at arbitrary moments."""
+    """Measures without the garbage collector, as timeit does: it would walk the snapshot at arbitrary moments."""
 
     def once() -> float:
         start = time.process_time()

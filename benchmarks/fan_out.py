@@ -18,7 +18,7 @@ from benchmarks.runs import TIMEOUT, Bench, Consumer, bench
 ROUNDS = 3
 UNCOUNTED = PLAIN_RECORDS // 5
 GOAL = 0.5
-"""Of what kcl-rs takes."""
+"""The goal, as a part of what kcl-rs takes."""
 
 SUBLET = Consumer("sublet", "sublet_pushed", is_peer=False)
 BARE = Consumer("bare loop", "bare_pushed", is_peer=False)

@@ -60,7 +60,7 @@ TABLE = _delimited(1, KEY.encode())
 
 
 def _aggregate_of(size: int, row: bytes) -> tuple[bytes, int]:
-    """As many copies of the row as fit into `size` bytes."""
+    """Makes an aggregate of as many copies of the row as fit into `size` bytes."""
     rows = (size - OVERHEAD - len(TABLE)) // len(row)
     return _aggregate(TABLE, row * rows), rows
 
@@ -104,7 +104,7 @@ def _empty() -> Hostile:
 
 
 def _damaged() -> tuple[bytes, int]:
-    """As many user records as fit, the last of which has an invalid key index: it is one plain record."""
+    """Makes an aggregate of as many user records as fit, the last of which has an invalid key index: it is one plain record."""
     row = _row(b"")
     return _aggregate(TABLE, row * ((PAGE - 100) // len(row)), _row(b"", 7)), 1
 
@@ -184,7 +184,7 @@ class Replay:
 
 
 def _iterator(name: str, page: int) -> str:
-    """As long as a real one."""
+    """Makes an iterator as long as a real one."""
     return f"{name}/{page}/".ljust(200, "x")
 
 

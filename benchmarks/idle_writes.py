@@ -111,7 +111,7 @@ def _continuous(servers: Bench) -> dict[str, float]:
 
 
 def _catch_up(servers: Bench) -> CatchUp:
-    """With Lambda's adapters, in this process. The first tick creates the leases, and does not count."""
+    """Catches up with Lambda's adapters, in this process. The first tick creates the leases, and does not count."""
     in_ticks = in_windows = between = resting = 0
     with counting_proxy(servers.aws.environment["AWS_ENDPOINT_URL"]) as proxy:
         tick, window = _functions(servers, proxy.url)

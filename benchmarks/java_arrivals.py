@@ -40,7 +40,7 @@ KCLS = (
 )
 
 Arrivals = list[tuple[float, float]]
-"""For each record, when it was put and how many seconds it took."""
+"""When each record was put, and how many seconds it took."""
 
 
 class JavaWorker:
@@ -76,7 +76,7 @@ def kcls() -> Sequence[Kcl]:
 
 @contextmanager
 def started(bench: Bench, kcl: Kcl, stream: str) -> Iterator[JavaWorker]:
-    """From the stream's beginning, under an application of its own."""
+    """Starts at the stream's beginning, under an application of its own."""
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
         arguments = [f"{stream}-{kcl.application}", stream, f"{kcl.application}-worker", "TRIM_HORIZON"]
         fans_out = f"-Dinterop.fansOut={str(kcl.fans_out).lower()}"

@@ -26,7 +26,7 @@ from sublet.system.clock import SystemClock
 HOST = "127.0.0.1"
 HELD, FREE, QUIET, EMPTY = "held", "free", "quiet", "empty"
 ITERATOR = "x" * 200
-"""As long as a real one."""
+"""An iterator as long as a real one."""
 SIGHTINGS = "-sightings"
 """A sightings table is named after the lease table, as in Settings."""
 

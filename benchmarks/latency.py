@@ -80,7 +80,7 @@ def _fleet(application: str, mode: str) -> Iterator[Fleet]:
 
 
 def _first_record(fleet: Fleet, *, forget: bool) -> float:
-    """From the invocation to the first of the new records. `forget`: delete all leases first."""
+    """Returns the seconds from the invocation to the first of the new records. `forget`: delete all leases first."""
     fleet.wait_until_free()
     if forget:
         for table, key in ((fleet.outputs["LeaseTable"], "leaseKey"), (_sightings(fleet), "chunk")):
@@ -124,7 +124,7 @@ def _traffic(fleet: Fleet) -> Iterator[None]:
 
 
 def _after_kill(fleet: Fleet) -> float:
-    """Until the last of the shards delivers again; the worker was handling all of them before."""
+    """Returns the seconds until the last of the shards delivers again; the worker was handling all of them before."""
     shards = {shard["ShardId"] for shard in fleet.open_shards()}
     began = time.time_ns()
     _all_deliver(fleet, shards, began)
@@ -135,7 +135,7 @@ def _after_kill(fleet: Fleet) -> float:
 
 
 def _all_deliver(fleet: Fleet, shards: set[str], after: int) -> int:
-    """When each of the shards had delivered something after that time."""
+    """Returns when each of the shards had delivered something after that time."""
     found: dict[str, int] = {}
 
     def every_shard() -> bool:

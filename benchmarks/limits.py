@@ -55,7 +55,7 @@ class Tick(NamedTuple):
     seconds: float
     cpu_seconds: float
     peak_megabytes: float
-    """Of the whole process, boto3 included."""
+    """The peak memory of the whole process, boto3 included."""
     items: int
     calls: dict[str, float]
 
@@ -124,7 +124,7 @@ def _tick(url: str, name: str, size: int) -> Tick:
 
 
 def manager_of(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
-    """As Lambda's entry point composes it, except for the log and metrics."""
+    """Makes a lease manager as Lambda's entry point does, except for the log and metrics."""
     settings = Settings(application=name, stream=name, mode=mode, leases_to_acquire=MANY)
 
     def client(service: str) -> Any:
@@ -153,14 +153,16 @@ def manager_of(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManage
 
 
 def counts_of(url: str) -> dict[str, float]:
-    """Since the last call."""
+    """Returns the counts since the last call."""
     with urllib.request.urlopen(f"{url}/counts") as reply:  # noqa: S310 -- our own server on loopback
         counts: dict[str, float] = json.load(reply)
     return counts
 
 
 def peak_bytes() -> int:
-    """Of this process alone, if the system provides that: Linux' getrusage includes its parent's memory."""
+    """Returns the peak memory of this process alone, if the system provides that: Linux' getrusage includes its parent's
+    memory.
+    """
     status = Path("/proc/self/status")
     if not status.exists():
         import resource  # noqa: PLC0415 -- not on every system

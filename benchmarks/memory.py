@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 def measure(names: list[str] = NAMES) -> dict[str, Found]:
-    """By kind of page."""
+    """Measures each kind of page."""
     [port] = free_ports(1)
     url = f"http://{HOST}:{port}"
     paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])

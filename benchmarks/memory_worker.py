@@ -18,7 +18,7 @@ from sublet.system.garbage_collection import collect_seldom
 from sublet.system.heap import use_one_heap
 
 ALMOST_ALL = HashKeyRange(0, HASH_KEY_MAX - 1)
-"""With a shard's full range, no key would need to be checked."""
+"""All hash keys but one: with a shard's full range, no key would need to be checked."""
 
 
 class Counting:

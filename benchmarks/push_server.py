@@ -26,7 +26,7 @@ HEADERS = {":message-type": "event", ":content-type": "application/json"}
 
 
 def events(shard: Shard, at: int) -> Iterator[bytes]:
-    """From this record on, encoded."""
+    """Yields encoded events, from this record on."""
     while at < len(shard.records):
         end = at + 1
         while end < len(shard.records) and shard.ends[end + 1] - shard.ends[at] <= EVENT_BYTES:
@@ -38,7 +38,7 @@ def events(shard: Shard, at: int) -> Iterator[bytes]:
 
 
 def event(records: bytes, last: int, *, behind: int) -> bytes:
-    """With the continuation after the `last` record."""
+    """Encodes an event with the continuation after the `last` record."""
     number = FIRST_SEQUENCE_NUMBER + last
     tail = f'],"ContinuationSequenceNumber":"{number}","MillisBehindLatest":{behind}}}'
     payload = b"".join((b'{"Records":[', records, tail.encode()))
@@ -55,7 +55,7 @@ def position(request: dict[str, Any]) -> int:
 
 
 class Consumers:
-    """What of fan-out is answered at once; the rest is the replay's."""
+    """Answers at once the calls of fan-out that are not the replay's."""
 
     def __init__(self) -> None:
         self.replay = Replay()

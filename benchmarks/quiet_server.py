@@ -115,7 +115,7 @@ def _shard_id(number: int) -> str:
 
 
 def _iterator(shard: int, at: int) -> str:
-    """As long as a real one."""
+    """Makes an iterator as long as a real one."""
     return f"{shard}/{at}/".ljust(ITERATOR_CHARACTERS, "x")
 
 

@@ -46,7 +46,7 @@ BARE = Consumer("bare boto3 loop", "quiet_bare", is_peer=False)
 
 
 class Cost(NamedTuple):
-    """Over a minute without a record."""
+    """The cost of a minute without a record."""
 
     cpu_seconds: float
     threads: float
@@ -100,7 +100,7 @@ def _bench() -> Iterator[Bench]:
 
 
 def _pulled(bench: Bench, consumer: Consumer) -> tuple[Cost, list[float]]:
-    """For one process: its cost while no records come, and then how late records are."""
+    """Measures one process: its cost while no records come, and then how late records are."""
     _ask(bench, "forget")
     with (
         counting_proxy(bench.aws.environment["AWS_ENDPOINT_URL"]) as proxy,
@@ -124,7 +124,7 @@ def _cost(bench: Bench, pid: int, proxy: CountingProxy | None = None) -> Cost:
 
 
 def _wait_until_quiet(bench: Bench) -> None:
-    """Until every shard is polled, and no faster than a quiet one."""
+    """Waits until every shard is polled, and no faster than a quiet one."""
     until = time.monotonic() + SETTLES_WITHIN
     seconds = 5
     while time.monotonic() < until:

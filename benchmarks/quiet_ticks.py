@@ -71,7 +71,7 @@ def measure() -> Found:
 
 
 def _bare(url: str) -> Callable[[], None]:
-    """As many threads as a tick has, and one GetRecords per shard."""
+    """Makes one GetRecords per shard, in as many threads as a tick has."""
     create: Any = boto3.client
     client = create(
         "kinesis",

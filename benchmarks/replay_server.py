@@ -119,7 +119,7 @@ def made(records: Iterator[Record]) -> Shard:
 
 
 def iterator(stream: str, shard: int, at: int) -> str:
-    """At a record. As long as a real one."""
+    """Makes an iterator at a record, as long as a real one."""
     return f"{stream}/{shard}/{at}/".ljust(200, "x")
 
 
@@ -156,7 +156,7 @@ class Replay:
         self._making = Lock()
 
     def shards_of(self, name: str) -> list[Shard]:
-        """Of a stream, made now if nobody has asked for it before."""
+        """Returns a stream's shards. A stream is made when it is first asked for."""
         with self._making:
             if name not in self._made:
                 source = self._sources[name]

@@ -49,7 +49,7 @@ ELECTREONWIRELESS = Consumer("electreonwireless", "electreonwireless", is_peer=T
 class Run(NamedTuple):
     cpu_seconds: float
     seconds: float
-    """From the start of the process to its last record."""
+    """The seconds from the start of the process to its last record."""
     peak_bytes: float
 
 

@@ -38,18 +38,18 @@ PAIRS = int(os.environ.get("PAIRS", "21"))
 GOAL = 0.02
 TIMES = 50
 ARRIVE_EVERY = timedelta(milliseconds=1)
-"""As many as a shard takes: a page of 200 is of one second, or of two."""
+"""The pause between arrivals: as many records as a shard takes, so that a page of 200 is of one second, or of two."""
 SHARD_ID = "shardId-000000000000"
 SHAPES: dict[tuple[str, int], Callable[[], Iterator[Record]]] = {
     (PLAIN, 10_000): lambda: plain_records(0),
     (PLAIN, 200): lambda: chain.from_iterable(map(plain_records, range(SHARDS))),
     (AGGREGATED, 10_000): lambda: aggregates(0),
 }
-"""By kind and the most stream records of a page."""
+"""What makes the records, by their kind and the most stream records of a page."""
 
 
 class Cost(NamedTuple):
-    """Of the CPU without sketches: the median of the pairs, and the interval that has it in 19 of 20 cases."""
+    """The cost as a part of the CPU without sketches: the median of the pairs, and the interval that has it in 19 of 20 cases."""
 
     median: float
     least: float
@@ -135,7 +135,7 @@ def _cost(make: Callable[[], Iterator[Record]], page: int) -> Cost:
 
 
 def _interval(ratios: list[float]) -> tuple[float, float]:
-    """Of the median, by order: the ranks n/2 -+ 0.98 sqrt(n)."""
+    """Returns the median's interval by order: the ranks n/2 -+ 0.98 sqrt(n)."""
     away = round(0.98 * len(ratios) ** 0.5)
     middle = len(ratios) // 2
     return ratios[max(0, middle - away)], ratios[min(len(ratios) - 1, middle + away)]

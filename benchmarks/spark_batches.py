@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def measure() -> Found | None:
-    """None without Spark."""
+    """Returns None without Spark."""
     found = environment.measured_on_spark("benchmarks.spark.batches")
     return None if found is None else Found(**found)
 

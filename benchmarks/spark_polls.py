@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def measure() -> Found | None:
-    """None without Spark."""
+    """Returns None without Spark."""
     if not environment.is_there():
         return None
     with bench() as servers:

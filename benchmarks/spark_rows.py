@@ -17,7 +17,7 @@ Rates = dict[str, dict[str, tuple[float, float]]]
 
 
 def measure() -> Rates | None:
-    """None without Spark."""
+    """Returns None without Spark."""
     rates: Rates | None = environment.measured_on_spark("benchmarks.spark.rows")
     return rates
 

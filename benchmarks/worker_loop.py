@@ -67,7 +67,7 @@ class Counting:
 
 
 def measure() -> dict[str, Pace]:
-    """By kind of record; interleaved."""
+    """Measures each kind of record, interleaved."""
     thresholds = gc.get_threshold()
     try:
         return {PLAIN: _pace(plain_records), AGGREGATED: _pace(aggregates)}

@@ -13,7 +13,7 @@ from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, 
 
 
 class Bytes:
-    """Its serializers make text and JSON; our data is bytes, and stays so."""
+    """Leaves bytes as they are. The library's own serializers make text and JSON."""
 
     def serialize(self, data: bytes) -> tuple[bytes, int]:
         return data, len(data)

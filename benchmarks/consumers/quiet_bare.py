@@ -23,7 +23,7 @@ EACH = 2.0
 SPREAD = 0.1
 
 Turns = list[tuple[float, str]]
-"""When the next poll is due, and with which iterator."""
+"""When each next poll is due, and with which iterator."""
 
 
 def main(order: Order) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 FILE = "ROLLING_FILE"
-"""In the environment: the file, with a line per record: the time and the record's data."""
+"""The environment variable that names the file. It gets a line per record, with the time and the record's data."""
 
 
 class Note:

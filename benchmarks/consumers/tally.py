@@ -36,8 +36,9 @@ class Order(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What is not counted: CPU seconds so far. `missing`: how many records were to come then, which are counted; None: not yet
-    known."""
+    """What is not counted: the CPU seconds until then. `missing`: how many records were still to come, which are counted;
+    None: not yet known.
+    """
 
     cpu_seconds: float = 0.0
     missing: float | None = None
@@ -72,7 +73,7 @@ class Tally:
 
 
 def cpu_seconds() -> float:
-    """Of this process so far."""
+    """Returns the CPU seconds of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 

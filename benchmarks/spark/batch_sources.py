@@ -17,7 +17,7 @@ from sublet.spark.source.stream_read import StreamReader
 from benchmarks.spark.memory import STREAM, trickle
 
 RECORDS = 1_000
-"""More than a query reads."""
+"""More records than a query reads."""
 
 
 class TrickleSource(DataSource):

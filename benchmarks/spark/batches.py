@@ -26,7 +26,7 @@ from benchmarks.spark.session import session
 ROUNDS = 4
 BATCHES = 25
 WARM_UP = 5
-"""Of each query's batches."""
+"""How many of each query's batches come before the measurement."""
 
 SHARDS = 200
 LATENCY = timedelta(milliseconds=20)

@@ -29,7 +29,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 CORES = 4
 NOOP, PARQUET = "noop", "parquet"
 UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
-"""After all existing records, so that the tip is not looked up: the server's iterators cannot start near it."""
+"""A time after all existing records, so that the tip is not looked up: the server's iterators cannot start near it."""
 
 
 class Peer(DataSource):

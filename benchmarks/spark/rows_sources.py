@@ -157,7 +157,7 @@ def _boto3_record(record: StreamRecord) -> dict[str, object]:
 
 @cache
 def _aws_kinesis_agg() -> Callable[..., Iterable[dict[str, Any]]]:
-    """From the peers' environment; whatever this environment has too is imported from here."""
+    """Imports the library from the peers' environment; whatever this environment has too is imported from here."""
     sys.path += map(str, PEERS.parent.parent.glob("lib/python3*/site-packages"))
     from aws_kinesis_agg.deaggregator import iter_deaggregate_records  # noqa: PLC0415 -- not a dependency of ours
 
