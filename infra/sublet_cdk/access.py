@@ -15,21 +15,24 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 from sublet.decisions import role_needs
 from sublet.errors import SettingsError
-from sublet.settings import HotShardKeys, Settings
+from sublet.settings import HotShardKeys, Reading, Settings
 from sublet_cdk import roles
 from sublet_cdk.failure_destination import Destination
-from sublet_cdk.several_streams import finding_streams, on_streams
+from sublet_cdk.several_streams import consumer_arns, finding_streams, on_streams
 from sublet_cdk.tables import Tables
 
 Duties = Mapping[str, iam.PolicyStatement | None]
-"""By the name of the resulting policy; None if it is not needed."""
+"""Policy statements by the name of the policy that they go into; None if it is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """stream_key     None for AWS's own
-    may_join_kcl   the lease table may belong to a KCL fleet, with other tables beside it
-    fan_out_consumer   the ARN of the registered consumer that reads; None for polling"""
+    """What an application's roles may reach.
+
+    stream_key          None for AWS's own
+    may_join_kcl        the lease table may belong to a KCL fleet, with other tables beside it
+    fan_out_consumer    the ARN of the registered consumer that reads; None for polling
+    """
 
     scope: Construct
     settings: Settings
@@ -55,19 +58,19 @@ class Access:
             **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
             **self._sightings(role_needs.LEASE_WORKER_ON_SIGHTINGS),
             "sketches": self._sketches(),
-            **self._streams(role_needs.LEASE_WORKER_ON_STREAM),
+            **self._streams(role_needs.LEASE_WORKER_ON_STREAM, finds_consumers=True),
             **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
         }
 
     def process(self) -> Duties:
-        """For `sublet run` and `sublet.Consumer`."""
+        """What `sublet run` and `sublet.Consumer` may do."""
         return {
             "leases": roles.allow(role_needs.PROCESS_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
             **self._sightings(role_needs.PROCESS_ON_SIGHTINGS),
-            **self._streams(role_needs.PROCESS_ON_STREAM, finds=True),
+            **self._streams(role_needs.PROCESS_ON_STREAM, finds=True, finds_consumers=True),
             **self._fan_out(),
             **self._keys(),
             **self._on_failure(),
@@ -89,18 +92,27 @@ class Access:
             raise SettingsError("on_failure", None, "the destination that a redrive reads")
         self.destination.grant_redrive(grantee, self.settings.application)
 
-    def _streams(self, actions: Sequence[str], *, finds: bool = False) -> Duties:
+    def _streams(
+        self, actions: Sequence[str], *, finds: bool = False, finds_consumers: bool = False
+    ) -> Duties:
         if self.stream is not None:
             return {"stream": roles.allow(actions, self.stream.stream_arn)}
         choice = self.settings.streams
         assert choice is not None, "the settings require one or the other"
+        if finds_consumers and self.settings.reading is Reading.FAN_OUT:
+            actions = [*actions, *role_needs.FINDS_FAN_OUT]
         return {**on_streams(self.scope, choice, actions), **(finding_streams(choice) if finds else {})}
 
     def _sightings(self, actions: Sequence[str]) -> Duties:
         return {"sightings": roles.allow(actions, self.tables.sightings.table_arn)}
 
     def _fan_out(self) -> Duties:
-        consumer = self.fan_out_consumer
+        if self.settings.reading is Reading.POLLING:
+            return {}
+        choice, consumer = self.settings.streams, self.fan_out_consumer
+        if choice is not None:
+            arns = consumer_arns(self.scope, choice, self.settings.fan_out_name)
+            return {"fan-out": roles.allow(role_needs.READER_ON_FAN_OUT, *arns)}
         return {"fan-out": roles.allow(role_needs.READER_ON_FAN_OUT, consumer)} if consumer else {}
 
     def _sketches(self) -> iam.PolicyStatement | None:

@@ -45,7 +45,8 @@ def over_http2(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> It
     with embedded_bench(embedded_aws) as bench:
         pushes = bench.pushes.real
         assert isinstance(pushes, KinesisPushes)
-        vars(pushes)["_network"] = replace(pushes._network, is_http2_known=True)
+        requests = pushes._requests
+        vars(requests)["_network"] = replace(requests._network, is_http2_known=True)
         yield bench
         bench.close()
 

@@ -15,18 +15,25 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.fan_out_consumers import StatedConsumer
 from sublet.aws.kinesis import KinesisStream
+from sublet.aws.push_requests import PushRequests
 from sublet.aws.pushes import KinesisPushes, KinesisSubscription
+from sublet.aws.pushes_of_streams import PushesOfStreams
+from sublet.aws.streams import AwsStreams
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamKeyUnavailable, StreamNotFound
-from sublet.memory import MemoryFanOut, MemoryStream
+from sublet.memory import MemoryFanOut, MemoryLog, MemoryStream
 from sublet.ports import PollRefusal, Pushes, ShardSubscription, Stream
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import HASH_KEY_MAX, ChildShard
+from sublet.protocol.stream_key import StreamKey, child_in_stream, in_stream, own_id, stream_key_of
 from sublet.pushing import FanOutReader
-from sublet.settings import Settings
+from sublet.settings import Mode, Reading, Settings, StreamChoice
+from sublet.several_streams import AllPushes, StreamOfSeveral
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -68,11 +75,14 @@ class Bench:
     delete: Callable[[], object]
     deregister: Callable[[], object]
     fan_out: FanOut | None = None
+    key: StreamKey | None = None
+    """Of a stream of several."""
     readers: list[FanOutReader] = field(default_factory=list)
 
     def reader(self, position: ReadPosition = HORIZON, shard_id: str = FIRST) -> FanOutReader:
+        named = shard_id if self.key is None else in_stream(self.key, shard_id)
         reader = FanOutReader(
-            self.pushes, self.stream, shard_id, position, SystemClock(), ThreadTasks(), Random(0)
+            self.pushes, self.stream, named, position, SystemClock(), ThreadTasks(), Random(0)
         )  # fmt: skip
         self.readers.append(reader)
         return reader
@@ -94,12 +104,42 @@ def memory_bench(shards: int = 1) -> Iterator[Bench]:
 
 
 @contextmanager
+def several_in_memory(shards: int = 1) -> Iterator[Bench]:
+    """One of two streams, each with a consumer of its own."""
+    with memory_bench(shards) as bench, memory_bench(shards) as other:
+        key = StreamKey.of(bench.stream.describe().identity)
+        consumers = {key: bench.pushes.real, StreamKey(key.account, "other", 1): other.pushes.real}
+        bench.pushes.real = AllPushes(consumers.__getitem__)
+        bench.stream, bench.key = StreamOfSeveral(key, bench.stream), key
+        yield bench
+
+
+@contextmanager
+def several_embedded(aws: EmbeddedAws, shards: int = 1) -> Iterator[Bench]:
+    """A stream of an application of several, whose consumer is found by its name."""
+    with embedded_bench(aws, shards) as bench:
+        key = StreamKey.of(bench.stream.describe().identity)
+        settings = Settings(
+            application="contract", streams=StreamChoice.parse(key.stream), mode=Mode.CONTINUOUS,
+            reading=Reading.FAN_OUT, fan_out_consumer="reader",
+        )  # fmt: skip
+        streams = AwsStreams(kinesis_client(), kinesis_poll_client(), settings)
+        requests = PushRequests(kinesis_poll_client())
+        pushes = PushesOfStreams(requests, kinesis_client(), streams, settings, SystemClock(), MemoryLog())
+        bench.pushes.real = AllPushes(pushes.of)
+        bench.stream, bench.key = streams.of(key), key
+        yield bench
+
+
+@contextmanager
 def embedded_bench(aws: EmbeddedAws, shards: int = 1) -> Iterator[Bench]:
     with consumed(aws, shards) as real:
         stream = KinesisStream(
             kinesis_client(), kinesis_poll_client(), Settings(application="contract", stream=real.stream)
         )
-        pushes = KinesisPushes(kinesis_poll_client(), stream, real.stream, real.consumer_arn)
+        pushes = KinesisPushes(
+            PushRequests(kinesis_poll_client()), stream, real.stream, StatedConsumer(real.consumer_arn)
+        )
         client, name = real.client, real.stream
 
         def settle() -> None:
@@ -126,20 +166,24 @@ def embedded_bench(aws: EmbeddedAws, shards: int = 1) -> Iterator[Bench]:
 Benches = Callable[[int], Bench]
 
 
-@pytest.fixture(params=["memory", pytest.param("embedded", marks=pytest.mark.emulator)])
+IN_MEMORY = {"memory": memory_bench, "several-in-memory": several_in_memory}
+EMBEDDED = {"embedded": embedded_bench, "several-embedded": several_embedded}
+
+
+@pytest.fixture(params=[*IN_MEMORY, *(pytest.param(name, marks=pytest.mark.emulator) for name in EMBEDDED)])
 def bench_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Benches]:
     opened: list[Any] = []
     benches: list[Bench] = []
 
     def made(shards: int) -> Bench:
-        if request.param == "memory":
-            opened.append(memory_bench(shards))
+        if request.param in IN_MEMORY:
+            opened.append(IN_MEMORY[request.param](shards))
         else:
-            opened.append(embedded_bench(request.getfixturevalue("embedded_aws"), shards))
+            opened.append(EMBEDDED[request.param](request.getfixturevalue("embedded_aws"), shards))
         benches.append(opened[-1].__enter__())
         return benches[-1]
 
-    if request.param == "embedded":
+    if request.param in EMBEDDED:
         for name, value in request.getfixturevalue("embedded_aws").environment.items():
             monkeypatch.setenv(name, value)
     yield made
@@ -185,14 +229,23 @@ def data_of(reader: FanOutReader, count: int, limit: int = 10_000) -> list[bytes
 
 
 def end_of(reader: FanOutReader) -> tuple[list[bytes], tuple[ChildShard, ...]]:
+    """The children by their own ids."""
     data: list[bytes] = []
     until = datetime.now(UTC) + PATIENCE
     while datetime.now(UTC) < until:
         page = page_of(reader)
         data += [record.data for record in page.records]
         if page.is_shard_end:
-            return data, page.child_shards
+            return data, tuple(_alone(child, stream_key_of(reader._shard_id)) for child in page.child_shards)
     raise AssertionError(f"the shard did not end after {data}")
+
+
+def _alone(child: ChildShard, key: StreamKey | None) -> ChildShard:
+    assert stream_key_of(child.shard_id) == key, "it is named as its parent is"
+    parents = frozenset(map(own_id, child.parent_shard_ids))
+    alone = replace(child, shard_id=own_id(child.shard_id), parent_shard_ids=parents)
+    assert key is None or child_in_stream(key, alone) == child
+    return alone
 
 
 def test_records_come_in_order_and_whole(bench_of: Benches) -> None:

@@ -5,18 +5,31 @@ An application of one stream uses none of this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sublet.decisions.chosen_streams import settings_for
 from sublet.decisions.operated_streams import shard_named
+from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.stream_parts import with_leases_of
 from sublet.errors import ShardNotFound, StreamError, StreamNotFound
-from sublet.ports import Applied, LeaseTable, PollRefusal, Ports, Refused, ShardReader, Stream, Streams
+from sublet.ports import (
+    Applied,
+    LeaseTable,
+    PollRefusal,
+    Ports,
+    Pushed,
+    Pushes,
+    Refused,
+    ShardReader,
+    ShardSubscription,
+    Stream,
+    Streams,
+)
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page
@@ -46,8 +59,7 @@ class StreamOfSeveral:
     def describe(self) -> StreamDescription:
         """Raises StreamNotFound for another stream of the same name, such as one that was created again."""
         found = self.real.describe()
-        is_a_time = FIRST_EPOCH <= self.key.epoch <= LAST_EPOCH
-        if is_a_time and StreamKey.of(found.identity).epoch != self.key.epoch:
+        if self.key.is_dated and StreamKey.of(found.identity).epoch != self.key.epoch:
             raise StreamNotFound(f"stream {self.key} is gone: there is {found.identity} instead")
         return found
 
@@ -59,12 +71,6 @@ class StreamOfSeveral:
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return _Reader(self.key, self.real.reader(own_id(shard_id), position))
-
-
-FIRST_EPOCH, LAST_EPOCH = 1_300_000_000, 4_000_000_000
-"""An epoch within these bounds (2011 to 2096) is a creation time. Others are not: a KCL fleet may number its streams as it
-likes.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,50 @@ class _Reader:
 
     def read(self, limit: int) -> Page | PollRefusal:
         page = self.real.read(limit)
-        if isinstance(page, PollRefusal) or not page.child_shards:
-            return page
-        return page._replace(
-            child_shards=tuple(child_in_stream(self.key, each) for each in page.child_shards)
-        )
+        return page if isinstance(page, PollRefusal) else _page_in_stream(self.key, page)
+
+
+def _page_in_stream(key: StreamKey, page: Page) -> Page:
+    if not page.child_shards:
+        return page
+    return page._replace(child_shards=tuple(child_in_stream(key, each) for each in page.child_shards))
+
+
+@dataclass(frozen=True, slots=True)
+class AllPushes:
+    """The Pushes port over several streams: a shard's stream says which consumer subscribes to it."""
+
+    of: Callable[[StreamKey], Pushes]
+
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+        key = _stream_named(shard_id)
+        answer = self.of(key).subscribe(own_id(shard_id), position)
+        return answer if isinstance(answer, PushEnd) else _Subscription(key, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    """The ShardSubscription port: pages name a shard's children as in the application."""
+
+    key: StreamKey
+    real: ShardSubscription
+
+    def wait(self, longest: timedelta) -> bool:
+        return self.real.wait(longest)
+
+    def next(self) -> Pushed | PushEnd:
+        came = self.real.next()
+        return came if isinstance(came, PushEnd) else came._replace(page=_page_in_stream(self.key, came.page))
+
+    @property
+    def has_more(self) -> bool:
+        return self.real.has_more
+
+    def interrupt(self) -> None:
+        self.real.interrupt()
+
+    def close(self) -> None:
+        self.real.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +156,25 @@ class AllStreams:
     def service_time(self) -> datetime:
         for found in self.streams.find().streams:
             return self.streams.of(found.stream).service_time()
-        raise StreamNotFound("the application's setting streams names no stream that there is")
+        raise StreamNotFound(
+            "there is none of the streams that the setting streams names in this account and region; check the names, and the "
+            "region (AWS_DEFAULT_REGION)"
+        )
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return self._of(shard_id).reader(shard_id, position)
 
     def _of(self, shard_id: str) -> Stream:
-        key = stream_key_of(shard_id)
-        if key is None:
-            raise ShardNotFound(
-                f"shard {shard_id} is of no stream: its name is account:stream:creation epoch:shard id"
-            )
-        return self.streams.of(key)
+        return self.streams.of(_stream_named(shard_id))
+
+
+def _stream_named(shard_id: str) -> StreamKey:
+    key = stream_key_of(shard_id)
+    if key is None:
+        raise ShardNotFound(
+            f"shard {shard_id} is of no stream: its name is account:stream:creation epoch:shard id"
+        )
+    return key
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.sketch_store import DynamoDbSketchStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
-from sublet.ports import FailureDestination, Log, Ports, Pushes, SketchStore, Stream, Streams
-from sublet.settings import HotShardKeys, Settings
+from sublet.ports import Clock, FailureDestination, Log, Ports, Pushes, SketchStore, Stream, Streams
+from sublet.settings import HotShardKeys, Reading, Settings
 from sublet.settings.value import NO_STREAM
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
@@ -29,6 +29,8 @@ from sublet.system.threads import ThreadTasks
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from sublet.aws.streams import AwsStreams
 
 
 def aws_ports(
@@ -39,7 +41,8 @@ def aws_ports(
 ) -> Ports:
     """`output` takes metrics and the JSON log lines of `service`; if it is None, as in a user's own program, both go
     to Python's logging. boto3 finds region, credentials and endpoints that are not given."""
-    clock, connection = SystemClock(), connection.for_leases(_leases(settings, service))
+    clock, log = SystemClock(), log_of(service, output)
+    connection = connection.for_leases(_leases(settings, service))
 
     @cache
     def connect() -> DynamoDBClient:
@@ -60,12 +63,12 @@ def aws_ports(
         metrics=EmfMetrics(
             settings.application, by_shard=settings.metrics_by_shard, output=output or MetricsLogger()
         ),
-        log=log_of(service, output),
+        log=log,
         destination=_destination(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
         control=DynamoDbControlStore(connect, settings.sightings_table),
         streams=streams,
-        pushes=_pushes(settings, connection) if _leases(settings, service) else None,
+        pushes=_pushes(settings, connection, streams, clock, log) if _leases(settings, service) else None,
         sketches=_sketches(settings, connect),
     )
 
@@ -100,7 +103,7 @@ def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> Kine
     return KinesisStream(client, poll_client, settings)
 
 
-def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Streams:
+def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> AwsStreams:
     """With its own clients."""
     from sublet.aws.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
 
@@ -109,11 +112,13 @@ def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Str
     return AwsStreams(client, poll_client, settings, lambda: clients.tagging_client(*where))
 
 
-def _pushes(settings: Settings, connection: Connection) -> Pushes | None:
+def _pushes(
+    settings: Settings, connection: Connection, streams: AwsStreams | None, clock: Clock, log: Log
+) -> Pushes | None:
     """Raises SettingsError without the package that speaks HTTP/2, unless the endpoint is not encrypted, as an emulator's."""
-    if settings.fan_out_consumer is None:
+    if settings.reading is Reading.POLLING:
         return None
-    from sublet.aws.pushes import KinesisPushes, has_http2  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.push_requests import PushRequests, has_http2  # noqa: PLC0415 - would add to every cold start
 
     client = clients.kinesis_poll_client(*connection)
     if client.meta.endpoint_url.startswith("https:") and not has_http2():
@@ -122,8 +127,19 @@ def _pushes(settings: Settings, connection: Connection) -> Pushes | None:
             settings.reading,
             "polling, or install sublet with its extra fan-out: AWS promises SubscribeToShard over HTTP/2 alone",
         )
-    stream = kinesis_stream(settings, connection)
-    return KinesisPushes(client, stream, settings.stream, settings.fan_out_consumer)
+    requests = PushRequests(client)
+    if streams is None:
+        from sublet.aws.fan_out_consumers import StatedConsumer  # noqa: PLC0415 - would add to every cold start
+        from sublet.aws.pushes import KinesisPushes  # noqa: PLC0415 - would add to every cold start
+
+        assert settings.fan_out_consumer is not None, "the settings require it"
+        stream, consumer = kinesis_stream(settings, connection), StatedConsumer(settings.fan_out_consumer)
+        return KinesisPushes(requests, stream, settings.stream, consumer)
+    from sublet.aws.pushes_of_streams import PushesOfStreams  # noqa: PLC0415 - would add to every cold start
+    from sublet.several_streams import AllPushes  # noqa: PLC0415 - would add to every cold start
+
+    consumers = clients.kinesis_client(*connection)
+    return AllPushes(PushesOfStreams(requests, consumers, streams, settings, clock, log).of)
 
 
 def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:

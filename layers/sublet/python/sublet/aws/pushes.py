@@ -1,21 +1,15 @@
-"""The Pushes port: SubscribeToShard over a connection of each subscription's own (see push_connection).
-
-botocore makes and signs the request, so that endpoints, credentials and validation are its own. It is not sent by botocore.
-"""
+"""The Pushes port: SubscribeToShard over a connection of each subscription's own (see push_requests, push_connection)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, timedelta
-from functools import cached_property
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from botocore.exceptions import ClientError
 
-from sublet.aws.cut_replies import AnyClient
+from sublet.aws.fan_out_consumers import StreamConsumer
 from sublet.aws.faults import code_of
 from sublet.aws.kinesis import LAG_NOT_TOLD, KinesisStream
 from sublet.aws.kinesis_errors import (
@@ -26,8 +20,9 @@ from sublet.aws.kinesis_errors import (
     stream_error,
 )
 from sublet.aws.kinesis_shapes import child_shards, data_bytes_of, decode_pushed_reply, with_arrivals
-from sublet.aws.push_connection import Network, PushConnection, tls_context
-from sublet.aws.push_http import ReplyDamaged, Request
+from sublet.aws.push_connection import PushConnection
+from sublet.aws.push_http import ReplyDamaged
+from sublet.aws.push_requests import OPERATION, PushRequests
 from sublet.aws.repeated_call import HttpReply, error_of
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
@@ -36,7 +31,6 @@ from sublet.ports import Pushed, ShardSubscription
 from sublet.protocol.event_stream import EventMessage, MessageReader, StreamDamaged
 from sublet.protocol.records import Page
 
-OPERATION = "SubscribeToShard"
 WHOLE_WITHIN = 30.0
 """How many seconds the rest of an event may take after its first bytes."""
 
@@ -45,41 +39,46 @@ _LOST = (OSError, ReplyDamaged, StreamDamaged, msgspec.DecodeError)
 """The connection failed, or the bytes that came cannot be read."""
 
 
-class _Signed(Exception):
-    def __init__(self, request: Any) -> None:
-        super().__init__("signed, and not sent")
-        self.request = request
-
-
 class KinesisPushes:
-    """The Pushes port, as the consumer of this ARN. Thread-safe. `client` must not be shared: its SubscribeToShard is never
-    sent.
-    """
+    """The Pushes port over one stream. Thread-safe."""
 
-    def __init__(self, client: AnyClient, stream: KinesisStream, name: str, consumer_arn: str) -> None:
-        self._client: Any = client
+    def __init__(
+        self, requests: PushRequests, stream: KinesisStream, name: str, consumer: StreamConsumer
+    ) -> None:
+        self._requests = requests
         self._stream = stream
         self._name = name
-        self._consumer_arn = consumer_arn
-        self._client.meta.events.register(
-            f"before-send.kinesis.{OPERATION}", _keep, unique_id="sublet-push-signed"
-        )
+        self._consumer = consumer
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+        """A consumer that was deregistered, and registered again under its name, is found at once."""
+        arn = self._consumer.arn()
+        if not isinstance(arn, PushEnd):
+            answer = self._subscribe(arn, shard_id, position)
+            if answer is not PushEnd.NO_CONSUMER or not self._consumer.lost(arn):
+                return answer
+            arn = self._consumer.arn()
+        if not isinstance(arn, PushEnd):
+            return self._subscribe(arn, shard_id, position)
+        return self._not_found(shard_id) if arn is PushEnd.NO_CONSUMER else arn
+
+    def _subscribe(
+        self, consumer_arn: str, shard_id: str, position: ReadPosition
+    ) -> ShardSubscription | PushEnd:
         """A time that the service's clock has not reached (ours may be ahead) is opened as LATEST."""
         if position.type is IteratorType.AT_TIMESTAMP and position.sequence_number is not None:
             self._stream.open(
                 shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number)
             )
         try:
-            return self._subscribed(shard_id, position)
+            return self._subscribed(consumer_arn, shard_id, position)
         except ClientError as error:
             if code_of(error) not in BAD_ARGUMENT:
                 return self.judged(shard_id, error, PushEnd.IN_USE)
             if position.type is not IteratorType.AT_TIMESTAMP:
                 raise self._not_in_stream(shard_id, position, error) from error
         try:
-            return self._subscribed(shard_id, ReadPosition(IteratorType.LATEST))
+            return self._subscribed(consumer_arn, shard_id, ReadPosition(IteratorType.LATEST))
         except ClientError as error:
             return self.judged(shard_id, error, PushEnd.IN_USE)
 
@@ -95,11 +94,13 @@ class KinesisPushes:
             raise named from error
         return PushEnd.REFUSED
 
-    def _subscribed(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def _subscribed(
+        self, consumer_arn: str, shard_id: str, position: ReadPosition
+    ) -> ShardSubscription | PushEnd:
         with named_stream_errors(self._name):
-            request = self._signed(shard_id, position)
+            request = self._requests.signed(consumer_arn, shard_id, position)
         try:
-            connection = PushConnection(request, self._network)
+            connection = self._requests.connection(request)
         except _LOST:
             return PushEnd.REFUSED
         try:
@@ -112,17 +113,6 @@ class KinesisPushes:
             return PushEnd.REFUSED
         connection.close()
         raise error_of(HttpReply(head.status, head.headers, body), OPERATION)
-
-    def _signed(self, shard_id: str, position: ReadPosition) -> Request:
-        try:
-            self._client.subscribe_to_shard(
-                ConsumerARN=self._consumer_arn, ShardId=shard_id, StartingPosition=_starting(position)
-            )
-        except _Signed as signed:
-            request = signed.request
-            headers = {name: _text(value) for name, value in request.headers.items()}
-            return Request(urlsplit(request.url), headers, request.body)
-        raise AssertionError("the request was sent")
 
     def _not_in_stream(self, shard_id: str, position: ReadPosition, error: ClientError) -> Exception:
         if position.sequence_number is None:
@@ -147,17 +137,6 @@ class KinesisPushes:
             records, data_bytes_of(records), LAG_NOT_TOLD if told is None else told, child_shards=children
         )
         return Pushed(page, reply.continuation_sequence_number or None)
-
-    @cached_property
-    def _network(self) -> Network:
-        """Configured like botocore's own HTTP session."""
-        session = vars(vars(self._client)["_endpoint"].http_session)
-        verify, certificate = session["_verify"], session["_cert_file"]
-        context = tls_context(
-            _bundle(verify) if verify else None, certificate and (certificate, session["_key_file"]),
-            is_verified=bool(verify), is_http2=has_http2(),
-        )  # fmt: skip
-        return Network(lambda: context, session["_proxy_config"].proxy_url_for)
 
 
 class KinesisSubscription:
@@ -241,28 +220,6 @@ class KinesisSubscription:
         return self._pushes.judged(self._shard_id, ClientError(said, OPERATION), PushEnd.TAKEN_OVER)
 
 
-def has_http2() -> bool:
-    """Whether the package that speaks it is installed: sublet's extra fan-out."""
-    try:
-        import h2.connection  # noqa: F401, PLC0415
-    except ImportError:
-        return False
-    return True
-
-
-def _keep(request: Any, **_: Any) -> None:
-    raise _Signed(request)
-
-
-def _starting(position: ReadPosition) -> Mapping[str, Any]:
-    starting: dict[str, Any] = {"Type": position.type.value}
-    if position.sequence_number is not None and position.type is not IteratorType.AT_TIMESTAMP:
-        starting["SequenceNumber"] = position.sequence_number
-    if position.at is not None:
-        starting["Timestamp"] = position.at.astimezone(UTC)  # botocore ignores the time zone
-    return starting
-
-
 def _whole(connection: PushConnection) -> bytes:
     """An error's body."""
     parts = []
@@ -272,13 +229,3 @@ def _whole(connection: PushConnection) -> bytes:
             break
         parts.append(part)
     return b"".join(parts)
-
-
-def _bundle(verify: bool | str) -> str:
-    from botocore.httpsession import get_cert_path  # noqa: PLC0415
-
-    return verify if isinstance(verify, str) else str(get_cert_path(True))
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,94 @@
+"""The requests of SubscribeToShard.
+
+botocore makes and signs them, so that endpoints, credentials and validation are its own. It does not send them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from sublet.aws.cut_replies import AnyClient
+from sublet.aws.push_connection import Network, PushConnection, tls_context
+from sublet.aws.push_http import Request
+from sublet.decisions.read_position import IteratorType, ReadPosition
+
+OPERATION = "SubscribeToShard"
+
+
+class _Signed(Exception):
+    def __init__(self, request: Any) -> None:
+        super().__init__("signed, and not sent")
+        self.request = request
+
+
+class PushRequests:
+    """Thread-safe, for any number of consumers. `client` must not be shared: its SubscribeToShard is never sent."""
+
+    def __init__(self, client: AnyClient) -> None:
+        self._client: Any = client
+        self._client.meta.events.register(
+            f"before-send.kinesis.{OPERATION}", _keep, unique_id="sublet-push-signed"
+        )
+
+    def signed(self, consumer_arn: str, shard_id: str, position: ReadPosition) -> Request:
+        """Raises what botocore raises."""
+        try:
+            self._client.subscribe_to_shard(
+                ConsumerARN=consumer_arn, ShardId=shard_id, StartingPosition=_starting(position)
+            )
+        except _Signed as signed:
+            request = signed.request
+            headers = {name: _text(value) for name, value in request.headers.items()}
+            return Request(urlsplit(request.url), headers, request.body)
+        raise AssertionError("the request was sent")
+
+    def connection(self, request: Request) -> PushConnection:
+        """A new one, which has sent the request. Raises OSError and ReplyDamaged."""
+        return PushConnection(request, self._network)
+
+    @cached_property
+    def _network(self) -> Network:
+        """Configured like botocore's own HTTP session."""
+        session = vars(vars(self._client)["_endpoint"].http_session)
+        verify, certificate = session["_verify"], session["_cert_file"]
+        context = tls_context(
+            _bundle(verify) if verify else None, certificate and (certificate, session["_key_file"]),
+            is_verified=bool(verify), is_http2=has_http2(),
+        )  # fmt: skip
+        return Network(lambda: context, session["_proxy_config"].proxy_url_for)
+
+
+def has_http2() -> bool:
+    """Whether the package that speaks it is installed: sublet's extra fan-out."""
+    try:
+        import h2.connection  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
+def _keep(request: Any, **_: Any) -> None:
+    raise _Signed(request)
+
+
+def _starting(position: ReadPosition) -> Mapping[str, Any]:
+    starting: dict[str, Any] = {"Type": position.type.value}
+    if position.sequence_number is not None and position.type is not IteratorType.AT_TIMESTAMP:
+        starting["SequenceNumber"] = position.sequence_number
+    if position.at is not None:
+        starting["Timestamp"] = position.at.astimezone(UTC)  # botocore ignores the time zone
+    return starting
+
+
+def _bundle(verify: bool | str) -> str:
+    from botocore.httpsession import get_cert_path  # noqa: PLC0415
+
+    return verify if isinstance(verify, str) else str(get_cert_path(True))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
