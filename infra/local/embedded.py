@@ -82,7 +82,7 @@ class EmbeddedAws:
         )
 
     def account(self) -> AwsAccount:
-        """For what makes its own clients of Kinesis."""
+        """An account for what makes its own clients of Kinesis."""
         session = botocore.session.get_session()
         session.set_credentials(
             self.environment["AWS_ACCESS_KEY_ID"], self.environment["AWS_SECRET_ACCESS_KEY"]
@@ -152,7 +152,7 @@ def random_keys() -> Keys:
 
 
 def environment_for(gateway: str, kinesis: str, keys: Keys) -> dict[str, str]:
-    """What to export to use the emulators at these addresses: see EmbeddedAws."""
+    """Returns what to export to use the emulators at these addresses: see EmbeddedAws."""
     return {
         "AWS_ENDPOINT_URL": gateway,
         "AWS_ENDPOINT_URL_KINESIS": kinesis,

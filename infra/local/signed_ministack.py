@@ -64,7 +64,7 @@ judged: set[tuple[str, str, str, bool]] = set()
 
 
 async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-    """What ministack's server calls instead of ministack. No websockets: nothing here uses them."""
+    """Answers a request before ministack does: ministack's server calls it. It refuses websockets, which nothing here uses."""
     if scope["type"] == "lifespan":
         await inner(scope, receive, send)
     elif scope["type"] == "http":
@@ -156,7 +156,7 @@ def enforce_and_remember(
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """As SigV4 signs them: the values of a repeated header are joined by a bare comma."""
+    """Returns the headers as SigV4 signs them: the values of a repeated header are joined by a bare comma."""
     headers: dict[str, str] = {}
     for raw_name, value in scope["headers"]:
         name, text = raw_name.decode("latin-1").lower(), decode_header_value(value)
@@ -171,9 +171,8 @@ def is_open(method: str, path: str) -> bool:
 
 
 def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
-    """Its role's session, with a secret that cannot be derived from the function's name, as ministack's can.
-
-    It is derived from our secret and the key's id, so that kinesis-local's door (signed_kinesis.cjs) knows it too.
+    """Makes a session of the function's role, with a secret that cannot be derived from the function's name, as ministack's
+    can. It is derived from our secret and the key's id, so that kinesis-local's door (signed_kinesis.cjs) knows it too.
     """
     made: dict[str, str] = execution_credentials(config)
     key = made["AWS_ACCESS_KEY_ID"]

@@ -54,5 +54,5 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept any name
         return value
 
     def __dir__() -> list[str]:
-        """For completion: includes names that are not loaded yet."""
+        """Includes names that are not loaded yet, for completion."""
         return __all__

@@ -184,6 +184,7 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "it grows further it will fall behind alone.",
             threshold=at.hot_shard_ratio,
             expression=f"IF(busiest > {at.hot_shard_bytes}, busiest / average, 0)",
+            has_link=True,
         ),
     )
 

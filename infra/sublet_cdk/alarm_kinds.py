@@ -32,11 +32,18 @@ class Missing(StrEnum):
     BREACHING = "breaching"
 
 
+EACH_STREAM = "*"
+"""Instead of a stream's name: each of those that have the metric, found by a query. No stream has this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
+    """`stream`: of this one of several streams, or of EACH_STREAM; None: over all of them."""
+
     metric: str
     statistic: str
     source: Source = Source.APPLICATION
+    stream: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Alarm:
     minutes      length of a period
     below        fires at or below the threshold, instead of above it
     when, then   what has happened and what to do; together they are the description
+    has_link     the description ends in a link to the dashboard
     """
 
     name: str
@@ -60,6 +68,7 @@ class Alarm:
     below: bool = False
     missing: Missing = Missing.NOT_BREACHING
     expression: str | None = None
+    has_link: bool = False
 
     @property
     def description(self) -> str:
@@ -67,29 +76,36 @@ class Alarm:
         return f"{self.when[0].upper()}{self.when[1:]}. {self.then}"
 
     @property
+    def is_query(self) -> bool:
+        """Whether it is on each stream that a query finds."""
+        return any(figure.stream == EACH_STREAM for figure in self.figures.values())
+
+    @property
     def needs_math(self) -> bool:
-        """Without it, an alarm on silence watches its first figure alone."""
-        return len(self.figures) > 1 and self.missing is not Missing.BREACHING
+        """Whether it needs metric math. Without math, an alarm on silence watches its first figure alone."""
+        return self.is_query or (len(self.figures) > 1 and self.missing is not Missing.BREACHING)
 
 
 def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
-    """For a metric of which one value is proof. It stays on for a span, in which the next tick shows whether it is
-    over."""
+    """Fires at a single value, for a metric of which one value is proof. It stays on for a span, in which the next tick shows
+    whether it is over.
+    """
     return Alarm(name, {"figure": figure}, pace.span, 1, when, then, points=1, threshold=threshold)
 
 
 def reported_by_workers(
     pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float
 ) -> Alarm:
-    """The same for a worker's metric. It stays on for three spans, because the next worker starts a tick later and
-    has to measure for itself."""
+    """Fires at a single value of a worker's metric. It stays on for three spans, because the next worker starts a tick later
+    and has to measure for itself.
+    """
     return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold)
 
 
 def lasting(
     pace: Pace, name: str, figure: Figure, when: str, then: str, *, threshold: float = 0, minutes: int = 0
 ) -> Alarm:
-    """For what may happen once but should not last."""
+    """Fires if trouble lasts, for what may happen once."""
     spans = pace.spans(minutes)
     return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
 
@@ -97,7 +113,7 @@ def lasting(
 def silent(
     pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Figure], when: str, then: str
 ) -> Alarm:
-    """For what must be there in every span: any of the figures."""
+    """Fires if no figure has a value in a span, for what must be there all the time."""
     spans = pace.spans(at.silence_minutes)
     return Alarm(
         name, figures, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,

@@ -46,9 +46,9 @@ class AlarmThresholds:
     stall_minutes: int | None = None
     """How long a shard with records that a worker holds may stand still. By default 6, or 1.2 ticks if that is longer."""
     handler_call_minutes: int | None = None
-    """How long a call of the handler may last. The same default."""
+    """How long a call of the handler may last. The default is that of `stall_minutes`."""
     unfinished_minutes: int | None = None
-    """How long a handler that checkpoints manually may keep a batch. The same default."""
+    """How long a handler that checkpoints manually may keep a batch. The default is that of `stall_minutes`."""
     throttled_polls: int = 10
     """Refused polls of one shard in a row: about 40 seconds without a record."""
     unclaimed_minutes: int = 10
@@ -59,12 +59,19 @@ class AlarmThresholds:
     hot_shard_minutes: int = 15
     data_loss_minutes: int = 10
     silence_minutes: int = 10
-    """Without a tick, or without a worker that holds a lease."""
+    """How long an application may go without a tick, or without a worker that holds a lease."""
     handler_failing_minutes: int = 10
     handler_failures: int = 1
-    """In each span. A failure that the next call made up for should not wake anybody, not even twice in an hour."""
+    """How many failures a span may have. A failure that the next call made up for should not wake anybody, not even twice in
+    an hour.
+    """
     handler_attempts: int = 20
     """Calls with the same records, including earlier windows. A smaller maximum_retry_attempts never reaches it."""
+    stream_lag_hours: float = 12
+    """With several streams: how far a shard may be behind before its stream's records are at risk. Half of the 24 hours for
+    which Kinesis keeps records unless a stream's retention is longer."""
+    by_stream: bool = True
+    """With several streams: whether there are alarms that name a stream. They cost $0.30 a month for each."""
     longest_gap: timedelta | None = None
     """The longest gap between two ticks, at most a day. By default that of the schedule: a rate, or cron's minutes of
     each hour; any other schedule counts as a day. A process ticks every two thirds of failover_time, which counts as
@@ -99,8 +106,9 @@ class Pace:
         return self._millis(UNREAD_PART, minutes)
 
     def owner_stall_millis(self, minutes: int | None) -> float:
-        """As late as 15 minutes' notice allows, because a KCL worker may checkpoint every five minutes. With ticks
-        more than two minutes apart, the second sighting would come too late for that."""
+        """Returns the latest age that still gives 15 minutes' notice, because a KCL worker may checkpoint every five minutes.
+        With ticks more than two minutes apart, the second sighting would come too late for that.
+        """
         part = STALLED_PART if self.gap <= 2 * MINUTE else UNREAD_PART
         return self._millis(part, minutes)
 

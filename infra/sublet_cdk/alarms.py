@@ -20,12 +20,10 @@ from sublet_cdk.alarm_definitions import alarms
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.set_aside_alarm import SetAsideQueue, set_aside_alarm
+from sublet_cdk.stream_alarms import stream_alarms
 
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
 """CDK context, true by default. Set it to false for emulators that cannot deploy alarms on metric math."""
-
-LINKED = frozenset({"HotShard"})
-"""Alarms whose text has a link to the dashboard, which names what they are about."""
 
 CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
 """AWS' web console, by partition."""
@@ -55,6 +53,8 @@ class Watched:
     set_aside: SetAsideQueue | None = None
     log: logs.ILogGroup | None = None
     """The lease manager's; None if it is not known."""
+    streams: Sequence[str] = ()
+    """Those of several that have alarms of their own (`stream_alarms.named_streams`)."""
 
     @property
     def dashboard_name(self) -> str:
@@ -63,23 +63,36 @@ class Watched:
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
     ) -> cloudwatch.Metric:
-        """Over all shards and workers, or of one shard."""
+        """Returns the metric of all shards and workers, or of one shard."""
         shard = {"shard_id": shard_id} if shard_id else {}
         return self._own(metric.value, statistic, period, shard)
 
-    def _own(
-        self, name: str, statistic: str, period: Duration, shard: Mapping[str, str]
-    ) -> cloudwatch.Metric:
+    def _own(self, name: str, statistic: str, period: Duration, part: Mapping[str, str]) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=name,
             statistic=statistic,
             period=period,
-            dimensions_map={"application": self.application, **shard},
+            dimensions_map={"application": self.application, **part},
+        )
+
+    def over_streams(self, figure: Figure, period: Duration) -> cloudwatch.MathExpression:
+        """A figure of EACH_STREAM, in CloudWatch's Metrics Insights. An alarm that names its contributors needs both clauses."""
+        function = {"Maximum": "MAX", "Minimum": "MIN"}[figure.statistic]
+        clauses = (
+            f"SELECT {function}({figure.metric})",
+            f'FROM SCHEMA("{NAMESPACE}", application, stream)',
+            f"WHERE application = '{self.application}'",
+            f"GROUP BY stream ORDER BY {function}() DESC",
+        )
+        return cloudwatch.MathExpression(
+            expression=" ".join(clauses),
+            using_metrics={},
+            period=period,
         )
 
     def figure(self, figure: Figure, period: Duration) -> cloudwatch.Metric:
-        """A definition's figure as a metric: the application's, or AWS's for a deployed resource."""
+        """A definition's figure as a metric: the application's, one of its streams', or AWS's for a deployed resource."""
         if figure.source is Source.FAILURE_QUEUE and self.set_aside is not None:
             return cloudwatch.Metric(
                 namespace="AWS/SQS",
@@ -89,7 +102,8 @@ class Watched:
                 dimensions_map={"QueueName": self.set_aside.name},
             )
         if figure.source is Source.APPLICATION or self.deployment is None:
-            return self._own(figure.metric, figure.statistic, period, {})
+            stream = {} if figure.stream is None else {"stream": figure.stream}
+            return self._own(figure.metric, figure.statistic, period, stream)
         of = self.deployment
         made = {
             Source.MANAGER: of.manager.metric,
@@ -117,7 +131,10 @@ class AlarmSpec:
 def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> Sequence[Alarm]:
     """`math`: include alarms on metric math."""
     deployment = watched.deployment
-    stated = [*alarms(pace_of(deployment, thresholds), thresholds, on_lambda=deployment is not None)]
+    pace = pace_of(deployment, thresholds)
+    stated = [*alarms(pace, thresholds, on_lambda=deployment is not None)]
+    if thresholds.by_stream:
+        stated += stream_alarms(pace, thresholds, watched.application, watched.streams)
     if watched.set_aside is not None:
         stated.append(set_aside_alarm(watched.set_aside.kept_for))
     return [alarm for alarm in stated if math or not alarm.needs_math]
@@ -146,18 +163,23 @@ def has_math(scope: Construct) -> bool:
 
 
 def _spec(scope: Construct, alarm: Alarm, watched: Watched, *, math: bool) -> AlarmSpec:
-    period = Duration.minutes(alarm.minutes)
-    figures = {name: watched.figure(figure, period) for name, figure in alarm.figures.items()}
+    text = f"{alarm.description} {dashboard_link(scope, watched)}" if alarm.has_link else alarm.description
     return AlarmSpec(
-        _expression(alarm, figures, period) if math and alarm.expression else next(iter(figures.values())),
+        _watches(alarm, watched, math=math),
         alarm.periods,
-        f"{alarm.description} {dashboard_link(scope, watched)}"
-        if alarm.name in LINKED
-        else alarm.description,
+        text,
         alarm.threshold,
         below=alarm.missing is Missing.BREACHING,
         points=alarm.points,
     )
+
+
+def _watches(alarm: Alarm, watched: Watched, *, math: bool) -> cloudwatch.IMetric:
+    period = Duration.minutes(alarm.minutes)
+    if alarm.is_query:
+        return watched.over_streams(next(iter(alarm.figures.values())), period)
+    figures = {name: watched.figure(figure, period) for name, figure in alarm.figures.items()}
+    return _expression(alarm, figures, period) if math and alarm.expression else next(iter(figures.values()))
 
 
 def _expression(

@@ -14,7 +14,7 @@ NOT_SHIPPED = ("__pycache__", "*.pyc", "cdk.out", "node_modules")
 """File names. Names with a leading dot are left out too: `.env` and `.git` may hold secrets."""
 
 EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
-"""In the form of CDK's assets."""
+"""The same patterns in the form of CDK's assets."""
 
 
 def copy_code(folder: Path, target: Path, setting: str, dot_files: Collection[str] = ()) -> None:

@@ -34,6 +34,7 @@ APPLICATION_MAX = 64
 
 STATED_OTHERWISE = (
     "application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure", "reading", "fan_out_consumer",
+    "register_fan_out",
 )  # fmt: skip
 """Settings that the construct takes as separate properties, or fills in itself."""
 
@@ -88,7 +89,7 @@ def settings_of(
         handler=handler,
         on_failure=destination.checked_arn if destination else None,
         **given,
-        **reading_settings(fan_out, str(named.get("stream"))),
+        **reading_settings(fan_out, named.get("stream")),
     )
     check_sets_aside(settings)
     check_window_fits(settings, timedelta(seconds=float(worker_timeout.to_seconds())))

@@ -31,7 +31,7 @@ from sublet_cdk.outputs import add_outputs
 
 CONTEXT = {
     "application": "the consumer group, and the lease table's name",
-    "stream_arn": "an existing stream; otherwise the stack creates one",
+    "stream_arn": "an existing stream; without it, and without streams, the stack creates one",
     "stream_key_arn": "the stream's KMS key, if it is your own",
     "shards": "shards of a new stream; on-demand if not given",
     "handler_code": "the directory of the handler's module",
@@ -48,7 +48,8 @@ CONTEXT = {
     "runtime": "python3.11 to python3.14",
     "tracing": "true: X-Ray, of both functions; false (default)",
     "vpc_id": "a network for the worker (looked up at synth, with credentials)",
-    "fan_out": "true: read by a registered consumer, which the stack registers; or the ARN of one; false (default)",
+    "fan_out": "true: read by a registered consumer, which the stack registers; or the ARN of one (with streams, the name); "
+    "false (default)",
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
     "on_failure_key_arn": "that destination's KMS key, if it is your own",
     "alarm_topic_arn": "an SNS topic for the alarms",
@@ -125,9 +126,11 @@ class ConsumerStack(Stack):
         policies = {"retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, "destroy": RemovalPolicy.DESTROY}
         return one_of(self.context, "removal", policies)
 
-    def _stream(self) -> kinesis.IStream:
+    def _stream(self) -> kinesis.IStream | None:
         if arn := self.context.get("stream_arn"):
             return kinesis.Stream.from_stream_arn(self, "Stream", stream_arn(arn))
+        if "streams" in self.context:  # names those that exist
+            return None
         shards = self.context.get("shards")
         return kinesis.Stream(
             self,
@@ -166,7 +169,10 @@ class ConsumerStack(Stack):
 
     def _fan_out(self) -> bool | str:
         stated = self.context.get("fan_out", "false")
-        return stated if stated.startswith("arn:") else is_true(self.context, "fan_out", default=False)
+        is_name = "streams" in self.context and stated not in ("true", "false")
+        if stated.startswith("arn:") or is_name:
+            return stated
+        return is_true(self.context, "fan_out", default=False)
 
     def _key(self, name: str) -> kms.IKey | None:
         arn = self.context.get(f"{name}_arn")

@@ -54,6 +54,9 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
 PER_SHARD = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Maximum", Metric.RECORDS: "Sum"}
 """With `metrics_by_shard=worst`, ticks put the first two of the worst shards; bytes are those of a minute."""
 
+PER_STREAM = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.STREAM_STALLED_AGE: "Maximum"}
+"""With several streams."""
+
 DISTRIBUTIONS = {
     "Lag of the shards (ms): distribution": Metric.MILLIS_BEHIND_LATEST,
     "Bytes a report: distribution": Metric.BYTES,
@@ -90,6 +93,10 @@ def add_dashboard(
     dashboard.add_widgets(
         *(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD)
     )
+    if watched.streams:
+        dashboard.add_widgets(
+            *(_graph(f"{metric} by stream", [_by_stream(watched, metric)]) for metric in PER_STREAM)
+        )
     if watched.log is not None:
         dashboard.add_widgets(_hot_shards(watched.log))
     if watched.deployment is not None:
@@ -98,7 +105,7 @@ def add_dashboard(
 
 
 def _hot_shards(log: logs.ILogGroup) -> cloudwatch.LogQueryWidget:
-    """By the lease manager's log, since no metric says which command tells why."""
+    """Lists hot shards from the lease manager's log, since no metric says which command tells why."""
     return cloudwatch.LogQueryWidget(
         title="Hot shards",
         log_group_names=[log.log_group_name],
@@ -133,10 +140,18 @@ def _fleet_metrics(watched: Watched, metrics: Mapping[Metric, str]) -> list[clou
 
 
 def _by_shard(watched: Watched, metric: Metric) -> cloudwatch.MathExpression:
-    """A search expression, because each reshard changes the shards."""
-    search = f'{{{NAMESPACE},application,shard_id}} MetricName="{metric}" application="{watched.application}"'
+    return _found(watched, metric, "shard_id", PER_SHARD[metric])
+
+
+def _by_stream(watched: Watched, metric: Metric) -> cloudwatch.MathExpression:
+    return _found(watched, metric, "stream", PER_STREAM[metric])
+
+
+def _found(watched: Watched, metric: Metric, by: str, statistic: str) -> cloudwatch.MathExpression:
+    """A search expression, because each reshard changes the shards, and streams come and go."""
+    search = f'{{{NAMESPACE},application,{by}}} MetricName="{metric}" application="{watched.application}"'
     return cloudwatch.MathExpression(
-        expression=f"SEARCH('{search}', '{PER_SHARD[metric]}', {int(MINUTE.to_seconds())})",
+        expression=f"SEARCH('{search}', '{statistic}', {int(MINUTE.to_seconds())})",
         using_metrics={},
         label="",
         period=MINUTE,

@@ -45,7 +45,7 @@ EMR = Bundle("emr", "requirements/emr.txt", ("3.11",), "manylinux_2_28")
 
 
 PROCESS = Bundle("process", "requirements/process.txt", ("3.13",), "manylinux_2_28")
-"""With boto3: a plain Python image has none."""
+"""A process' packages. They include boto3, which a plain Python image lacks."""
 
 
 def built(bundle: Bundle, architecture: str) -> Path:
@@ -105,7 +105,7 @@ def place(bundle: Bundle, architecture: str, cache: Path) -> Path:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """In a checkout, its layers/ folder; otherwise the user's cache, as the XDG standard defines it."""
+    """Returns a checkout's layers/ folder; otherwise the user's cache, as the XDG standard defines it."""
     if is_checkout():
         return CHECKOUT / "layers" / "dependencies"
     stated = environment.get("XDG_CACHE_HOME", "")

@@ -94,7 +94,7 @@ class _Named:
 
 
 def fingerprint(worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> str:
-    """Of everything in the template about the function, its layers, its role and the role's policies."""
+    """Covers everything in the template about the function, its layers, its role and the role's policies."""
     said = []
     for each in (worker, *layers, worker.role):
         for resource in _resources(each):

@@ -32,7 +32,7 @@ REDRIVES = {
     "s3": ["s3:DeleteObject", "s3:GetObject"],
 }
 WITH_KEY = ["kms:Decrypt", "kms:GenerateDataKey"]
-"""For a destination that is encrypted with the user's own key."""
+"""What a writer needs if the destination is encrypted with the user's own key."""
 
 STAND_INS = {
     "sqs": "arn:aws:sqs:us-east-1:123456789012:known-only-at-deployment",
@@ -83,8 +83,9 @@ class Destination:
 
 
 def destination_of(given: FailureDestination | None, key: kms.IKey | None = None) -> Destination | None:
-    """From what the construct was given. A string is validated like the setting. `key`: for a destination whose key
-    is unknown."""
+    """Reads what the construct was given. A string is validated like the setting. `key`: for a destination whose key is
+    unknown.
+    """
     if given is None:
         if key is not None:
             raise SettingsError("on_failure_key", key.key_arn, "the key of a destination: on_failure")

@@ -20,7 +20,7 @@ ENTRY_POINT = f"{ENTRY_MODULE}.py"
 REQUIREMENTS = "requirements.txt"
 
 ANYTHING = "*"
-"""What `from module import *` defines, which cannot be known without running it."""
+"""Stands for what `from module import *` defines, which cannot be known without running it."""
 
 
 def stage_handler(
@@ -60,7 +60,7 @@ def stage_handler(
 
 
 def _imported_as_entry_point(target: Path) -> Path | None:
-    """What Python would import under the entry point's name: a module, a package or an extension, from any source."""
+    """Returns what Python would import under the entry point's name: a module, a package or an extension, from any source."""
     PathFinder.invalidate_caches()
     found = PathFinder.find_spec(ENTRY_MODULE, [str(target)])
     return Path(found.origin).relative_to(target) if found is not None and found.origin else None

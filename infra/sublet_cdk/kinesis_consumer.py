@@ -44,7 +44,7 @@ from sublet_cdk.consumer_settings import (
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import add_state_machine
 from sublet_cdk.failure_destination import FailureDestination, destination_of
-from sublet_cdk.fan_out import consumer_of
+from sublet_cdk.fan_out import consumer_of, register_before
 from sublet_cdk.functions import (
     RUNTIME,
     FunctionShape,
@@ -109,7 +109,8 @@ class KinesisConsumer(Construct):
     it
     fan_out                 True registers a consumer of the stream under the application's name, which CloudFormation deregisters
                             with the stack, and reads by SubscribeToShard. Or the ARN of a registered consumer, such as the
-                            one of a KCL fleet of the same application. Synth says what it costs
+                            one of a KCL fleet of the same application. With `streams`, True registers one on each stream, which
+                            has to be named; or the name of consumers that are registered already. Synth says what it costs
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
@@ -221,6 +222,7 @@ class KinesisConsumer(Construct):
             ),
         )
         tell_invoke_identity(self.worker, self.settings)
+        register_before(self.worker, self)
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)
         self.manager, self._failed_ticks = add_lease_manager(
@@ -249,6 +251,7 @@ class KinesisConsumer(Construct):
             deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters, schedule),
             on_failure=on_failure,
             log_group=self.manager.log_group,
+            streams=self.settings.streams,
         )
         if deployment_check:
             self._check_deployment([*self.shape.layers, *worker_layers])
@@ -291,19 +294,19 @@ class KinesisConsumer(Construct):
         }
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To read the leases: `sublet leases`."""
+        """Grants reading the leases: `sublet leases`."""
         return self._access.grant_read_leases(grantee)
 
     def grant_prompt(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To invoke the lease manager, for an immediate tick."""
+        """Grants invoking the lease manager, for an immediate tick."""
         return roles.grant(grantee, ["lambda:InvokeFunction"], self.manager.function_arn)
 
     def grant_worker(self, grantee: iam.IGrantable) -> None:
-        """What a lease worker may do, except for its log and its network: for a role that was imported as immutable."""
+        """Grants what a lease worker may do, except for its log and its network, to a role that was imported as immutable."""
         self._access.grant(grantee, self._access.worker())
 
     def grant_process(self, grantee: iam.IGrantable) -> None:
-        """What `sublet run` and `sublet.Consumer` need to run beside this deployment on the same leases."""
+        """Grants what `sublet run` and `sublet.Consumer` need to run beside this deployment on the same leases."""
         self._access.grant(grantee, self._access.process())
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:

@@ -35,7 +35,7 @@ from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.consumer_settings import environment_of
 from sublet_cdk.failure_destination import FailureDestination, destination_of
-from sublet_cdk.fan_out import consumer_of
+from sublet_cdk.fan_out import consumer_of, register_before
 from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.nag import acknowledge
@@ -185,7 +185,9 @@ class KinesisConsumerService(Construct):
             alarm_thresholds=alarm_thresholds,
             on_failure=on_failure,
             log_group=self.log_group,
+            streams=self.settings.streams,
         )
+        register_before(self.service, self)
         self.monitoring.begin_after(self.service)
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
         self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
@@ -206,7 +208,7 @@ class KinesisConsumerService(Construct):
         }
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To read the leases: `sublet leases`."""
+        """Grants reading the leases: `sublet leases`."""
         return self._access.grant_read_leases(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
@@ -327,7 +329,7 @@ class KinesisConsumerService(Construct):
 
 
 def _strategies(spot: bool) -> list[ecs.CapacityProviderStrategy] | None:
-    """None stands for Fargate, which every cluster has."""
+    """Returns None for Fargate, which every cluster has."""
     if not spot:
         return None
     return [

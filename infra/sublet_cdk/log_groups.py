@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 LOGS_ON_KEY = ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
-"""As in CloudWatch Logs' guide, wildcards included."""
+"""The actions that CloudWatch Logs' guide lists, wildcards included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,9 @@ class LogKeeping:
 
 
 def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | None) -> LogKeeping:
-    """For log groups of the scope's account and region: lets CloudWatch use the key for them. An imported key's
-    policy cannot be changed here; its owner has to add the same statement."""
+    """Keeps logs of the scope's account and region, and lets CloudWatch use the key for them. An imported key's policy cannot
+    be changed here; its owner has to add the same statement.
+    """
     if key is not None:
         key.add_to_resource_policy(_let_logs_use(Stack.of(scope)))
     return LogKeeping(retention, key)

@@ -7,18 +7,20 @@ KinesisConsumer contains one. Use it alone for a process or a container, whose m
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Annotations, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 from sublet.metric_names import Metric
-from sublet_cdk.alarm_kinds import Missing
+from sublet.settings import StreamChoice
+from sublet_cdk.alarm_kinds import EACH_STREAM, Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
-from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of
+from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of, pace_of
 from sublet_cdk.dashboard import add_dashboard
 from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.set_aside_alarm import set_aside_queue
+from sublet_cdk.stream_alarms import named_streams, too_rare
 
 
 class ConsumerMonitoring(Construct):
@@ -29,6 +31,7 @@ class ConsumerMonitoring(Construct):
     on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes them. A topic
                           or a bucket has none
     log_group             the lease manager's: the dashboard lists the hot shards that it names
+    streams               the application's setting `streams`, if it reads several: alarms that name a stream (`stream_alarms`)
 
     `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
@@ -44,11 +47,14 @@ class ConsumerMonitoring(Construct):
         deployment: Deployment | None = None,
         on_failure: FailureDestination | None = None,
         log_group: logs.ILogGroup | None = None,
+        streams: StreamChoice | str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        choice = StreamChoice.parse(streams) if isinstance(streams, str) else streams
         queue = set_aside_queue(self, destination_of(on_failure))
-        self._watched = Watched(application, deployment, queue, log_group)
+        self._watched = Watched(application, deployment, queue, log_group, named_streams(choice))
         thresholds = alarm_thresholds or AlarmThresholds()
+        self._say_what_is_left_out(thresholds)
         self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
         self._silence = [
             alarm
@@ -56,6 +62,15 @@ class ConsumerMonitoring(Construct):
             if alarm.missing is Missing.BREACHING
         ]
         self.dashboard = add_dashboard(self, self._watched, self.alarms)
+
+    def _say_what_is_left_out(self, thresholds: AlarmThresholds) -> None:
+        rare = too_rare(pace_of(self._watched.deployment, thresholds), thresholds)
+        if rare and thresholds.by_stream and EACH_STREAM in self._watched.streams:
+            Annotations.of(self).add_warning_v2(
+                "sublet:stream-alarms",
+                f"no alarm {' and '.join(rare)}: CloudWatch evaluates an alarm over streams that it has to find on three "
+                "hours at most, and ticks are too far apart for that. Name the streams one by one, or let ticks come more often.",
+            )
 
     def begin_after(self, deployed: IDependable) -> None:
         """Create the alarms for missing data only after `deployed`, which brings the first data."""

@@ -33,7 +33,7 @@ PARAMETERS = {
     },
 }
 CODE = {"AWS::Lambda::Function": "Code", "AWS::Lambda::LayerVersion": "Content"}
-"""By type of resource, the property that names an asset."""
+"""The property that names an asset, by type of resource."""
 BOOTSTRAP_PARAMETER, BOOTSTRAP_RULE = "BootstrapVersion", "CheckBootstrapVersion"
 CDK_BUCKET = "-assets-${AWS::AccountId}"
 """Part of the name of the CDK's bucket."""
@@ -57,7 +57,9 @@ def main() -> None:
 
 
 def write_plain(outdir: Path, stack: str, folder: Path) -> None:
-    """From what the CDK has written. Raises SettingsError if the stack uses assets for anything but functions and layers."""
+    """Writes the folder from what the CDK has written. Raises SettingsError if the stack uses assets for anything but
+    functions and layers.
+    """
     template = json.loads((outdir / f"{stack}.template.json").read_text())
     files = json.loads((outdir / f"{stack}.assets.json").read_text())["files"]
     zips = _write_assets(outdir, files, folder / ASSETS)
@@ -75,7 +77,7 @@ def write_plain(outdir: Path, stack: str, folder: Path) -> None:
 
 
 def plain_template(template: Mapping[str, Any], code: Mapping[str, object]) -> dict[str, Any]:
-    """Without what the CDK's command line needs. `code`: by the asset's key in the CDK's bucket, what names it instead."""
+    """Removes what the CDK's command line needs. `code`: what names each asset instead, by its key in the CDK's bucket."""
     found: dict[str, Any] = json.loads(json.dumps(template))
     for part, name in (("Parameters", BOOTSTRAP_PARAMETER), ("Rules", BOOTSTRAP_RULE)):
         found.get(part, {}).pop(name, None)
@@ -95,7 +97,7 @@ def plain_template(template: Mapping[str, Any], code: Mapping[str, object]) -> d
 
 
 def _write_assets(outdir: Path, files: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """By key in the CDK's bucket, the file's name in `folder`."""
+    """Returns the files' names in `folder`, by the assets' keys in the CDK's bucket."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     names = {}

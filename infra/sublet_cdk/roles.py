@@ -19,8 +19,9 @@ SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{KEYS_B
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
-"""On the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state; from 3.5 on these are in the lease
-table."""
+"""What a lease worker may do on the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state; from 3.5 on these
+are in the lease table.
+"""
 
 READER_ON_TABLES_KEY = ["kms:Decrypt", "kms:DescribeKey"]
 ON_TABLES_KEY = [
@@ -59,7 +60,7 @@ MAKE_TABLE = [
     "dynamodb:DescribeTable",
     "dynamodb:TagResource",
 ]
-"""For a process, or a query that holds leases, of an application without tables."""
+"""What a process, or a query that holds leases, needs to create an application's missing tables."""
 MAKE_LEASE_TABLE = [*MAKE_TABLE, "dynamodb:UpdateContinuousBackups"]
 """Point-in-time recovery is enabled for it; the sightings table needs none."""
 PIPELINE_ON_LEASES = {
@@ -74,7 +75,7 @@ PIPELINE_ON_LEASES = {
         *MAKE_LEASE_TABLE,
     ],
 }
-"""By the source's option `leases`."""
+"""What a pipeline may do on the lease table, by the source's option `leases`."""
 PIPELINE_ON_SIGHTINGS = {
     "none": [],
     "follow": ["dynamodb:Scan"],
@@ -96,8 +97,7 @@ def allow_sketches(table_arn: str) -> iam.PolicyStatement:
 def on_kcl(
     scope: Construct, settings: Settings, reports: Sequence[str], state: Sequence[str]
 ) -> dict[str, iam.PolicyStatement]:
-    """On the tables that KCL 3.0 to 3.4 has besides its leases, for consumers that share them and could be assigned
-    some."""
+    """Allows the tables that KCL 3.0 to 3.4 has besides its leases, for consumers that share them and could be assigned some."""
     if settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
         return {}
     duties = {"worker-reports": (settings.worker_reports_table, reports)}
@@ -111,7 +111,7 @@ def on_kcl(
 
 
 def write_log(log_group_arn: str) -> iam.PolicyStatement:
-    """For an existing log group. Metrics need nothing else: they are log lines in embedded metric format."""
+    """Allows writing to an existing log group. Metrics need nothing else: they are log lines in embedded metric format."""
     return allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group_arn)
 
 

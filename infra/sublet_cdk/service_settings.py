@@ -22,7 +22,7 @@ HEALTH = "127.0.0.1:8080"
 """Inside the task, for the container's own health check; not reachable from outside."""
 
 STOP_TIMEOUT = timedelta(seconds=120)
-"""From SIGTERM to SIGKILL: Fargate's maximum, and the notice of a Spot interruption."""
+"""The time from SIGTERM to SIGKILL: Fargate's maximum, and the notice of a Spot interruption."""
 DRAIN_TIMEOUT_MAX = STOP_TIMEOUT - timedelta(seconds=10)
 
 OF_THE_CONSTRUCT = {*STATED_OTHERWISE, "health"}
@@ -63,7 +63,7 @@ def service_settings_of(
             **named,
             "handler": handler,
             "health": HEALTH,
-            **reading_settings(fan_out, str(named.get("stream"))),
+            **reading_settings(fan_out, named.get("stream")),
             "on_failure": destination.checked_arn if destination else None,
         }
     )

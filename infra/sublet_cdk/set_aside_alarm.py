@@ -14,7 +14,7 @@ from sublet_cdk.places import is_elsewhere
 SQS_DEFAULT = timedelta(days=4)
 """SQS' MessageRetentionPeriod, unless it is set; 14 days at most."""
 WARNED_AFTER = 0.75
-"""Of that time."""
+"""The part of the retention period after which the alarm warns."""
 HOUR = timedelta(hours=1)
 
 
@@ -26,7 +26,9 @@ class SetAsideQueue(NamedTuple):
 
 
 def set_aside_queue(scope: Construct, destination: Destination | None) -> SetAsideQueue | None:
-    """None for a topic or a bucket, and for a queue that is known to be of another region or account, as its metrics are."""
+    """Returns None for a topic or a bucket, and for a queue that is known to be of another region or account, because its
+    metrics are there too.
+    """
     if destination is None or destination.service != "sqs" or is_elsewhere(scope, destination.arn):
         return None
     if destination.queue is None:
@@ -38,7 +40,9 @@ def set_aside_queue(scope: Construct, destination: Destination | None) -> SetAsi
 
 
 def set_aside_alarm(kept_for: timedelta = timedelta(days=14)) -> Alarm:
-    """On the queue's oldest message. A message that was received three times no longer counts, says SQS' guide."""
+    """Watches the age of the queue's oldest message. A message that was received three times no longer counts, says SQS'
+    guide.
+    """
     threshold = kept_for * WARNED_AFTER
     return Alarm(
         "SetAsideForgotten",

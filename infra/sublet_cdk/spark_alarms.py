@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Annotations, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
+from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from sublet.errors import SettingsError
+from sublet.settings import StreamChoice
 from sublet_cdk.alarms import MINUTE, AlarmSpec, create_alarms
 
 HOUR = Duration.hours(1)
@@ -43,7 +45,9 @@ class PipelineThresholds:
 
 @dataclass(frozen=True, slots=True)
 class WatchedRuns:
-    stream_name: str
+    """`lagging`: by the name of the alarm, the stream whose lag it watches."""
+
+    lagging: Mapping[str, str]
     failed: events.IRule
     succeeded: events.IRule
     dead_letters: sqs.IQueue
@@ -73,20 +77,7 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
             "runs. Records stay in the stream until its retention ends, so act before then.",
             below=True,
         ),
-        "Lagging": AlarmSpec(
-            cloudwatch.Metric(
-                namespace="AWS/Kinesis",
-                metric_name="GetRecords.IteratorAgeMilliseconds",
-                statistic="Maximum",
-                period=HOUR,
-                dimensions_map={"StreamName": watched.stream_name},
-            ),
-            1,
-            "Records were this old when they were read, by the pipeline or by another polling consumer of the "
-            "stream: the metric covers all of them. Normal for a first run from TRIM_HORIZON. Otherwise run more "
-            "often, allow more executors, split shards, or lengthen the retention.",
-            threshold=at.lag_hours * 3_600_000,
-        ),
+        **{name: _lagging(stream, at) for name, stream in watched.lagging.items()},
         "DeadLetters": AlarmSpec(
             watched.dead_letters.metric_approximate_number_of_messages_visible(
                 statistic="Maximum", period=MINUTE
@@ -96,6 +87,41 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
             "cause, then purge the queue: a later run reads what this one would have.",
         ),
     }
+
+
+def lag_of(
+    scope: Construct, stream: kinesis.IStream | None, choice: StreamChoice | None
+) -> Mapping[str, str]:
+    """One alarm for each stream that is known at synth. A warning says that the others have none: Kinesis' metric is by stream,
+    and a query over it cannot select names by a pattern.
+    """
+    if stream is not None:
+        return {"Lagging": stream.stream_name}
+    selectors = choice.selectors if choice else ()
+    if found := [each.what for each in selectors if each.exact_name is None]:
+        Annotations.of(scope).add_warning_v2(
+            "sublet:pipeline-lag",
+            f"no alarm on the lag of streams that come by {', '.join(found)}: only those that are given by name or ARN have one. "
+            "The alarms on runs that fail or are missing cover all of them.",
+        )
+    return {f"Lagging-{each.exact_name}": each.exact_name for each in selectors if each.exact_name}
+
+
+def _lagging(stream_name: str, at: PipelineThresholds) -> AlarmSpec:
+    return AlarmSpec(
+        cloudwatch.Metric(
+            namespace="AWS/Kinesis",
+            metric_name="GetRecords.IteratorAgeMilliseconds",
+            statistic="Maximum",
+            period=HOUR,
+            dimensions_map={"StreamName": stream_name},
+        ),
+        1,
+        f"Records of the stream {stream_name} were this old when they were read, by the pipeline or by another polling consumer "
+        "of the stream: the metric covers all of them. Normal for a first run from TRIM_HORIZON. Otherwise run more "
+        "often, allow more executors, split shards, or lengthen the retention.",
+        threshold=at.lag_hours * 3_600_000,
+    )
 
 
 def _triggered(rule: events.IRule, period: Duration) -> cloudwatch.Metric:

@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from sublet.errors import SettingsError
 from sublet.pipeline.command import add_arguments, settings_of
 from sublet.pipeline.settings import Sink
-from sublet.settings import StartPosition
+from sublet.settings import StartPosition, StreamChoice
 from sublet.spark.options import Leases
 from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
 
@@ -26,7 +26,8 @@ class PipelineArguments:
     """The construct's properties of the same names; prefixes are keys in `bucket`, without slashes at either end."""
 
     name: str
-    stream: kinesis.IStream
+    stream: kinesis.IStream | None
+    streams: str | None
     bucket: s3.IBucket
     output_prefix: str
     checkpoint_prefix: str
@@ -46,14 +47,27 @@ class PipelineArguments:
         inside = self.checkpoint_prefix.startswith(f"{self.output_prefix}/")
         return (self.output_prefix,) if inside else (self.output_prefix, self.checkpoint_prefix)
 
+    @property
+    def choice(self) -> StreamChoice | None:
+        """None: it reads one stream."""
+        return None if self.streams is None else StreamChoice.parse(self.streams)
+
     def texts(self, schema: str | None) -> list[str]:
         """`schema`: the DDL, or the file's address. Texts may contain CDK's tokens."""
-        return self._texts(self.stream.stream_name, self.stream.stream_arn, schema)
+        return self._texts(*self._named(), schema)
+
+    def _named(self) -> tuple[str, str | None]:
+        """The option `stream`, and the ARN of a single stream."""
+        if self.stream is None:
+            return str(self.streams), None
+        return self.stream.stream_name, self.stream.stream_arn
 
     def check(self) -> None:
         """Raises SettingsError for what the run itself would refuse, and for what only the construct knows."""
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
             raise SettingsError("name", self.name, "1 to 64 of A-Z a-z 0-9 . _ -")
+        if (self.stream is None) == (self.streams is None):
+            raise SettingsError("streams", self.streams, "given, if `stream` is not, and otherwise left out")
         for setting in ("output_prefix", "checkpoint_prefix"):
             prefix = getattr(self, setting)
             if not re.fullmatch(r"[^/\s*?]+(/[^/\s*?]+)*", prefix):
@@ -73,9 +87,10 @@ class PipelineArguments:
     def _check_as_the_command_does(self) -> None:
         parser = argparse.ArgumentParser()
         add_arguments(parser)
-        named = not Token.is_unresolved(self.stream.stream_name)
-        arn = None if Token.is_unresolved(self.stream.stream_arn) or not named else self.stream.stream_arn
-        name = self.stream.stream_name if named else KNOWN_ONLY_AT_DEPLOYMENT
+        name, arn = self._named()
+        is_named = not Token.is_unresolved(name)
+        arn = None if Token.is_unresolved(arn) or not is_named else arn
+        name = name if is_named else KNOWN_ONLY_AT_DEPLOYMENT
         settings_of(parser.parse_args(self._texts(name, arn, self.schema)))
 
     def _texts(self, stream_name: str, stream_arn: str | None, schema: str | None) -> list[str]:

@@ -90,7 +90,7 @@ def _check(code: Path | None, transform: str | None, dependencies: Path) -> None
 
 
 def _schema_file(schema: str | None) -> Path | None:
-    """None for DDL, and for a file that is already in S3."""
+    """Returns None for DDL, and for a file that is already in S3."""
     if schema is None or not schema.endswith(".json") or "://" in schema:
         return None
     file = Path(schema)

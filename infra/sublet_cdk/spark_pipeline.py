@@ -40,7 +40,8 @@ from sublet_cdk.nag import acknowledge_wildcard
 from sublet_cdk.places import check_stream
 from sublet_cdk.property_types import typed_properties
 from sublet_cdk.queues import add_queue
-from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
+from sublet_cdk.several_streams import acknowledge_patterns, of_a_pipeline
+from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms, lag_of
 from sublet_cdk.spark_arguments import PipelineArguments
 from sublet_cdk.spark_assets import PipelineAssets, add_assets
 from sublet_cdk.spark_job import (
@@ -60,14 +61,16 @@ QUEUE_TIMEOUT = Duration.hours(12)
 has little to do."""
 
 IDLE_TIMEOUT = Duration.minutes(1)
-"""After a run. The application keeps no workers, so nothing is paid for between runs."""
+"""How soon after a run the application stops. It keeps no workers, so nothing is paid for between runs."""
 
 
 class SparkPipeline(Construct):
-    """One pipeline: one stream into one set of tables.
+    """One pipeline: one stream, or several, into one set of tables.
 
     name                    of the EMR application, and of its runs
-    stream                  new, or imported by its ARN
+    stream                  new, or imported by its ARN; or else:
+    streams                 several, as in the source's option `stream` (docs/spark.md): names, ARNs, name patterns and tags.
+                            The tables' column `stream` says which one a row is of
     bucket, output_prefix   where the tables go
     checkpoint_prefix       in the same bucket; `<output_prefix>/_checkpoint` by default. It belongs to these tables
     release_label           EMR's release, with Spark 4
@@ -102,8 +105,9 @@ class SparkPipeline(Construct):
         construct_id: str,
         *,
         name: str,
-        stream: kinesis.IStream,
         bucket: s3.IBucket,
+        stream: kinesis.IStream | None = None,
+        streams: str | None = None,
         release_label: str = RELEASE,
         output_prefix: str = "tables",
         checkpoint_prefix: str | None = None,
@@ -144,6 +148,7 @@ class SparkPipeline(Construct):
         self.arguments = PipelineArguments(
             name=name,
             stream=stream,
+            streams=streams,
             bucket=bucket,
             output_prefix=output_prefix,
             checkpoint_prefix=checkpoint_prefix or f"{output_prefix}/_checkpoint",
@@ -171,7 +176,8 @@ class SparkPipeline(Construct):
         self.log = add_log_group(self, "Log", keep_logs(self, log_retention, log_key))
         network = worker_network(self, vpc, vpc_subnets, security_groups)
         self.application = self._application(release_label, image_uri, architecture, network)
-        keys = (stream_key or stream.encryption_key, bucket_key or bucket.encryption_key, lease_table_key)
+        streams_key = stream_key or (stream.encryption_key if stream else None)
+        keys = (streams_key, bucket_key or bucket.encryption_key, lease_table_key)
         self.job_role = self._job_role(assets, *keys)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         self.runs = add_queue(
@@ -186,7 +192,10 @@ class SparkPipeline(Construct):
             self.dead_letters,
         )
         watched = WatchedRuns(
-            stream.stream_name, self._ended("FAILED"), self._ended("SUCCESS"), self.dead_letters
+            lag_of(self, stream, self.arguments.choice),
+            self._ended("FAILED"),
+            self._ended("SUCCESS"),
+            self.dead_letters,
         )
         self.alarms = add_pipeline_alarms(
             Construct(self, "Alarms"), watched, alarm_thresholds or PipelineThresholds(), alarm_topic
@@ -237,8 +246,9 @@ class SparkPipeline(Construct):
     ) -> iam.Role:
         arguments, bucket = self.arguments, self.arguments.bucket
         prefixes = [bucket.arn_for_objects(f"{prefix}/*") for prefix in arguments.prefixes]
+        on_streams = of_a_pipeline(self, arguments.stream, arguments.choice)
         duties: dict[str, iam.PolicyStatement | None] = {
-            "stream": roles.allow(roles.PIPELINE_ON_STREAM, arguments.stream.stream_arn),
+            **on_streams,
             "stream-key": roles.allow(["kms:Decrypt"], stream_key.key_arn) if stream_key else None,
             "leases": self._on_table(roles.PIPELINE_ON_LEASES, ""),
             "sightings": self._on_table(roles.PIPELINE_ON_SIGHTINGS, SIGHTINGS_SUFFIX),
@@ -264,7 +274,10 @@ class SparkPipeline(Construct):
             acknowledge_wildcard(
                 role, prefix, "Spark names the files itself, below the pipeline's own prefix"
             )
-        acknowledge_wildcard(role, "*", "Looking for a log group takes a permission without a resource")
+        acknowledge_wildcard(
+            role, "*", "Looking for a log group, or streams, takes a permission without a resource"
+        )
+        acknowledge_patterns(role, on_streams)
         return role
 
     def _on_table(

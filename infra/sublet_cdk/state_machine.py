@@ -33,7 +33,7 @@ from sublet.decisions.packing import MAP_ITEMS_MAX
 from sublet.decisions.window import CRASHES_MAX, RUNS_MAX
 
 RETRIES = 1
-"""Of each task, for Lambda's own faults."""
+"""How often each task is retried after one of Lambda's own faults."""
 
 HISTORY_EVENTS_MAX = 25_000
 """Step Functions' limit: a Standard execution fails when its history reaches it."""

@@ -40,8 +40,9 @@ def network(
 
 
 def check_memory(settings: Settings, memory: int, name: str = "worker_memory") -> None:
-    """For a moment, data in flight exists twice: as fetched and as records. The rest takes up to 192 MiB: Python and
-    boto3, replies being read, and user records of ten leases (`make bench BENCH=memory`)."""
+    """Refuses a worker whose memory is too small. For a moment, data in flight exists twice: as fetched and as records. The
+    rest takes up to 192 MiB: Python and boto3, replies being read, and user records of ten leases (`make bench BENCH=memory`).
+    """
     needed = 192 + -(-2 * settings.max_bytes_in_flight // 2**20)
     if memory < needed:
         raise SettingsError(

@@ -19,7 +19,7 @@ import operator
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
@@ -80,15 +80,15 @@ STATISTICS: Mapping[str, Callable[[Sequence[Bucket]], float]] = {
 
 @dataclass(slots=True)
 class Recorded:
-    """Every metric by source, name and minute."""
+    """Every metric by source, name, stream (None: without that dimension) and minute."""
 
-    series: dict[tuple[Source, str], Series] = field(default_factory=lambda: defaultdict(Series))
+    series: dict[tuple[Source, str, str | None], Series] = field(default_factory=lambda: defaultdict(Series))
 
-    def put(self, source: Source, metric: str, minute: int, value: float) -> None:
-        self.series[source, metric].put(minute, value)
+    def put(self, source: Source, metric: str, minute: int, value: float, stream: str | None = None) -> None:
+        self.series[source, metric, stream].put(minute, value)
 
     def datapoint(self, figure: Figure, minutes: range) -> float | None:
-        found = self.series[figure.source, figure.metric].between(minutes)
+        found = self.series[figure.source, figure.metric, figure.stream].between(minutes)
         return STATISTICS[figure.statistic](found) if found else None
 
     def repeat(self, last: int, until: int) -> None:
@@ -101,6 +101,18 @@ class Recorded:
 def is_on(alarm: Alarm, recorded: Recorded, now: int) -> bool:
     """After `now` minutes."""
     return judge(alarm, list(_retrieved(alarm, recorded, now)))
+
+
+def contributors(alarm: Alarm, recorded: Recorded, now: int) -> frozenset[str]:
+    """The streams for which an alarm on a query is on. Each is judged by its own data; those without any are unknown to it."""
+    (figure,) = alarm.figures.values()
+    metric = figure.source, figure.metric
+    streams = {stream for *of, stream in recorded.series if (*of,) == metric and stream is not None}
+    return frozenset(
+        stream
+        for stream in streams
+        if is_on(replace(alarm, figures={"figure": replace(figure, stream=stream)}), recorded, now)
+    )
 
 
 def judge(alarm: Alarm, points: Sequence[float | None]) -> bool:

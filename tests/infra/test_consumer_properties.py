@@ -346,7 +346,7 @@ def test_context_gives_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_context_without_an_application_is_refused() -> None:
-    with pytest.raises(SettingsError, match="setting application = None: required: the consumer group"):
+    with pytest.raises(SettingsError, match="setting application is required: the consumer group"):
         stack_of(an_app(), {})
 
 
@@ -407,7 +407,7 @@ def test_a_destination_of_the_same_stack_is_known_only_at_deployment(tmp_path: P
 
 @pytest.mark.parametrize("given", [{"maximum_retry_attempts": 0}, {"maximum_record_age": "1d"}])
 def test_records_may_not_be_given_up_to_nowhere(build: Build, given: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="setting on_failure = None: required"):
+    with pytest.raises(SettingsError, match="setting on_failure is required"):
         build(**given)
 
 

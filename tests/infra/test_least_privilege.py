@@ -130,9 +130,10 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     },
     ("objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
     ("fan_out_consumers.py", ""): dict.fromkeys(
-        ("kinesis:DescribeStreamConsumer", "kinesis:RegisterStreamConsumer"), OF_THE_PROGRAM
+        ("kinesis:DescribeStreamConsumer", "kinesis:RegisterStreamConsumer", "kinesis:ListStreamConsumers"),
+        OF_THE_PROGRAM,
     ),
-    ("pushes.py", ""): {"kinesis:SubscribeToShard": WITH_FAN_OUT},
+    ("push_requests.py", ""): {"kinesis:SubscribeToShard": WITH_FAN_OUT},
     ("put_records.py", ""): dict.fromkeys(("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM),
     ("received_messages.py", ""): {
         f"sqs:{name}": TAKES_BACK for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kinesis as kinesis
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Annotations, Match, Template
 from sublet.errors import SettingsError
+from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
+from sublet_cdk.monitoring import ConsumerMonitoring
 
 from tests.infra.apps import an_app, code_and_layer
-from tests.infra.conftest import STREAM_ARN
+from tests.infra.conftest import STREAM_ARN, Build
 from tests.infra.test_least_privilege import allowed, by_duty, needed, of_service
 
 STREAMS = "orders,audit-*@LATEST,tag:team=billing,arn:aws:kinesis:eu-central-1:210987654321:stream/theirs"
@@ -112,6 +115,14 @@ def test_one_stream_or_several(make: Make) -> None:
         make(streams="orders", stream=of_one)
 
 
+def test_the_deployed_stack_takes_several_streams_and_makes_none(build: Build) -> None:
+    """As by `sublet deploy --set streams=orders,audit-*`."""
+    template = Template.from_stack(build({"stream_arn": None, "streams": "orders,audit-*"}))
+    template.resource_count_is("AWS::Kinesis::Stream", 0)
+    variables = Match.object_like({"SUBLET_STREAMS": "orders,audit-*"})
+    template.has_resource_properties("AWS::Lambda::Function", {"Environment": {"Variables": variables}})
+
+
 def test_a_service_of_several_streams(tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
     stack = Stack(an_app(), "several")
@@ -138,3 +149,85 @@ def test_a_service_of_several_streams(tmp_path: Path) -> None:
         },
     )
     assert "kinesis:ListStreams" in json.dumps(statements(template, "TaskRole"))
+
+
+def alarms(template: Template) -> Mapping[str, Any]:
+    """Those of single streams, by name."""
+    found = template.find_resources("AWS::CloudWatch::Alarm")
+    by_name = {key.removeprefix("ConsumerAlarms")[:-8]: each["Properties"] for key, each in found.items()}
+    return {name: alarm for name, alarm in by_name.items() if name.startswith("Stream")}
+
+
+KINDS = ("StreamStalled", "StreamLagging", "StreamAtRisk")
+
+
+def test_streams_chosen_by_name_have_alarms_whose_texts_name_them(make: Make) -> None:
+    theirs = "arn:aws:kinesis:eu-central-1:210987654321:stream/theirs"
+    found = alarms(make(streams=f"orders,{theirs}@LATEST"))
+    assert found.keys() == {f"{kind}{stream}" for kind in KINDS for stream in ("orders", "theirs")}
+    for name, alarm in found.items():
+        stream = "orders" if name.endswith("orders") else "theirs"
+        dimensions = {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+        assert dimensions == {"application": "orders-audit", "stream": stream}
+        text = json.dumps(alarm["AlarmDescription"])
+        assert f"he stream {stream}" in text
+        assert f"`sublet status --application orders-audit --stream {stream}`" in text
+        assert "#dashboards/dashboard/orders-audit-sublet" in text
+        assert alarm["TreatMissingData"] == "notBreaching"
+    assert {name: found[f"{name}orders"]["MetricName"] for name in KINDS} == {
+        "StreamStalled": "stream_stalled_age",
+        "StreamLagging": "millis_behind_latest",
+        "StreamAtRisk": "millis_behind_latest",
+    }
+    assert found["StreamAtRiskorders"]["Threshold"] == 12 * 3_600_000
+
+
+@pytest.mark.parametrize("streams", [STREAMS, ",".join(f"stream-{n}" for n in range(21))])
+def test_streams_that_have_to_be_found_have_one_alarm_of_a_kind_over_a_query(
+    make: Make, streams: str
+) -> None:
+    found = alarms(make(streams=streams))
+    assert found.keys() == set(KINDS)
+    for name, metric, function in (
+        ("StreamStalled", "stream_stalled_age", "MAX"),
+        ("StreamLagging", "millis_behind_latest", "MIN"),
+        ("StreamAtRisk", "millis_behind_latest", "MAX"),
+    ):
+        alarm = found[name]
+        (query,) = alarm["Metrics"]
+        assert query["Expression"].split() == [
+            *("SELECT", f"{function}({metric})", "FROM", 'SCHEMA("sublet",', "application,", "stream)"),
+            *("WHERE", "application", "=", "'orders-audit'", "GROUP", "BY", "stream"),
+            *("ORDER", "BY", f"{function}()", "DESC"),
+        ]
+        assert (query["Period"], query.get("ReturnData", True)) == (300, True)
+        assert "describe-alarm-contributors" in json.dumps(alarm["AlarmDescription"])
+
+
+def test_the_dashboard_shows_lag_by_stream(template: Template) -> None:
+    (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
+    body = json.dumps(dashboard["Properties"]["DashboardBody"])
+    assert "{sublet,application,stream} MetricName=" in body
+    assert "stream_stalled_age by stream" in body
+
+
+def test_alarms_by_stream_can_be_left_out(make: Make) -> None:
+    assert alarms(make(streams=STREAMS, alarm_thresholds=AlarmThresholds(by_stream=False))) == {}
+
+
+def test_ticks_that_are_too_rare_for_a_query_are_said_at_synth() -> None:
+    """And streams by name have their alarms all the same."""
+    app = an_app()
+    stack = Stack(app, "rare")
+    at = AlarmThresholds(longest_gap=timedelta(hours=12))
+    ConsumerMonitoring(stack, "Found", application="audit", streams="audit-*", alarm_thresholds=at)
+    ConsumerMonitoring(stack, "Named", application="orders", streams="orders", alarm_thresholds=at)
+    named = [
+        key for key in Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm") if "Stream" in key
+    ]
+    assert sorted(key.removeprefix("NamedAlarms")[:-8] for key in named) == sorted(
+        f"{kind}orders" for kind in KINDS
+    )
+    (warning,) = Annotations.from_stack(stack).find_warning("*", Match.any_value())
+    assert "no alarm StreamStalled and StreamLagging and StreamAtRisk" in str(warning.entry.data)
+    assert warning.id == "/rare/Found"

@@ -19,7 +19,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
 from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
 from sublet.pipeline.command import add_arguments, settings_of
@@ -589,7 +589,8 @@ def test_thresholds_have_limits(wrong: Mapping[str, Any]) -> None:
         PipelineThresholds(**wrong)
 
 
-def test_cdk_nag_finds_nothing(make: Make) -> None:
+@pytest.mark.parametrize("streams", [{}, {"stream": None, "streams": "audit-*,tag:team=billing"}])
+def test_cdk_nag_finds_nothing(make: Make, streams: dict[str, Any]) -> None:
     app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     vpc = ec2.Vpc.from_vpc_attributes(
@@ -599,5 +600,37 @@ def test_cdk_nag_finds_nothing(make: Make) -> None:
         availability_zones=["a"],
         private_subnet_ids=["subnet-12345671"],
     )
-    make(app, vpc=vpc, application="orders-audit", leases=Leases.FOLLOW)
+    make(app, vpc=vpc, application="orders-audit", leases=Leases.FOLLOW, **streams)
     app.synth()  # raises, and prints the findings, if there are any
+
+
+def test_a_pipeline_of_several_streams_may_read_and_find_them(make: Make) -> None:
+    template = Template.from_stack(make(stream=None, streams="orders,audit-*@LATEST,tag:team=billing"))
+    duties = role(template, "JobRole")
+    arns = duties["stream"][1]
+    assert [arn.rpartition(":")[2] for arn in arns] == ["stream/orders", "stream/audit-*"]
+    assert duties["stream"][0] == duties["stream-by-tag-0"][0] == set(roles.PIPELINE_ON_STREAM)
+    assert duties["streams"] == ({"kinesis:ListStreams"}, "*")
+    assert duties["tags"] == ({"tag:GetResources"}, "*")
+    assert arguments(template).options["stream"] == "orders,audit-*@LATEST,tag:team=billing"
+    assert "streamArn" not in arguments(template).options
+
+
+def test_each_stream_that_is_known_at_synth_has_an_alarm_on_its_lag_and_the_others_are_named(
+    make: Make,
+) -> None:
+    stack = make(stream=None, streams=f"orders,{STREAM_ARN.replace('orders', 'bills')}@LATEST,audit-*")
+    found = Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm")
+    lag = {name: each["Properties"] for name, each in found.items() if "Lagging" in name}
+    streams = {each["Value"] for alarm in lag.values() for each in alarm["Dimensions"]}
+    assert (len(lag), streams) == (2, {"orders", "bills"})
+    (warning,) = Annotations.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp(".*no alarm on the lag.*")
+    )
+    assert "audit-*" in str(warning.entry.data)
+
+
+@pytest.mark.parametrize("given", [{"stream": None}, {"streams": "orders,payments"}], ids=["none", "both"])
+def test_a_pipeline_reads_one_stream_or_several(make: Make, given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=r"setting streams = .*given, if `stream` is not"):
+        make(**given)

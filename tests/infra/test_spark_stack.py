@@ -84,7 +84,7 @@ def test_every_text_is_a_property_of_the_construct() -> None:
 
 @pytest.mark.parametrize("name", REQUIRED)
 def test_what_is_required_is_asked_for_by_its_name(make: Make, name: str) -> None:
-    with pytest.raises(SettingsError, match=f"setting {name} = None: required"):
+    with pytest.raises(SettingsError, match=f"setting {name} is required"):
         make(**{name: None})
 
 

@@ -122,6 +122,12 @@ class SeveralQuery:
         self.streams[name].inner.put_all((each.decode(), each) for each in data)
         return [(name, each) for each in data]
 
+    def put_into_each(self, count: int) -> list[tuple[str, bytes]]:
+        """Returns what it has put into all streams, after two seconds: later than that, everything can be read."""
+        put = [each for name in sorted(self.streams) for each in self.put(name, count)]
+        self.clock.sleep(timedelta(seconds=2))
+        return put
+
     def restart(self, **given: str) -> None:
         """A new process, perhaps with other options."""
         self.clock.sleep(timedelta(seconds=2))

@@ -62,8 +62,7 @@ def test_exactly_once_through_reshards_crashes_limits_and_streams_that_come(seed
 
 def test_a_limit_is_that_of_the_whole_batch() -> None:
     query = SeveralQuery("ab", stream="a,b")
-    wanted = query.put("a", 40) + query.put("b", 40)
-    query.clock.sleep(2 * SECOND)
+    wanted = query.put_into_each(40)
     query.run_all(Share(records=12))
     assert query.read == sorted(wanted)
     assert max(map(len, query.rows)) <= 12
@@ -84,8 +83,7 @@ def test_each_stream_has_its_start_position_and_a_later_one_too() -> None:
 
 def test_a_stream_that_leaves_the_option_waits_and_is_read_on_from_there() -> None:
     query = SeveralQuery("ab", stream="a,b")
-    wanted = query.put("a", 5) + query.put("b", 5)
-    query.clock.sleep(2 * SECOND)
+    wanted = query.put_into_each(5)
     query.run_all()
     wanted += query.put("a", 5) + (missed := query.put("b", 5))
     query.clock.sleep(2 * SECOND)
@@ -100,8 +98,7 @@ def test_a_stream_that_leaves_the_option_waits_and_is_read_on_from_there() -> No
 
 def test_a_logged_batch_is_repeated_whole_though_one_of_its_streams_has_left_the_option() -> None:
     query = SeveralQuery("ab", stream="a,b")
-    wanted = query.put("a", 5) + query.put("b", 5)
-    query.clock.sleep(2 * SECOND)
+    wanted = query.put_into_each(5)
     assert query.plan()
     query.restart(stream="a@LATEST")
     query.run()
@@ -110,8 +107,7 @@ def test_a_logged_batch_is_repeated_whole_though_one_of_its_streams_has_left_the
 
 def test_a_stream_that_was_deleted_and_created_again_is_another() -> None:
     query = SeveralQuery("ab", stream="a,b")
-    wanted = query.put("a", 5) + query.put("b", 5)
-    query.clock.sleep(2 * SECOND)
+    wanted = query.put_into_each(5)
     query.run_all()
     before = query.key("b")
     query.delete("b")
@@ -129,8 +125,7 @@ def test_a_stream_that_was_deleted_and_created_again_is_another() -> None:
 
 def test_a_stream_that_is_gone_does_not_stop_the_others() -> None:
     query = SeveralQuery("ab", stream="a,b")
-    wanted = query.put("a", 5) + query.put("b", 5)
-    query.clock.sleep(2 * SECOND)
+    wanted = query.put_into_each(5)
     query.run_all()
     query.delete("b")
     wanted += query.put("a", 5)
@@ -185,8 +180,7 @@ def test_one_stream_does_not_continue_the_checkpoint_of_several() -> None:
 
 def test_what_is_there_is_read_and_no_more_and_no_stream_that_comes_meanwhile() -> None:
     query = SeveralQuery("ab", stream="*")
-    wanted = query.put("a", 30) + query.put("b", 30)
-    query.clock.sleep(2 * SECOND)
+    wanted = query.put_into_each(30)
     query.driver.set_targets(query.offset(-1))
     query.put("a", 10)
     query.create("c")

@@ -16,7 +16,7 @@ from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports
 from sublet.memory import MemoryLog, MemoryMetrics
-from sublet.metric_names import Metric
+from sublet.metric_names import Metric, Per
 from sublet.ports import Log, Metrics, Ports
 from sublet.settings import MetricsByShard, Settings
 
@@ -121,6 +121,18 @@ def test_of_several_streams_each_has_a_dimension_and_so_have_its_shards(
     }
 
 
+@pytest.mark.parametrize("by_shard", MetricsByShard)
+def test_how_long_a_stream_stands_still_is_put_for_the_stream_alone(
+    capsys: pytest.CaptureFixture[str], by_shard: MetricsByShard
+) -> None:
+    metrics = EmfMetrics("orders", by_shard=by_shard)
+    metrics.put(Metric.STREAM_STALLED_AGE, 9, shard_id="123456789012:eu:1700000000:shardId-0")
+    metrics.flush()
+    assert [(definition(line)["Dimensions"], line["stream"]) for line in lines(capsys)] == [
+        ([["application", "stream"]], "eu")
+    ]
+
+
 def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     for n in range(250):
@@ -137,7 +149,8 @@ def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("metric", Metric)
 def test_each_metric_has_its_own_unit(capsys: pytest.CaptureFixture[str], metric: Metric) -> None:
     metrics = EmfMetrics("orders")
-    metrics.put(metric, 1)
+    of_several = "123456789012:eu:1700000000:shardId-0"
+    metrics.put(metric, 1, shard_id=of_several if metric.per is Per.STREAM else None)
     metrics.flush()
     assert [definition(line)["Metrics"] for line in lines(capsys)] == [
         [{"Name": metric.value, "Unit": metric.unit.value}]

@@ -73,7 +73,7 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
         (("--leases", "follow"), "setting leases .*application"),
         (("--every", "60"), "every = '60': a number and a unit"),
         (("--every", "0s"), "every = '0ms': longer than 0"),
-        (("--sink", "iceberg"), "checkpoint = None: required with iceberg"),
+        (("--sink", "iceberg"), "checkpoint is required with iceberg"),
         (("--output", " "), "output = ' '"),
         (("--option", "checkpointLocation=x"), "checkpointLocation.*set by the pipeline"),
         (("--option", "availablenow=true"), "availableNow.*set by the pipeline.*--available-now"),

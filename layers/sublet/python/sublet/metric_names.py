@@ -24,12 +24,14 @@ class Unit(StrEnum):
 class Per(StrEnum):
     """A metric's dimensions: a value for a shard counts for its application too.
 
+    STREAM: put for one of several streams alone.
     TROUBLED_SHARD: each set of dimensions costs as much as a metric, so a shard gets one only while something is wrong
     with it.
     """
 
     APPLICATION = "application"
     SHARD = "application, shard_id"
+    STREAM = "application, stream"
     TROUBLED_SHARD = "application; shard_id of one in trouble"
 
 
@@ -102,6 +104,10 @@ class Metric(StrEnum):
     OWNER_STALLED_AGE = (
         "owner_stalled_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
         "How long a lease's checkpoint is known to have stood still while its owner heartbeats and records wait.",
+    )  # fmt: skip
+    STREAM_STALLED_AGE = (
+        "stream_stalled_age", Unit.MILLISECONDS, Per.STREAM, PutBy.TICK,
+        "With several streams: how long a shard of the stream is known to have stood still; put only while one does.",
     )  # fmt: skip
     HANDLER_CALL_AGE = (
         "handler_call_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,

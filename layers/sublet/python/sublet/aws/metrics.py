@@ -24,8 +24,8 @@ from sublet.settings import MetricsByShard
 VALUES_MAX = 100
 """EMF's limit for values of one metric in a line, and for metrics in a line."""
 
-OF_STREAMS = frozenset({Metric.MILLIS_BEHIND_LATEST, Metric.BYTES, Metric.RECORDS})
-"""Put for each stream too, in an application of several."""
+OF_STREAMS = frozenset({Metric.MILLIS_BEHIND_LATEST, Metric.BYTES, Metric.RECORDS, Metric.STREAM_STALLED_AGE})
+"""Put for each stream too, or only, in an application of several."""
 
 _Dimensions = tuple[tuple[str, str], ...]
 
@@ -51,7 +51,8 @@ class EmfMetrics:
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         with self._lock:
-            self._add((self._application,), metric, value)
+            if metric.per is not Per.STREAM:
+                self._add((self._application,), metric, value)
             if shard_id is None:
                 return
             if metric in OF_STREAMS and (stream := stream_key_of(shard_id)) is not None:
@@ -67,7 +68,7 @@ class EmfMetrics:
     def _has_its_own(self, metric: Metric) -> bool:
         """Whether a shard does. One in trouble does, also if only the worst do."""
         is_worst = self._by_shard is MetricsByShard.WORST and metric.per is Per.TROUBLED_SHARD
-        return is_worst or self._by_shard is MetricsByShard.ALL
+        return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not Per.STREAM)
 
     def flush(self) -> None:
         with self._lock:
