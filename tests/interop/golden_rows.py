@@ -1,9 +1,9 @@
-"""Rewrites tests/data/kcl_2_rows.json and kcl_3_rows.json: a row of each kind, as Java's KCL wrote it.
+"""Rewrites tests/data/kcl_2_rows.json and the others of CAPTURES: a row of each kind, as Java's KCL wrote it.
 
-`python -m tests.interop.golden_rows [kcl2] [kcl3]`. Plays the life of one application and watches every write to its
-table: KCL takes, checkpoints, ends, begins children and, in 3.x, hands over; plus the rows that are not leases. A
-second application starts at a timestamp and prepares its checkpoints, a third starts at LATEST, and one with 3.4
-keeps other data in tables of their own.
+`python -m tests.interop.golden_rows [kcl2] [kcl3] [kcl2-several] [kcl3-several]`. Plays the life of one application and
+watches every write to its table: KCL takes, checkpoints, ends, begins children and, in 3.x, hands over; plus the rows that
+are not leases. A second application starts at a timestamp and prepares its checkpoints, a third starts at LATEST, and one
+with 3.4 keeps other data in tables of their own. With `several`, each application reads two streams (MultiStreamTracker).
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_key import StreamKey
 
 from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.deliveries import wait_until
@@ -25,11 +30,26 @@ from tests.interop.stories.handoff import ask_for_handoff, hand_over
 from tests.interop.workers import Java, end_by_exception
 from tests.mixed_fleet.history import Row
 from tests.mixed_fleet.stage import Stage, new_fleet, stage_of
-from tests.mixed_fleet.workers import Employer, Side
+from tests.mixed_fleet.workers import Employer, Side, Worker
 
 DATA = ROOT / "tests" / "data"
-FILES = {Profile.KCL_2: DATA / "kcl_2_rows.json", Profile.KCL_3: DATA / "kcl_3_rows.json"}
 PATIENCE = 240.0
+
+
+class Capture(NamedTuple):
+    """`streams`: how many each application reads."""
+
+    profile: Profile
+    streams: int
+    file: Path
+
+
+CAPTURES: Mapping[str, Capture] = {
+    "kcl2": Capture(Profile.KCL_2, 1, DATA / "kcl_2_rows.json"),
+    "kcl3": Capture(Profile.KCL_3, 1, DATA / "kcl_3_rows.json"),
+    "kcl2-several": Capture(Profile.KCL_2, 2, DATA / "kcl_2_several_rows.json"),
+    "kcl3-several": Capture(Profile.KCL_3, 2, DATA / "kcl_3_several_rows.json"),
+}
 Found = dict[str, Row]
 
 
@@ -77,16 +97,13 @@ def main() -> int:
         return 1
     build()
     with embedded_aws() as aws:
-        for profile, file in FILES.items():
-            if sys.argv[1:] and profile not in sys.argv[1:]:
-                continue
-            found: Found = {}
-            _life(aws, profile, found)
-            _beginnings(aws, profile, found)
-            _write(file, found)
-            if profile is Profile.KCL_3:
+        for name in sys.argv[1:] or CAPTURES:
+            capture, found = CAPTURES[name], Found()
+            _life(aws, capture, found)
+            _beginnings(aws, capture, found)
+            if capture == CAPTURES["kcl3"]:
                 _tables_of_its_own(aws, found)
-                _write(file, found)
+            _write(capture.file, found)
     return 0
 
 
@@ -95,21 +112,33 @@ def _write(file: Path, found: Found) -> None:
     print(f"{file.relative_to(ROOT)}: {', '.join(sorted(found))}", flush=True)
 
 
-def _life(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
-    with _application(aws, f"rows-{profile}") as (stage, java):
+class Application(NamedTuple):
+    """Both sides' workers, which read the stage's stream, or it and others."""
+
+    stage: Stage
+    java: Java
+    sublet: Callable[[str], Worker]
+
+
+def _life(aws: EmbeddedAws, capture: Capture, found: Found) -> None:
+    profile = capture.profile
+    with _application(aws, f"rows-{profile}-{capture.streams}", capture.streams) as (stage, java, sublet):
         kcl = stage.hire(java.kcl(profile, "1"))
         _collect(stage, found, LIFE[:4])
         stage.fleet.split()
         _collect(stage, found, LIFE[:6])
         stage.fleet.merge()
         _collect(stage, found, LIFE)
-        ours = stage.hire(java.employer.sublet("1"))
+        ours = stage.hire(sublet("1"))
         if profile is Profile.KCL_3:
             hand_over(stage, kcl, ours)
             ask_for_handoff(stage, ours, kcl)
             _collect(stage, found, ["handing_over_to_sublet", "handing_over_to_kcl"])
         kcl.kill()
-        stage.settle("sublet alone", [ours])
+        wait_until(
+            lambda: {*stage.watch.owners().values()} == {ours.worker_id}, PATIENCE,
+            lambda: f"{ours.worker_id} has not all leases: {stage.watch.owners()}",
+        )  # fmt: skip
         ours.kill()
         stage.hire(java.kcl(profile, "2"))
         _collect(stage, found, ["taken_from_sublet"])
@@ -117,19 +146,21 @@ def _life(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
         _collect_entities(stage, found)
 
 
-def _beginnings(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
+def _beginnings(aws: EmbeddedAws, capture: Capture, found: Found) -> None:
+    profile = capture.profile
     for kind, position, settings, kinds in (
         ("at-timestamp", f"AT_TIMESTAMP:{time.time():.3f}", {"prepares": "true"}, ("at_timestamp", "pending")),
         ("latest", "LATEST", {}, ("latest",)),
     ):  # fmt: skip
-        with _application(aws, f"rows-{profile}-{kind}", position) as (stage, java):
+        name = f"rows-{profile}-{capture.streams}-{kind}"
+        with _application(aws, name, capture.streams, position) as (stage, java, _):
             stage.hire(java.kcl(profile, "1", **settings))
             _collect(stage, found, kinds)
 
 
 def _tables_of_its_own(aws: EmbeddedAws, found: Found) -> None:
     """3.4 keeps in separate tables what 3.5 keeps in the lease table."""
-    with _application(aws, "rows-kcl34") as (stage, java), stage.producing():
+    with _application(aws, "rows-kcl34") as (stage, java, _), stage.producing():
         stage.handles(stage.hire(java.kcl(Profile.KCL_3_4, "1")))
         time.sleep(40)  # a report of metrics, every 30 s
         for table in ("WorkerMetricStats", "CoordinatorState"):
@@ -138,16 +169,37 @@ def _tables_of_its_own(aws: EmbeddedAws, found: Found) -> None:
 
 
 @contextmanager
-def _application(aws: EmbeddedAws, name: str, position: str = "TRIM_HORIZON") -> Iterator[tuple[Stage, Java]]:
+def _application(
+    aws: EmbeddedAws, name: str, streams: int = 1, position: str = "TRIM_HORIZON"
+) -> Iterator[Application]:
     with tempfile.TemporaryDirectory() as folder:
         fleet = new_fleet(aws, name, 2, Path(folder))
+        beside = [
+            new_fleet(aws, f"{name}-beside-{number}", 1, Path(folder)).stream for number in range(1, streams)
+        ]
         stage = stage_of(fleet, Path(folder), lambda line: print(line, flush=True))
         stage.history.start()
         try:
-            yield stage, Java(Employer(aws, name, name, Path(folder), position, failover_seconds=5))
+            yield _both_sides(aws, stage, [name, *beside], position)
         finally:
             stage.end()
             stage.history.stop()
+
+
+def _both_sides(aws: EmbeddedAws, stage: Stage, streams: Sequence[str], position: str) -> Application:
+    """Java is given several streams by their keys, and sublet by their names."""
+    keys = ",".join(_key(stage, stream) for stream in streams)
+    name = stage.fleet.stream
+    employer = Employer(aws, name, name, stage.folder, position, failover_seconds=5)
+    if len(streams) == 1:
+        return Application(stage, Java(employer), employer.sublet)
+    several = partial(replace(employer, stream="").sublet, streams=",".join(streams))
+    return Application(stage, Java(replace(employer, stream=keys)), several)
+
+
+def _key(stage: Stage, stream: str) -> str:
+    found = stage.fleet.kinesis.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]
+    return str(StreamKey.of(StreamIdentity(found["StreamARN"], found["StreamCreationTimestamp"])))
 
 
 def _collect(stage: Stage, found: Found, kinds: tuple[str, ...] | list[str]) -> None:

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sublet.decisions.shard_end import EndShard, plan_shard_end
+from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import CRASHED_AT, CRASHES, decode_row, encode_row
-from sublet.protocol.lease_writes import acquire, apply_to, checkpoint
+from sublet.protocol.lease_writes import acquire, apply_to, checkpoint, create, end, set_children
+from sublet.protocol.shard import HASH_KEY_MAX, ChildShard, HashKeyRange, Shard
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.protocol.worker_report import Place, client_version_in, decode_report, encode_report
+from sublet.settings import StartKind, StartPosition
 
 DATA = Path(__file__).parents[2] / "data"
-WRITERS = ("kcl_2", "kcl_3", "kcl_rs")
+OF_SEVERAL = ("kcl_2_several", "kcl_3_several")
+"""With MultiStreamTracker, over two streams."""
+WRITERS = ("kcl_2", "kcl_3", "kcl_rs", *OF_SEVERAL)
 NO_LEASES = ("entity_", "side_table_")
 """Of KCL 3.x: in the lease table, and in tables of their own as long as that may go back to 2.x."""
 Row = dict[str, AttributeValue]
@@ -90,7 +98,74 @@ def test_each_kind_says_what_it_was_kept_for(writer: str) -> None:
     assert len(lease_of(writer, "child_of_a_merge").parent_shard_ids) == 2
 
 
-@pytest.mark.parametrize("writer", ["kcl_2", "kcl_3"])
+@pytest.mark.parametrize("kind", ROWS["kcl_3_several"])
+@pytest.mark.parametrize("writer", OF_SEVERAL)
+def test_a_row_of_several_streams_has_the_two_names_more(writer: str, kind: str) -> None:
+    if kind not in ROWS[writer] or kind.startswith(NO_LEASES):
+        assert not {"streamName", "shardId"} & ROWS[writer].get(kind, {}).keys()
+        return
+    row, lease = ROWS[writer][kind], lease_of(writer, kind)
+    assert lease.lease_key == f"{row['streamName']['S']}:{row['shardId']['S']}"
+    assert stream_key_of(lease.lease_key) == StreamKey.parse(row["streamName"]["S"])
+    related = [*lease.parent_shard_ids, *lease.child_shard_ids]
+    assert {stream_key_of(each) for each in related} <= {stream_key_of(lease.lease_key)}
+    assert not {"streamName", "shardId"} & lease.other.keys()
+
+
+JAVAS = ("kcl_2", "kcl_3", *OF_SEVERAL)
+
+
+@pytest.mark.parametrize("writer", JAVAS)
+@pytest.mark.parametrize("kind", ["created", "latest"])
+def test_we_create_a_lease_of_a_listed_shard_as_java_does(writer: str, kind: str) -> None:
+    theirs = lease_of(writer, kind)
+    assert theirs.hash_key_range is not None
+    start = StartPosition(StartKind(str(theirs.checkpoint)))
+    whole = [
+        Shard(theirs.lease_key, theirs.hash_key_range),
+        *(Shard(f"{theirs.lease_key}{n}", keys) for n, keys in enumerate(around(theirs.hash_key_range))),
+    ]
+    ours = next(
+        new.lease
+        for new in plan_shard_sync([], [], whole, start).create
+        if new.lease.lease_key == theirs.lease_key
+    )
+    assert in_order(dict(create(ours).all_sets)) == as_we_begin(ROWS[writer][kind])
+
+
+@pytest.mark.parametrize("writer", JAVAS)
+@pytest.mark.parametrize("kind", ["child_of_a_split", "child_of_a_merge"])
+def test_we_create_a_child_as_java_does(writer: str, kind: str) -> None:
+    theirs = lease_of(writer, kind)
+    assert theirs.hash_key_range is not None
+    child = ChildShard(theirs.lease_key, theirs.parent_shard_ids, theirs.hash_key_range)
+    plan = plan_shard_end(Lease(min(theirs.parent_shard_ids), TRIM_HORIZON), [child], ())
+    assert isinstance(plan, EndShard)
+    (ours,) = plan.create
+    assert in_order(dict(create(ours).all_sets)) == as_we_begin(ROWS[writer][kind])
+
+
+@pytest.mark.parametrize("writer", JAVAS)
+def test_we_end_a_shard_as_java_does_but_for_the_owner_who_leaves(writer: str) -> None:
+    theirs = ROWS[writer]["ended"]
+    before = {name: value for name, value in theirs.items() if name != "childShardIds"}
+    before |= {"checkpoint": {"S": "9" * 56}, "checkpointSubSequenceNumber": {"N": "0"}}
+    held = decode_row(before)
+    assert isinstance(held, Lease)
+    named = apply_to(set_children(held, lease_of(writer, "ended").child_shard_ids), before)
+    mine = decode_row(named or {})
+    assert isinstance(mine, Lease)
+    ended = apply_to(end(mine), named)
+    assert ended is not None
+    ours = {name: value for name, value in ended.items() if not name.startswith("sublet")}
+    moves_on = {"leaseCounter", "leaseOwner"}
+    assert in_order({name: value for name, value in ours.items() if name not in moves_on}) == in_order(
+        {name: value for name, value in theirs.items() if name not in moves_on}
+    )
+    assert ours["leaseCounter"].keys() == {"N"}
+
+
+@pytest.mark.parametrize("writer", ["kcl_2", "kcl_3", *OF_SEVERAL])
 def test_java_leaves_our_holder_on_what_it_takes_from_us(writer: str) -> None:
     """So that an owner of ours is told by the owner, and the holder says only which of its invocations."""
     taken = lease_of(writer, "taken_from_sublet")
@@ -98,8 +173,9 @@ def test_java_leaves_our_holder_on_what_it_takes_from_us(writer: str) -> None:
     assert taken.holder is not None
 
 
-def test_a_handoff_names_both_its_sides() -> None:
-    to_us, to_kcl = (lease_of("kcl_3", f"handing_over_to_{side}") for side in ("sublet", "kcl"))
+@pytest.mark.parametrize("writer", ["kcl_3", "kcl_3_several"])
+def test_a_handoff_names_both_its_sides(writer: str) -> None:
+    to_us, to_kcl = (lease_of(writer, f"handing_over_to_{side}") for side in ("sublet", "kcl"))
     assert (to_us.lease_owner, to_us.checkpoint_owner) == (to_kcl.checkpoint_owner, to_kcl.lease_owner)
 
 
@@ -140,11 +216,27 @@ def test_an_at_timestamp_leases_moment_is_kept_nowhere(writer: str) -> None:
     assert lease_of(writer, "at_timestamp").start_at is None
 
 
+def around(keys: HashKeyRange) -> list[HashKeyRange]:
+    """The other hash keys: a sync of an empty table creates nothing while some are missing."""
+    below = [HashKeyRange(0, keys.starting - 1)] if keys.starting else []
+    return below + ([HashKeyRange(keys.ending + 1, HASH_KEY_MAX)] if keys.ending < HASH_KEY_MAX else [])
+
+
+def as_we_begin(row: Row) -> Row:
+    """Without what says that a row is a lease, which 3.x writes and does not need, and with a counter of zero."""
+    kept = {name: value for name, value in row.items() if name != "entityType"}
+    return in_order(kept | {"leaseCounter": {"N": "0"}, "ownerSwitchesSinceCheckpoint": {"N": "0"}})
+
+
 def in_order(row: Row) -> Row:
-    """Sets have no order, and DynamoDB's JSON shows them in one. A count of crashes that is void, or that does not say of which
-    checkpoint it is, is not written back as it was."""
+    """Sets have no order, and DynamoDB's JSON shows them in one; it drops the zeros at a number's end. A count of
+    crashes that is void, or that does not say of which checkpoint it is, is not written back as it was."""
     return {
-        name: {"SS": sorted(value["SS"])} if "SS" in value else value
+        name: {"SS": sorted(value["SS"])}
+        if "SS" in value
+        else {"N": f"{Decimal(value['N']).normalize():f}"}
+        if "N" in value
+        else value
         for name, value in row.items()
         if name not in (CRASHES, CRASHED_AT)
     }
