@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from sublet.engine.manager.stream_watch import DESCRIBED_MAX, LISTED_EVERY
 from sublet.errors import StreamAccessDenied, StreamNotFound, StreamUnavailable
+from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON
 from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import Mode
@@ -268,3 +269,39 @@ def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_3
         known for known in world.sightings.load().streams.values() if known.placement.last is not None
     ]
     assert len(described) == 8 * DESCRIBED_MAX
+
+
+def test_a_stream_whose_other_shards_are_quiet_is_as_far_behind_as_they_are() -> None:
+    """A lag of zero is put for it, since the least lagging of its shards is at its tip. No stream that is quiet as a whole is put
+    one, for it would be billed for that.
+    """
+    world = SeveralWorld("orders,payments")
+    world.create("orders", shards=2)
+    world.create("payments")
+    world.manager().tick()
+    world.read()
+    world.clock.advance(MINUTE)
+    busy = world.streams["orders"].real.list_shards()[1]
+    world.streams["orders"].real.put("a", b"a", busy.hash_key_range.starting)
+    world.metrics.measurements.clear()
+    world.manager().tick()
+    (item,) = world.dispatcher.take()
+    assert [claim.lease_key for claim in item.claims] == [world.shard("orders", 1)]
+    lags = [
+        (put.value, put.shard_id)
+        for put in world.metrics.measurements
+        if put.metric is Metric.MILLIS_BEHIND_LATEST and put.shard_id is not None
+    ]
+    assert lags == [(0, world.shard("orders", 0))]
+
+
+def test_how_long_a_stream_stands_still_is_put_only_while_it_does() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    world.put("orders", "a")
+    for _ in range(12):
+        world.manager().tick()
+        world.dispatcher.take()
+        world.clock.advance(MINUTE)
+    stalled = [put for put in world.metrics.measurements if put.metric is Metric.STREAM_STALLED_AGE]
+    assert {put.shard_id for put in stalled} == {world.shard("orders")}
+    assert max(put.value for put in stalled) >= 5 * 60_000

@@ -190,6 +190,22 @@ def test_a_call_that_was_under_way_then_is_not_written() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[2])
 
 
+def test_moved_back_and_then_by_a_late_checkpoint_to_where_we_had_it_the_rest_comes_again() -> None:
+    """The row looks as we left it, but an operator wants what was handled beyond it again."""
+    world = EngineWorld(AT_ONCE)
+    first, *_ = world.put("a", "b", "c")
+
+    def slowly(batch: Batch) -> None:
+        if len(world.handler.batches) == 2:
+            for position in (TRIM_HORIZON, Checkpoint(first)):
+                world.change_lease(checkpoint=position)
+                world.tasks.sleep(MINUTE)  # a heartbeat sees it
+
+    world.handler.script = slowly
+    world.window(lasts=5 * MINUTE)
+    assert world.handler.data() == [b"a", b"b", b"b", b"c"]
+
+
 def test_one_who_has_lost_the_lease_overwrites_no_move_either() -> None:
     world = EngineWorld(SELDOM)
     first, *_ = world.put("a", "b")

@@ -24,7 +24,7 @@ def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, st
 
 
 def exception_text(failure: BaseException) -> str:
-    """As Python prints it, with the traceback, shortened. The frames also say where it was raised."""
+    """Returns the exception as Python prints it, with the traceback, shortened. The frames also say where it was raised."""
     return shortened("".join(format_exception(failure)), TEXT_MAX)
 
 

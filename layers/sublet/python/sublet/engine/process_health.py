@@ -137,7 +137,7 @@ class ProcessHealth:
         return has_ended
 
     def _tell(self, has_ended: bool) -> None:
-        """Without the lock: a callback may take locks of its own."""
+        """Called without the lock, since a callback may take locks of its own."""
         if has_ended and self._ends is not None:
             self._log.error("this process ends", because=self._ends.value)
             self.ends_at_once.set()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sublet.settings.keywords import AnyKeywords
 
 TICK = timedelta(minutes=1)
-"""Between two ticks of the lease manager, as deployed."""
+"""The time between two ticks of the lease manager, as deployed."""
 
 TICKS_MAX = 1000
 """Many more than a handler needs that makes any progress, unless a failure policy takes longer."""
@@ -53,13 +53,13 @@ class Consumed:
     """The result of `consume`."""
 
     checkpoints: Mapping[str, Checkpoint]
-    """By shard id, from the lease table."""
+    """The checkpoints by shard id, from the lease table."""
     batches: tuple[Batch, ...]
-    """Of every call of the handler, in order, failed ones included."""
+    """The batches of all calls of the handler, in order, with those that failed."""
     retries: int
     """Calls that were repeated because one had failed."""
     elapsed: timedelta
-    """On the memory clock."""
+    """The time that passed on the memory clock."""
     set_aside: tuple[SetAsideBatch, ...] = ()
     """The batches set aside, in order, each with records, condition, attempts and the failure's type."""
 
@@ -103,8 +103,8 @@ class MemoryConsumer:
         self._sightings = MemorySightingStore()
 
     def put(self, *records: Given) -> list[str]:
-        """Each into the shard of its partition key. Returns their sequence numbers. A record without a key, `(None,
-        b"...")`, switches the stream to distributing records itself, since no other stream takes it.
+        """Puts each record into the shard of its partition key, and returns their sequence numbers. A record without a key,
+        `(None, b"...")`, switches the stream to distributing records itself, since no other stream takes it.
         """
         given = keyed(records)
         if any(key is None for key, _ in given):
@@ -156,7 +156,7 @@ class MemoryConsumer:
 
     @property
     def checkpoints(self) -> dict[str, Checkpoint]:
-        """By shard id, from the lease table."""
+        """The checkpoints by shard id, from the lease table."""
         return {lease.shard_id: lease.checkpoint for lease in self.table.scan().leases}
 
     @property
@@ -192,7 +192,7 @@ def _ticks_max(settings: Settings) -> int:
 
 @dataclass(slots=True)
 class _Calls:
-    """The Handler port around the user's handler, with a list of its calls."""
+    """The Handler port around the user's handler, which also keeps a list of its calls."""
 
     handler: Handler
     gives_up: bool

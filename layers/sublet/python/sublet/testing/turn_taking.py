@@ -66,11 +66,11 @@ class TurnTaking:
         return _Signal(self)
 
     def sleep(self, duration: timedelta) -> None:
-        """Let the others run meanwhile: so a handler in a test works for a while."""
+        """Lets the others run meanwhile, so that a handler in a test seems to work for a while."""
         self.wait(lambda: False, self.after(duration))
 
     def after(self, duration: timedelta) -> datetime:
-        """The moment after this duration."""
+        """Returns the moment after this duration."""
         return self._clock.steady() + duration
 
     def wait(self, ready: Callable[[], bool], until: datetime | None = None) -> None:

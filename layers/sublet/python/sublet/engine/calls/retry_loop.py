@@ -32,7 +32,7 @@ class Acts(Protocol):
     """What the loop asks of the runtime whose batch it is."""
 
     def time_left(self) -> timedelta:
-        """For how long calls may still begin."""
+        """How long calls may still begin."""
 
     def call(self, run: Run) -> Answer | None:
         """Hand these records over; None: no call may be made any more."""

@@ -18,7 +18,7 @@ from sublet.settings import FailureDetails, Settings
 
 @dataclass(frozen=True, slots=True)
 class SettingAside:
-    """For one shard's records. `holder`: the lease's holder, as its row names it."""
+    """Sets aside one shard's records. `holder`: the lease's holder, as its row names it."""
 
     destination: FailureDestination | None
     log: Log

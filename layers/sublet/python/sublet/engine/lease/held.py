@@ -52,7 +52,9 @@ FailingAt = Callable[[Checkpoint], HandlerFailure | None]
 REPORTS = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
-"""Of one write, if our own earlier write or a request to leave refuses it. Each refusal says what to write instead."""
+"""How often one write is tried, if our own earlier write or a request to leave refuses it. Each refusal says what to write
+instead.
+"""
 
 
 class Ahead(NamedTuple):

@@ -72,6 +72,8 @@ class Progress:
         with self._lock:
             holding = self._held.holding
             self._moves, self._opened = holding.moves, holding.lease
+            self._is_moved = False
+            """Stays True until reading begins again, though the row may come to look right: then by another's late checkpoint."""
             self._unfinished.clear()
             self._records_handed_over = 0
             self._walked = begun(opening(holding.lease))
@@ -162,14 +164,15 @@ class Progress:
 
     def _has_been_moved(self, finished: Checkpoint) -> bool:
         holding = self._held.holding
-        if holding.moves == self._moves:
-            return False
+        if self._is_moved or holding.moves == self._moves:
+            return self._is_moved
         if self._is_forward(holding, finished):
             self._moves, self.written = holding.moves, holding.lease.checkpoint
             return False
         if self._in_call is not None and self._is_forward(holding, self._in_call):
             return False
         self._stop.set()
+        self._is_moved = True
         return True
 
     def _is_forward(self, holding: Holding, up_to: Checkpoint) -> bool:

@@ -18,7 +18,7 @@ SAID_EVERY = timedelta(minutes=5)
 
 @dataclass(slots=True)
 class BusyShardLog:
-    """Of one process."""
+    """The log of one process."""
 
     _said_at: datetime | None = None
 

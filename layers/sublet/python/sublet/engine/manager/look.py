@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
+from msgspec.structs import replace
+
 from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.control import paused
 from sublet.decisions.describing import Doubt, doubt_of, is_known
@@ -44,6 +46,36 @@ def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
     remembered = ports.sightings.load()
     now = ports.clock.now() - ahead
     placement = check_stream(ports, settings, remembered, scan, shards, now)
+    return _look(scan, shards, remembered, placement, ahead, ports, settings, watch)
+
+
+def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> Look:
+    """The look of an application of several streams. No stream has to be adopted: each lease's key names its stream."""
+    scan = ports.table.scan()
+    ahead = ahead_by(ports.clock.now(), scan.at)
+    remembered = ports.sightings.load()
+    leased = frozenset(by_stream((lease.lease_key, lease) for lease in scan.leases))
+    now = ports.clock.now() - ahead
+    listed = streams.look(leased, remembered.streams, now)
+    here, elsewhere = with_leases_of(scan, {each.stream for each in listed})
+    auto_seen = [known.placement.auto_seen_at for known in remembered.streams.values()]
+    placement = Placement(auto_seen_at=max(filter(None, auto_seen), default=None))
+    shards = tuple(chain.from_iterable(each.shards for each in listed))
+    found = _look(scan, shards, remembered, placement, ahead, ports, settings, watch)
+    return replace(found, scan=here, streams=listed, elsewhere=elsewhere, known_streams=remembered.streams)
+
+
+def _look(
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    remembered: Remembered,
+    placement: Placement,
+    ahead: timedelta,
+    ports: Ports,
+    settings: Settings,
+    watch: ControlWatch,
+) -> Look:
+    """`ahead`: how far this clock is ahead of the lease table's."""
     reported = look_at_reports(scan, ports, settings)
     return Look(
         scan=scan,
@@ -58,36 +90,6 @@ def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
         client_version=reported.client_version,
         placement=placement,
         control=watch.look(),
-    )
-
-
-def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> Look:
-    """The look of an application of several streams. No stream has to be adopted: each lease's key names its stream."""
-    scan = ports.table.scan()
-    ahead = ahead_by(ports.clock.now(), scan.at)
-    remembered = ports.sightings.load()
-    leased = frozenset(by_stream((lease.lease_key, lease) for lease in scan.leases))
-    now = ports.clock.now() - ahead
-    listed = streams.look(leased, remembered.streams, now)
-    here, elsewhere = with_leases_of(scan, {each.stream for each in listed})
-    reported = look_at_reports(scan, ports, settings)
-    auto_seen = [known.placement.auto_seen_at for known in remembered.streams.values()]
-    return Look(
-        scan=here,
-        shards=tuple(chain.from_iterable(each.shards for each in listed)),
-        sightings=remembered.sightings,
-        at=ports.clock.now() - ahead,
-        dispatched=remembered.dispatched,
-        unread=remembered.unread,
-        round=remembered.round,
-        announced=remembered.announced,
-        reports=reported.reports,
-        client_version=reported.client_version,
-        placement=Placement(auto_seen_at=max(filter(None, auto_seen), default=None)),
-        control=watch.look(),
-        streams=listed,
-        elsewhere=elsewhere,
-        known_streams=remembered.streams,
     )
 
 
@@ -201,7 +203,7 @@ def resume(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) 
 
 
 def _rows_of(keys: list[str], worker_id: str, ports: Ports) -> dict[str, Lease]:
-    """As the rows stand now: a scan may be seconds old, and two of them would make a lease seem to move."""
+    """Reads the rows as they stand now: a scan may be seconds old, and two of them would make a lease seem to move."""
     rows = {key: ports.table.get(key) for key in keys}
     return {key: row for key, row in rows.items() if isinstance(row, Lease) and _is_held_by(row, worker_id)}
 

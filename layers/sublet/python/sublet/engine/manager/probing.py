@@ -26,6 +26,7 @@ from sublet.errors import CheckpointNotInStream, LeaseTableError, ShardNotFound,
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports
 from sublet.protocol.lease import Lease
+from sublet.protocol.stream_key import is_of_several
 from sublet.settings import Settings
 
 BOUNDS = Bounds(
@@ -91,6 +92,8 @@ def _report(standing: Sequence[StandsStill], ports: Ports) -> None:
         if not one.is_held:  # of a held lease, its owner puts this
             ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
         if is_trouble:
+            if is_of_several(shard_id):
+                ports.metrics.put(Metric.STREAM_STALLED_AGE, one.age // MILLISECOND, shard_id=shard_id)
             _warn(one, ports)
 
 

@@ -18,6 +18,7 @@ from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.metric_names import Metric
 from sublet.ports import Metrics, Ports, ShardReader
 from sublet.protocol.lease import Lease
+from sublet.protocol.stream_key import stream_key_of
 
 BOUNDS = Bounds(
     at_once=16,  # Kinesis answers in some ten milliseconds, so that this keeps one CPU busy
@@ -94,12 +95,20 @@ class QuietProbing:
         }
 
 
-def show_quiet(lease_keys: Collection[str], paused: int, metrics: Metrics) -> None:
+def show_quiet(
+    lease_keys: Collection[str], paused: int, metrics: Metrics, others: Collection[str] = ()
+) -> None:
     """Puts for the application what a worker that finds nothing would put. The alarms on the least lagging shard, and on a shard
     that is far busier than the average, compare all shards. No figure is put for a quiet shard by itself, since each one would
-    be billed. `paused`: how many leases need no worker because they are paused; their lag is not known.
+    be billed. `paused`: how many leases need no worker because they are paused; their lag is not known. `others`: the leases in
+    play that are neither quiet nor paused. Of several streams, one that has both kinds gets a lag of zero too, as its first
+    quiet shard's: its least lagging shard is not behind. A stream that is quiet as a whole is not billed.
     """
     metrics.put(Metric.QUIET_LEASES, len(lease_keys) + paused)
     for _ in lease_keys:
         metrics.put(Metric.MILLIS_BEHIND_LATEST, 0)
         metrics.put(Metric.BYTES, 0)
+    read = {stream_key_of(lease_key) for lease_key in others}
+    for stream, quiet in {stream_key_of(each): each for each in sorted(lease_keys, reverse=True)}.items():
+        if stream is not None and stream in read:
+            metrics.put(Metric.MILLIS_BEHIND_LATEST, 0, shard_id=quiet)

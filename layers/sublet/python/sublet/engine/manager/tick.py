@@ -229,7 +229,9 @@ class LeaseManager:
         metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
         self.worst.show(seen.scan.leases, self.ports)
         self.busy.say(seen.scan.leases, self.settings, self.ports)
-        show_quiet(plan.needing_nobody, len(plan.paused), metrics)
+        in_play = {lease.lease_key for lease in seen.scan.leases if not lease.is_ended}
+        others = in_play.difference(plan.needing_nobody, plan.paused)
+        show_quiet(plan.needing_nobody, len(plan.paused), metrics, others)
         _show_paused(plan.paused, self.ports)
 
 

@@ -113,8 +113,9 @@ class LeaseMetrics:
             )
 
     def _stands_still(self, now: datetime, waits: bool) -> timedelta:
-        """For how long the handler has finished nothing although records wait. What it has finished counts, not the checkpoint,
-        which a setting may write seldom. An empty page with lag proves neither that the shard is quiet nor that it stands still.
+        """Returns for how long the handler has finished nothing although records wait. What it has finished counts, not the
+        checkpoint, which a setting may write seldom. An empty page with lag proves neither that the shard is quiet nor that it
+        stands still.
         """
         position, has_more = self._progress.finished, waits or self._behind != 0
         if position != self._position or not has_more:

@@ -176,10 +176,10 @@ def _push_reader(ports: Ports, shard_id: str, position: ReadPosition) -> PushRea
     if ports.pushes is None:
         return None
     from sublet.pushing import FanOutReader  # noqa: PLC0415 - would add to every start
+    from sublet.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
 
-    return FanOutReader(
-        ports.pushes, ports.stream, shard_id, position, ports.clock, ports.tasks, ports.chance
-    )
+    stream = ports_of_stream(ports, shard_id).stream
+    return FanOutReader(ports.pushes, stream, shard_id, position, ports.clock, ports.tasks, ports.chance)
 
 
 ATTEMPTS = 5

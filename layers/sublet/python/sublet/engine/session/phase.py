@@ -56,7 +56,7 @@ _ACQUIRE = frozenset({"lease_acquired"})
 _RECORDS = frozenset({"handle", "shard_ended"})
 _RELEASE = frozenset({"lease_releasing"})
 _LOST = frozenset({"lease_lost"})
-"""In every phase: a lease may be lost at any time, and the handler then hears of it."""
+"""What is called in every phase: a lease may be lost at any time, and the handler then hears of it."""
 
 ALLOWED: Mapping[Phase, PhaseRow] = MappingProxyType({
     # phase                 calls of the handler                          counts  keeps   by a recall
@@ -94,7 +94,7 @@ class Phases:
 
     keeps: bool
     so_far: Phase = Phase.OPENING
-    """Without a recall. Only the session's own thread changes it."""
+    """The phase without a recall. Only the session's own thread changes it."""
     is_recalled: bool = False
     """Set once, by any thread."""
 
@@ -118,7 +118,7 @@ class Phases:
         self.so_far = after(self.so_far, event)
 
     def following(self) -> Phases:
-        """Those of a session that goes on with the lease after this one."""
+        """Returns the phases of a session that goes on with the lease after this one."""
         return Phases(self.keeps, after(self.so_far, PhaseEvent.GOES_ON))
 
 

@@ -40,9 +40,9 @@ class UserRecords:
     inside: KeysInside | None = field(default=None, init=False)
     dropped_out_of_range: int = field(default=0, init=False)
     faults: dict[Checkpoint, Fault] = field(default_factory=dict, init=False)
-    """In the latest `parts`: records whose content raised an exception. They are passed on, so that their calls fail."""
+    """Records in the latest `parts` whose content raised an exception. They are passed on, so that their calls fail."""
     last: Checkpoint = field(default=NOTHING, init=False)
-    """In the latest `parts`: the last user record that was made, wanted or not. In an aggregate it has a sub-sequence number."""
+    """The last user record that was made in the latest `parts`, wanted or not. In an aggregate it has a sub-sequence number."""
 
     def parts(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Part]:
         """The user records that are not handled yet and that the handler wants, in order."""
@@ -68,7 +68,7 @@ class UserRecords:
         return filtered.records
 
     def _made(self, stream_records: tuple[StreamRecord, ...], given: Checkpoint = NOTHING) -> Iterator[Part]:
-        """Those after `given`."""
+        """Makes the records after `given`."""
         parts = self._taken_apart(stream_records)
         while True:
             try:

@@ -57,7 +57,7 @@ class LeaseSession:
     stream_records: int = field(default=0, init=False)
     bytes: int = field(default=0, init=False)
     behind: int | None = field(default=None, init=False)
-    """In milliseconds, by the last page that was handled."""
+    """The lag in milliseconds, by the last page that was handled."""
     progress: Progress = field(init=False)
     sketch: SessionSketch = field(init=False)
     user_records: UserRecords = field(init=False)

@@ -35,7 +35,7 @@ ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4,
 
 @dataclass(slots=True)
 class LeaseAcquirer:
-    """For one window. `holder`: item and invocation, as the rows name it. `stopping`: ends every wait."""
+    """Acquires the leases of one window. `holder`: item and invocation, as the rows name it. `stopping`: ends every wait."""
 
     ports: Ports
     settings: Settings

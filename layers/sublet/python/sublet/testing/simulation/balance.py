@@ -1,4 +1,4 @@
-"""Whether leases are shared evenly and stay in place once the faults have stopped."""
+"""Checks that leases are shared evenly and stay in place once the faults have stopped."""
 
 from __future__ import annotations
 

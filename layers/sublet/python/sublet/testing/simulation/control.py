@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from sublet.testing.simulation.world import World
 
 OBEYS_WITHIN = READ_EVERY + timedelta(seconds=3)
-"""From the order, or from a process's start, to its last handler call that may begin: its read takes a moment too."""
+"""How long a process may go on beginning handler calls after an order, or after its own start. Its read of the control takes a
+moment too.
+"""
 
 
 class ControlOfWorld:
-    """What is ordered, and which processes could not read it."""
+    """What the operator has ordered, and which processes could not read it."""
 
     def __init__(self) -> None:
         self.store = MemoryControlStore()
         self.refused: set[Process] = set()
 
     def check_call(self, world: World, process: Process, shard_id: str) -> None:
-        """A handler call begins: its process must not have known, or been able to know, for long that the shard is paused."""
+        """Called when a handler call begins: its process must not have known, or been able to know, for long that the shard is
+        paused.
+        """
         now = world.scheduler.now_us
         pause = pause_of(self.store.control(), shard_id, world.scheduler.now())
         if pause is None or pause.until is not None or process.is_java:

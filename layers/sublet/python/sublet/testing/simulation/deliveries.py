@@ -28,7 +28,7 @@ class Delivery:
     """One record in one call of the handler."""
 
     seconds: float
-    """Since the world began."""
+    """The time since the world began."""
     worker: str
     """The invocation: each has its own memory."""
     shard_id: str
@@ -44,10 +44,10 @@ class SimulatedRun:
     seed: int
     records: int
     deliveries: tuple[Delivery, ...]
-    """In the order of the calls."""
+    """Every delivery, in the order of the calls."""
     faults: Mapping[str, int]
     history: tuple[str, ...]
-    """Every step, if there is only this one seed."""
+    """Every step, but only if `simulate` ran a single seed."""
 
     @cached_property
     def repeated(self) -> tuple[tuple[Delivery, ...], ...]:

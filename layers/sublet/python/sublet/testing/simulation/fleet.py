@@ -68,11 +68,15 @@ class Wiring:
     at_the_end: Callable[[World], str | None] = lambda _: None
     """A problem found once the world has drained and nothing moves any more, or None."""
     pushes: Callable[[World, Process], Pushes | None] = lambda *_: None
-    """Who pushes records to a lease worker; None: it polls."""
+    """Makes what pushes records to a lease worker; None if the worker polls."""
     sketches: Callable[[World, Process], SketchStore | None] = lambda *_: None
-    """Where a lease worker stores the sketches of hot shards; None: it makes none. They draw from the world's chance."""
+    """Makes the store for a lease worker's sketches of hot shards; None if it makes no sketches. They draw from the world's
+    chance.
+    """
     has_rules: bool = True
     """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
+    sees_balance: bool = True
+    """Whether some worlds wait at the end to see the leases shared out evenly, which takes as long as the rest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +139,8 @@ class SimulatedFleet:
         world.scheduler.sleep(microseconds)
 
     def _tick_on_another_stream(self) -> None:
-        """Another deployment of the same application for another stream; or the stream was deleted and created again,
-        with its name and its shard ids.
+        """Ticks as another deployment of the same application would that reads another stream, or after the stream was deleted
+        and created again with its name and its shard ids.
         """
         world = self.world
         is_recreated = world.chance.random() < 0.5 and world.scheduler.now_us >= 2 * SECOND
@@ -168,7 +172,7 @@ class SimulatedFleet:
         return not known and (is_alone or doubt is not Doubt.NONE)
 
     def _manager(self, stream: Callable[[Process], Stream], settings: Settings | None = None) -> LeaseManager:
-        """In a process of its own, the newest of the world."""
+        """Makes a lease manager in a process of its own, the newest of the world."""
         world = self.world
         self.managers += 1
         process = world.process(f"manager-{self.managers}")
@@ -198,7 +202,9 @@ class SimulatedFleet:
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _environment(self) -> tuple[LeaseManager, Process]:
-        """For a tick: the one that has ended last, unless it is gone; a new one for a tick beside another."""
+        """Returns the environment for a tick: the one that has ended last, unless it is gone. A tick beside another one gets a
+        new environment.
+        """
         world, warm = self.world, self.warm
         self.warm = None
         if warm is not None and not warm.process.is_dead and world.chance.random() < 0.8:
@@ -246,7 +252,7 @@ class SimulatedFleet:
             return
 
     def _window(self, item: WorkerItem) -> WindowReport | None:
-        """One invocation, waited for. None: it crashed, or its answer was lost and it may still run."""
+        """Runs one invocation, and waits for it. Returns None if it crashed, or if its answer was lost and it may still run."""
         world, settings = self.world, self.world.settings
         self.invocations += 1
         process = world.process(f"worker-{item.item_id[:4]}/{self.invocations}")
@@ -271,7 +277,7 @@ class SimulatedFleet:
         return None
 
     def _overdue(self, process: Process, task: SimTask[WindowReport]) -> None:
-        """It crashed, or took too long: then Lambda kills it, or it goes on unnoticed."""
+        """Handles an invocation that takes too long, or has crashed: Lambda kills it, or it goes on unnoticed."""
         world = self.world
         if task.is_done:
             self._check(process, task)
@@ -323,7 +329,7 @@ class SimulatedFleet:
         return OlderTable(table, version) if process.is_older else table
 
     def _end(self, process: Process) -> None:
-        """Ends on purpose: its environment is not used again."""
+        """Ends the process on purpose: its environment is not used again."""
         self.world.note(process.name, "ends its process")
         self.world.scheduler.kill(process)
 

@@ -24,7 +24,7 @@ class SimHandler:
         self._world = world
         self._process = process
         self._finished: dict[str, tuple[Batch, int]] = {}
-        """Per shard, the latest call's batch, and how many of its records are done."""
+        """The batch of the latest call for each shard, and how many of its records are done."""
 
     def handle(self, batch: Batch) -> None:
         self._world.scheduler.check_alive()
@@ -77,7 +77,7 @@ class SimHandler:
         self._optional("lease_acquired", shard_id)
 
     def lease_releasing(self, shard_id: str) -> None:
-        """Like a handler that flushes: finishes some of the last batch's open records."""
+        """Finishes some of the last batch's open records, as a handler that flushes does."""
         self._optional("lease_releasing", shard_id)
         batch, known = self._finished.get(shard_id, (None, 0))
         if batch is not None and known < len(batch.records) and self._world.chance.random() < 0.5:
@@ -108,7 +108,7 @@ class SimHandler:
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
 
     def _misbehave(self) -> None:
-        """In ways other than an ordinary exception."""
+        """Fails in ways other than an ordinary exception."""
         world = self._world
         if world.strikes(Fault.HANDLER_HANGS):
             self._note("hangs")

@@ -35,13 +35,15 @@ class ShardTruth:
     stamps: list[int] = field(default_factory=list)
     """The records' approximate arrival times, which differ a little from the true ones; start positions refer to these."""
     strays: set[int] = field(default_factory=set)
-    """Of aggregates outside the shard's range: a worker may drop them or not, by what it knows of the stream at that moment."""
+    """The records in aggregates outside the shard's range. A worker may drop them or not, by what it knows of the stream at
+    that moment.
+    """
     finished: set[int] = field(default_factory=set)
     trimmed: int = 0
-    """How many of the first are past retention: unhandled ones are lost."""
+    """How many records, from the first, are past retention. If unhandled, they are lost."""
     done_with: int = 0
-    """How many of the first were covered when an operator moved the checkpoint, back or forward: they cannot get lost
-    any more.
+    """How many records, from the first, were covered when an operator moved the checkpoint, back or forward. They cannot get
+    lost any more.
     """
     _all_done_before: int = 0
 
@@ -66,12 +68,12 @@ class ShardTruth:
         return bisect_right(self.places, (int(checkpoint.sequence_number), checkpoint.sub_sequence_number))
 
     def follows(self, first: int, after: int) -> bool:
-        """Whether `first` is the next record for a reader that is at `after`: that very one, or the oldest that is left."""
+        """Whether `first` is the next record for a reader at `after`: the very next one, or the oldest that is left."""
         after = self.without_strays(after, first)
         return after <= first <= max(after, self.trimmed)
 
     def without_strays(self, after: int, first: int) -> int:
-        """Where a reader is that drops the strays from `after` on, up to `first`."""
+        """Returns where a reader is that has dropped the strays between `after` and `first`."""
         while after in self.strays and after < first:
             after += 1
         return after
@@ -121,13 +123,15 @@ class Session:
     """One owner's run over a shard, from the acquire on."""
 
     floor: int
-    """What the checkpoint covered when it acquired: nothing before may be handled again."""
+    """How many records the checkpoint covered when the session acquired the lease. None of these may be handled again."""
     next: int | None = None
     """The index after the last record finished in this session."""
     moved_to: list[int] = field(default_factory=list)
-    """Where an operator has moved the row under it, one after the other: it restarts at one of them once it has noticed."""
+    """The places to which an operator has moved the row meanwhile, in order. Once the session has noticed, it restarts at one
+    of them.
+    """
     late_to: list[int] = field(default_factory=list)
-    """Where late checkpoints of earlier owners have put the row under it."""
+    """The places to which late checkpoints of earlier owners have moved the row meanwhile."""
     is_orphaned: bool = False
     """An operator deleted the row under it: the stored position does not limit it any more."""
 
@@ -153,7 +157,7 @@ class Ledger:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
 
     def moved_before_it_began(self, owner: object, shard_id: str, to: Checkpoint) -> None:
-        """By an operator, after the session's worker had read its row."""
+        """Notes that an operator moved the row after the session's worker had read it."""
         self.sessions[owner, shard_id].moved_to.append(self.shards[shard_id].covered_by(to))
 
     def orphan_sessions(self, shard_id: str) -> None:
@@ -161,8 +165,8 @@ class Ledger:
             session.is_orphaned = session.is_orphaned or of_shard == shard_id
 
     def moved(self, shard_id: str, before: Checkpoint, now: Checkpoint) -> None:
-        """By an operator: records before it are done with, and records after it that are no longer covered have to be
-        handled again.
+        """Notes that an operator moved the row: records before its position are done with, and records after it that are no
+        longer covered have to be handled again.
         """
         shard = self.shards[shard_id]
         for each in self.shards.values():  # its descendants are read whole
@@ -178,8 +182,8 @@ class Ledger:
             observer(shard_id)
 
     def rewound(self, shard_id: str, to: int) -> None:
-        """By an operator, while none of our sessions can have seen it: records that are no longer covered have to be
-        handled again.
+        """Notes that an operator moved the row back, while none of our sessions can have seen it: records that are no longer
+        covered have to be handled again.
         """
         shard = self.shards[shard_id]
         shard.finished = {index for index in shard.finished if index < to}
@@ -202,7 +206,7 @@ class Ledger:
                 theirs.late_to.append(covered)
 
     def is_moving(self, owner: object, shard_id: str) -> bool:
-        """Whether its owner may not know yet that it has been moved."""
+        """Whether the owner may not know yet that its row has been moved."""
         session = self.sessions.get((owner, shard_id))
         return session is not None and bool(session.moved_to)
 
@@ -238,8 +242,8 @@ class Ledger:
     def _begin_again(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
     ) -> None:
-        """The session restarts where an operator or an earlier owner's late checkpoint has moved the row, further on. A
-        session that has not noticed goes on.
+        """Restarts a session where an operator or an earlier owner's late checkpoint has moved the row: further on, or also
+        back, if an operator had moved it back before. A session that has not noticed goes on.
         """
         if session.next is None or shard.follows(first, session.next):
             return
@@ -247,7 +251,9 @@ class Ledger:
         if moved_to is not None:
             session.moved_to = session.moved_to[session.moved_to.index(moved_to) + 1 :]
             session.floor = session.next = first
-        elif any(at > session.next and shard.follows(first, at) for at in session.late_to):
+        elif any(
+            (session.moved_to or at > session.next) and shard.follows(first, at) for at in session.late_to
+        ):
             session.floor = session.next = first
         elif stored is not None and shard.covered_by(stored) > session.next:
             session.floor = session.next = shard.covered_by(stored)
@@ -266,7 +272,7 @@ class Ledger:
     def give_up(
         self, owner: object, shard_id: str, records: Sequence[UserRecord], *, is_answered: bool
     ) -> None:
-        """The destination has them. `is_answered`: the owner knows."""
+        """Notes that the destination has the records. `is_answered`: the owner knows."""
         shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
         for record in records:
             index = shard.index_of(record)
@@ -294,16 +300,16 @@ class Ledger:
         return any(i not in shard.finished and shard.is_required(i) for i in range(following, index))
 
     def finish(self, owner: object, shard_id: str, record: UserRecord) -> None:
-        """The handler has finished this record, and those before it in its batch."""
+        """Notes that the handler has finished this record, and those before it in its batch."""
         self.hand_over(owner, shard_id, record)
         self.finish_kept(shard_id, record)
 
     def hand_over(self, owner: object, shard_id: str, record: UserRecord) -> None:
-        """The next batch follows this record, whether it is finished or the handler still keeps it."""
+        """Notes that the next batch follows this record, whether it is finished or the handler still keeps it."""
         self.sessions[owner, shard_id].next = self.shards[shard_id].index_of(record) + 1
 
     def finish_kept(self, shard_id: str, record: UserRecord) -> None:
-        """A record that may have been handed over long ago; the next batch stays the same."""
+        """Notes that a record is finished that may have been handed over long ago; the next batch stays the same."""
         shard = self.shards[shard_id]
         index = shard.index_of(record)
         shard.finished.add(index)
@@ -311,6 +317,6 @@ class Ledger:
         self._tell(shard_id, index)
 
     def begin_reading(self, owner: object, shard_id: str) -> None:
-        """The handler was told where the next batch begins: unfinished records are delivered again."""
+        """Notes that the handler was told where the next batch begins: unfinished records are delivered again."""
         if session := self.sessions.get((owner, shard_id)):
             session.next = None

@@ -35,7 +35,7 @@ class Producer:
     world: World
     until: int
     pause: int
-    """Between two puts, in microseconds, on average."""
+    """The average time between two puts, in microseconds."""
     reshards: int
     """How many more times it splits or merges."""
     data: Data
@@ -66,7 +66,7 @@ class Producer:
             world.scheduler.sleep(world.day_off.pause(world.scheduler.now_us, pause))
 
     def _reshard_at_times(self) -> None:
-        """Now and then; often twice in a row, before the parents can have been read."""
+        """Reshards now and then, often twice in a row, before the parents can have been read."""
         world = self.world
         every = self.until // (self.reshards + 1)
         while self.reshards > 0:
@@ -92,7 +92,9 @@ class Producer:
         self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), len(keys))
 
     def _put_anywhere(self, keys: Sequence[str]) -> None:
-        """Where the stream places it: some records without a partition key, and aggregates of keys that belong elsewhere."""
+        """Puts some records without a partition key, and aggregates of keys that belong elsewhere, so that the stream places
+        them.
+        """
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         key = None if self.world.chance.random() < 0.5 else keys[0]
         self._note_put(self.world.stream.put_record(key, _data(keys, texts)), len(keys))
@@ -107,7 +109,9 @@ class Producer:
             truth.put((int(put.sequence_number), sub), now, now + off_by // MICROSECOND)
 
     def _switch_at_times(self) -> None:
-        """To AUTO and back. Not back before some process has seen it: without a description AUTO cannot be known."""
+        """Switches the stream to AUTO and back. It does not switch back before some process has seen it, because without a
+        description AUTO cannot be known.
+        """
         world = self.world
         for _ in range(self.switches):
             world.scheduler.sleep(int(world.chance.uniform(0, self.until // (self.switches + 1))))
@@ -141,7 +145,7 @@ class Producer:
 
 
 def _data(keys: Sequence[str], texts: Sequence[bytes]) -> bytes:
-    """A plain record, or an aggregate of several."""
+    """Makes a plain record, or an aggregate of several."""
     if len(keys) == 1:
         return texts[0]
     return aggregate([(key, None, text) for key, text in zip(keys, texts, strict=True)])
@@ -163,7 +167,7 @@ class Operator:
     world: World
     until: int
     moved: dict[str, int] = field(default_factory=dict)
-    """By lease key, the counter of a row when it was moved."""
+    """The counter of a row when it was moved, by lease key."""
 
     def start(self) -> None:
         self.world.at(0, "operator", self._work)
@@ -195,7 +199,7 @@ class Operator:
                 world.put_row({**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
 
     def _lie(self) -> None:
-        """An announcement of a process that has died, never existed, or has a wrong clock."""
+        """Stores an announcement of a process that has died, never existed, or has a wrong clock."""
         world = self.world
         at = world.scheduler.now() + timedelta(seconds=world.chance.choice((-600, -25, 0, 2, 600)))
         who = world.chance.choice(("nobody", *world.settings.own_worker_ids, *world.java))
@@ -236,7 +240,7 @@ class Operator:
         return is_known and not (lease.is_ended or waits or is_javas or has_begun)
 
     def _move(self, lease: Lease) -> None:
-        """Backward, forward, or to the shard's beginning."""
+        """Moves a checkpoint backward, forward, or to the shard's beginning."""
         world, key = self.world, lease.lease_key
         places = [Checkpoint(str(number), sub) for number, sub in world.ledger.shards[lease.shard_id].places]
         to = world.chance.choice([TRIM_HORIZON, *places])

@@ -63,7 +63,7 @@ class SimLeaseTable:
         self._process = process
 
     def scan(self) -> LeaseScan:
-        """Page by page, so that one scan's rows are of different moments; some are older still."""
+        """Reads page by page, so that one scan's rows are of different moments; some are older still."""
         world = self._world
         self._call("scan")
         keys = sorted(world.table.rows())
@@ -120,7 +120,7 @@ class SimStream:
         self._world = world
         self._process = process
         self._empty: dict[str, int] = {}
-        """By shard, how many more pages are without records, even if there are some."""
+        """How many more pages of a shard are without records, even if there are some."""
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._call("ListShards")
@@ -138,7 +138,7 @@ class SimStream:
         return shards
 
     def _listed(self, at: StartPosition | None) -> tuple[Shard, ...]:
-        """Sometimes in two pages, from different moments."""
+        """Lists the shards, sometimes in two pages from different moments."""
         world = self._world
         shards = world.stream.list_shards(at)
         if at is None and len(shards) > 1 and world.chance.random() < 0.3:
@@ -194,7 +194,7 @@ class SimStream:
         return page
 
     def _is_without_records(self, shard_id: str) -> bool:
-        """A run of empty pages of one shard, or a single one."""
+        """Whether the page is empty: alone, or as one of a run of empty pages."""
         left = self._empty.get(shard_id, 0)
         if left == 0 and self._world.strikes(Fault.EMPTY_PAGE):
             left = self._world.chance.choice((1, 1, 2, EMPTY_RUN_MAX))
@@ -251,7 +251,7 @@ class SimDestination:
             raise DestinationRefused("no answer")
 
     def _keep(self, shard_id: str, records: Sequence[UserRecord], is_answered: bool) -> None:
-        """One of several messages, if the batch is too large for one."""
+        """Keeps the batch, or one of several messages of it if it is too large for one."""
         try:
             self._world.ledger.give_up(self._process, shard_id, records, is_answered=is_answered)
         except OrderBroken as broken:

@@ -20,7 +20,7 @@ from sublet.testing.simulation.world import World
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """How often each goes wrong, at each opportunity, until the faults stop."""
+    """The probability of each trouble at each opportunity, until the faults stop."""
 
     refused: float
     """The call fails, before the subscription begins or after: then it lives without a reader."""

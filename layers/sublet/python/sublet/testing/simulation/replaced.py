@@ -11,14 +11,16 @@ from sublet.testing.simulation.scheduler import SECOND
 from sublet.testing.simulation.world import World
 
 BEFORE = 100 * SECOND
-"""Without faults, so that paused processes wake up."""
+"""Time without faults, so that paused processes wake up."""
 GONE_FOR = 60 * SECOND
 SEEN_FOR = 300 * SECOND
 BETWEEN_PUTS = 5 * SECOND
 
 
 def see_replaced(world: World) -> str | None:
-    """What is wrong at the end. A handler call with one of its records, or a write by a tick, ends the world before."""
+    """Says what is wrong at the end. A handler call with one of the old stream's records, or a write by a tick, ends the world
+    before that.
+    """
     scheduler = world.scheduler
     scheduler.run_until(scheduler.now_us + BEFORE)
     shards = len(world.stream.logs)

@@ -38,7 +38,7 @@ class DayOff:
         return self.ends - self.begins
 
     def left(self, now: int) -> int:
-        """How much of it is left; 0 before and after it."""
+        """Returns how much of the day off is left; 0 before and after it."""
         return self.ends - now if self.begins <= now < self.ends else 0
 
     def pause(self, now: int, pause: int) -> int:
@@ -60,15 +60,15 @@ def draw_day_off(chance: Random, how_likely: float, faults_last: int) -> DayOff:
 
 
 def trim_on(world: World) -> None:
-    """From the end of the day off until the faults stop: records expire while workers catch up."""
+    """Trims from the end of the day off until the faults stop, so that records expire while workers catch up."""
     while world.scheduler.now_us < world.weather.calm_from:
         trim(world)
         world.scheduler.sleep(int(world.chance.uniform(2, 40) * SECOND))
 
 
 def trim(world: World) -> None:
-    """A loss in a shard that was never begun is not reported: it has no checkpoint that could be missed. Nor is one by
-    a reader that has not read anything yet, or one within a minute after it has checked.
+    """Trims old records. Some losses need not be reported: in a shard that was never begun, since it has no checkpoint that
+    could be missed; by a reader that has not read anything yet; and within a minute after a reader has checked.
     """
     before = world.scheduler.now_us - DAY
     world.stream.trim(world.scheduler.now() - SHORTEST_RETENTION)
@@ -91,7 +91,7 @@ def _would_tell(world: World, reader: Process, shard_id: str) -> bool:
 
 
 def told_of_gap(world: World, shard_id: str) -> None:
-    """A process reports that records of the shard are lost."""
+    """Called when a process reports that records of the shard are lost."""
     truth = world.ledger.shards[shard_id]
     if not truth.trimmed and world.stream.has_shard(shard_id):
         world.fail(f"a data gap of {shard_id} is reported, but nothing was trimmed")
@@ -100,7 +100,7 @@ def told_of_gap(world: World, shard_id: str) -> None:
 
 
 def never_told(world: World) -> list[str]:
-    """Losses that were never reported, at the end of a world."""
+    """Returns the losses that were never reported, at the end of a world."""
     lost = {
         shard_id: sorted(index for index in indices - truth.finished if index >= truth.done_with)
         for shard_id, indices in world.untold.items()

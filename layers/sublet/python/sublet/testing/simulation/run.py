@@ -31,14 +31,16 @@ ASKING_TICKS = 20 * SECOND
 """Announcements lapse in a minute, so a process that requests leases has to tick twice before."""
 
 MANY_SHARDS = 64
-"""In a few worlds, each of which takes as long as a dozen others."""
+"""How many shards a few worlds have. Each of these takes as long as a dozen others."""
 
 
 NEIGHBOURS_SEEN_FOR = 1500 * SECOND
 """How long the neighbours of a bad shard are watched after the faults."""
 
 WORKERS_IDLE_MAX = 2
-"""Beside a tenth of all: workers sent for leases that a dead owner had until a moment ago."""
+"""How many of the workers that are sent may find nothing to do, besides a tenth of all: a dead owner had their leases until a
+moment ago.
+"""
 
 PLAIN = Wiring()
 
@@ -52,9 +54,9 @@ class Result:
     handled: int
     records: int
     lost: int
-    """Past retention before they were read."""
+    """Records that were past retention before they were read."""
     furthest_behind: int
-    """In microseconds, any shard beside a bad one."""
+    """The greatest lag of any shard beside a bad one, in microseconds."""
     faults: dict[str, int]
 
 
@@ -147,8 +149,8 @@ class _Run:
             self.world.watch.rules = None
         self.tick_interval = chance.choice((20, 30, 60)) * SECOND
         self.world.asks = seed % 2 == 0 and self.tick_interval == ASKING_TICKS
-        self.stays_to_see_balance = chance.random() < 0.3
-        """It takes as long as the rest of a world."""
+        self.stays_to_see_balance = chance.random() < 0.3 and wiring.sees_balance
+        """Whether the run checks the balance, which takes as long as the rest of a world."""
         self.is_replaced = False
         self.furthest_behind = 0
         self.fleet = SimulatedFleet(self.world, self.tick_interval, wiring)
@@ -164,7 +166,9 @@ class _Run:
         )
 
     def _without(self, settings: Settings) -> frozenset[Fault]:
-        """Faults that no implementation survives: without its row LATEST forgets where it was, and Java stops at a bad row."""
+        """Leaves out faults that no implementation survives: without its row LATEST forgets where it was, and Java stops at a
+        bad row.
+        """
         is_latest = settings.start_position.kind is StartKind.LATEST
         without = {Fault.ROW_DELETED} if is_latest else set()
         return frozenset(without | ({Fault.ROW_GONE_BAD} if self.neighbours else set()))
@@ -191,7 +195,7 @@ class _Run:
             self._see_neighbours()
 
     def _see_neighbours(self) -> None:
-        """One shard stands still and records keep arriving in the others: each of those must stay near its tip."""
+        """Lets one shard stand still while records keep arriving in the others: each of those must stay near its tip."""
         world, scheduler = self.world, self.world.scheduler
         bound = self._patience_with_neighbours()
         scheduler.run_until(world.weather.calm_from + bound)
@@ -207,20 +211,20 @@ class _Run:
                     return
 
     def _patience_with_neighbours(self) -> int:
-        """A window with its margin, and the tick that sends the next worker."""
+        """Returns a window with its margin, and the time of the tick that sends the next worker."""
         settings = self.world.settings
         window = (settings.window + settings.window_margin + settings.failover_time) // MICROSECOND
         return window + 2 * self.tick_interval
 
     def _may_go_on(self, shard_id: str) -> bool:
-        """Neither the shard nor an ancestor is the bad one, which holds back its descendants."""
+        """Whether neither the shard nor an ancestor is the bad one, which holds back its descendants."""
         truth = self.world.ledger.shards.get(shard_id)
         return shard_id != self.world.bad_shard and (
             truth is None or all(map(self._may_go_on, truth.parents))
         )
 
     def _run_calm(self) -> None:
-        """Limited time to drain, then a period in which nothing may move."""
+        """Gives the world limited time to drain, then watches a period in which nothing may move."""
         scheduler, calm_from = self.world.scheduler, self.world.weather.calm_from
         patience, ticks = self._patience(), self.world.ticks
         bound = calm_from + patience
@@ -238,17 +242,19 @@ class _Run:
             SharedOut(self.world, self.tick_interval, self.neighbours, self._complain).check()
 
     def _check_told(self) -> None:
-        """Each loss must have been reported, shard by shard."""
+        """Checks that each loss was reported, shard by shard."""
         if self.world.violation is None and (untold := never_told(self.world)):
             self._complain(f"records are past retention, and no loss is reported: {untold}")
 
     def _check_beside(self) -> None:
-        """The wiring's own check at the end."""
+        """Runs the wiring's own check at the end."""
         if self.world.violation is None and (problem := self.fleet.wiring.at_the_end(self.world)):
             self._complain(problem)
 
     def _check_workers(self) -> None:
-        """A worker sent after the faults gets a lease. Not checked beside Java, which may be faster."""
+        """Checks that each worker that is sent after the faults gets a lease. It does not check this beside Java, which may be
+        faster.
+        """
         world = self.world
         calm = [
             process
@@ -270,8 +276,8 @@ class _Run:
             self._complain(f"{ticks} ticks in {lasted / SECOND:.0f} s of calm, where {most} are plenty")
 
     def _patience(self) -> int:
-        """Failover, then a tick or two for each generation of shards still to be read, and a window in between. All the
-        shards' time may have to be walked, twice if a worker dies in the middle.
+        """Returns how long the world may take to drain: a failover, then a tick or two for each generation of shards still to
+        be read, and a window in between. All the shards' time may have to be walked, twice if a worker dies in the middle.
         """
         settings = self.world.settings
         generations = len(self.world.ledger.shards)

@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 MICROSECOND = timedelta(microseconds=1)
 SECOND = 1_000_000
-"""In microseconds, the scheduler's unit."""
+"""A second in microseconds, the scheduler's unit."""
 
 
 class Crashed(BaseException):
@@ -70,7 +70,7 @@ class SimTask(Generic[T_co]):
         self.greenlet = greenlet(self._run, scheduler.hub)
         self.is_done = False
         self.wait = 0
-        """Counts its waits: a wake-up for an earlier wait is stale."""
+        """Counts its waits, so that a wake-up for an earlier wait is recognized as stale."""
         self._waiting: list[SimTask[object]] = []
 
     def _run(self) -> None:

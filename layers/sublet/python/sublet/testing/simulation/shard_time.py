@@ -14,7 +14,7 @@ from sublet.memory.walk import LONGEST, Advance, drawn
 from sublet.testing.simulation.scheduler import SECOND
 
 STAMPS_DIFFER_BY = timedelta(seconds=55)
-"""From the true arrival. Two times differ by less than the two minutes that readers allow for."""
+"""How far a stamp may be from the true arrival. Two stamps differ by less than the two minutes that readers allow for."""
 
 SHORTEST, MINUTE = timedelta(seconds=10), timedelta(minutes=1)
 """The time that a poll covers."""
@@ -39,7 +39,7 @@ class ShardTime:
         return arrived + self.stamps_differ_by * self.chance.uniform(-1, 1)
 
     def lull(self) -> int:
-        """In microseconds: long enough for a shard to be known to be quiet."""
+        """Returns a silence in microseconds, long enough for a shard to be known to be quiet."""
         return int(self.chance.uniform(120, 300) * SECOND) if self.chance.random() < self.lulls else 0
 
 

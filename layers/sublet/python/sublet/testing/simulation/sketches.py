@@ -1,4 +1,4 @@
-"""Where the lease workers of a world store the sketches of hot shards: a table that fails, answers late, or not at all."""
+"""The table in which a world's lease workers store the sketches of hot shards: it fails, answers late, or not at all."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.world import World
 
 LATE, LOST_ON_THE_WAY, UNANSWERED = 0.3, 0.1, 0.1
-"""How often each happens to a write, until the faults stop."""
+"""The probability of each for a write, until the faults stop."""
 
 ANSWERS_WITHIN = 600 * SECOND
-"""Far longer than a window, so a session that waits for the answer is noticed."""
+"""The time that an unanswered write takes: far longer than a window, so that a session that waits for the answer is noticed."""
 
 
 class SimSketchStore:

@@ -56,7 +56,7 @@ class Tenancy:
     is_spoilt: bool = False
     """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's name."""
     moves: list[tuple[int, str]] = field(default_factory=list)
-    """When another worker id took it. Between two executions any worker may take a lease of ours: a Java worker short
+    """When another worker id took the lease. Between two executions any worker may take a lease of ours: a Java worker short
     of its fair share may well do so, and keeps it.
     """
 
@@ -69,14 +69,14 @@ class TableWatch:
     tenancies: dict[str, Tenancy] = field(default_factory=dict)
     ever_leased: set[str] = field(default_factory=set)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
-    """From the rows; for unreadable rows, the last one known."""
+    """The checkpoints of the rows; for an unreadable row, the last one known."""
     previous_rows: dict[str, tuple[int, Row | None]] = field(default_factory=dict)
     """Each row before its last write, and the time of that write: for stale scans."""
     rules: WriteRules | None = field(default_factory=WriteRules)
     observers: list[Observer] = field(default_factory=list)
 
     def commit(self, process: Process, write: LeaseWrite) -> Applied | Refused:
-        """One conditional write, at one moment, and every invariant that it must keep."""
+        """Applies one conditional write, at one moment, and checks every invariant that it must keep."""
         self.world.check_may_write(process, f"{write.kind} of {write.lease_key}")
         before = self.world.table.row(write.lease_key)
         result = self.world.table.apply(write)
@@ -129,7 +129,7 @@ class TableWatch:
     def _granted(
         self, key: str, after: Row, tenancy: Tenancy, process: Process | None, was_free: bool
     ) -> None:
-        """The row names a new owner. One that a KCL 3.x leader has only named does not know it yet."""
+        """Notes a row's new owner. A worker that a KCL 3.x leader has only named does not know of it yet."""
         owner_id = after[columns.LEASE_OWNER]["S"]
         if process is None or process.is_java:
             process = self.world.java.get(owner_id)
@@ -140,7 +140,7 @@ class TableWatch:
             self.world.ledger.begin_session(process, key, lease.checkpoint)
 
     def spoilt(self, key: str) -> None:
-        """By an operator."""
+        """Notes that an operator has made the row unreadable."""
         self.tenancies.setdefault(key, Tenancy()).is_spoilt = True
         self.world.write_audit.moved(key)
 
@@ -153,7 +153,7 @@ class TableWatch:
         self.tenancies.pop(key, None)
 
     def forget(self, key: str) -> None:
-        """An operator has deleted the row: its content is gone, and the shard begins again."""
+        """Notes that an operator has deleted the row: its content is gone, and the shard begins again."""
         self.tenancies[key] = Tenancy(is_recreated=True)
         self.checkpoints.pop(key, None)
         self.world.ledger.orphan_sessions(key)
@@ -242,7 +242,9 @@ class TableWatch:
         self._granted(key, after, tenancy, process, was_free=owner is None)
 
     def _may_take(self, process: Process, key: str, before: Row) -> bool:
-        """From a live owner: by stealing, or as another attempt at the very item that holds it. Java has rules of its own."""
+        """Whether the process may take the lease from a live owner: by stealing, or as another attempt at the very item that
+        holds it. Java has rules of its own.
+        """
         item = self.world.items.get(process)
         if item is None:
             return True

@@ -59,7 +59,7 @@ class SimulatedHandler:
         self._calls = calls
         self._by_hand = world.settings.is_checkpointed_by_hand
         self._kept: dict[str, list[SimulatedCall]] = {}
-        """With manual checkpointing: per shard, the calls whose records may still be checkpointed."""
+        """The calls of each shard whose records may still be checkpointed, with manual checkpointing."""
         self._thread = threading.get_ident()
         self._refused: OtherThread | None = None
 
@@ -90,7 +90,7 @@ class SimulatedHandler:
         self._finish(call, len(batch.records))
 
     def _watched(self, batch: Batch, call: SimulatedCall) -> Batch:
-        """Reports a checkpoint to the ledger before it is written."""
+        """Returns a `checkpoint` that reports to the ledger before the checkpoint is written."""
 
         def checkpoint(record: UserRecord) -> bool:
             self._check_thread()
@@ -149,13 +149,13 @@ class SimulatedHandler:
             world.fail(f"handler called for {batch.shard_id}: {broken}")
 
     def _finish_up_to(self, call: SimulatedCall, record: UserRecord) -> None:
-        """Reported to the ledger before the checkpoint is written. The engine refuses a record of another batch."""
+        """Reports the records to the ledger before the checkpoint is written. The engine refuses a record of another batch."""
         for place, known in enumerate(call.records):
             if known is record:
                 self._finish(call, place + 1)
 
     def _finish_kept(self, during: SimulatedCall, to: Checkpoint) -> None:
-        """Everything up to there that was handed over for the lease. If the current call fails, the rest of it is
+        """Finishes everything up to there that was handed over for the lease. If the current call fails, the rest of it is
         delivered again.
         """
         for call in self._kept.get(during.shard_id, ()):
@@ -170,7 +170,7 @@ class SimulatedHandler:
         call.finished = max(call.finished, count)
 
     def _take_time(self) -> None:
-        """Stands in for the user's code, which takes no simulated time. Sometimes long enough for a lease to change hands."""
+        """Lets simulated time pass in the user's code, which takes none itself; sometimes enough for a lease to change hands."""
         self._world.step(self._process)
         if self._world.strikes(Fault.HANDLER_SLOW):
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))

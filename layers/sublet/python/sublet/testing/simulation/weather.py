@@ -76,7 +76,7 @@ _HIGHEST = {
     Fault.CHECKPOINT_MOVED: 0.5,
     Fault.OTHER_STREAM: 0.3,
 }
-"""The highest probability of each, at each opportunity."""
+"""The highest probability of each fault, at each opportunity."""
 
 
 _OFTEN = frozenset({Fault.STALE_LISTING, Fault.INCONSISTENT_LISTING})

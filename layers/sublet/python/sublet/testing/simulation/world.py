@@ -27,7 +27,7 @@ from sublet.testing.simulation.weather import Fault, Weather
 from sublet.testing.simulation.write_audit import WriteAudit
 
 MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
-"""At most: a manager may consider a start time to have come this much too early, and records from then on are handled."""
+"""How much too early a lease manager may consider a start time to have come, at most. Records from then on are handled."""
 ACROSS_A_FENCE = "handler calls at once across a fence"
 
 
@@ -42,7 +42,7 @@ def where(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reshard:
-    """For a while after it, ListShards may still return the shards from before."""
+    """A reshard. For a while after it, ListShards may still return the shards from before."""
 
     at: int
     before: tuple[Shard, ...]
@@ -66,9 +66,11 @@ class World:
     older: float = 0
     """The share of our workers with the previous version."""
     rollouts: Rollouts | None = None
-    """Decides the version of new workers and lease managers instead."""
+    """Decides the version of new workers and lease managers, instead of `older`."""
     asks: bool = False
-    """Steals are announced and requested first, as processes do it; here no owner reacts, and the operator announces lies."""
+    """Whether steals are announced and requested first, as processes do it. Here no owner reacts, and the operator announces
+    lies.
+    """
     ledger: Ledger = field(default_factory=Ledger)
     history: list[tuple[int, str, str]] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
@@ -77,35 +79,35 @@ class World:
     watch: TableWatch = field(init=False)
     write_audit: WriteAudit = field(init=False)
     java: dict[str, Process] = field(default_factory=dict)
-    """Foreign workers by worker id."""
+    """The foreign workers, by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
     senders: dict[str, Process] = field(default_factory=dict)
-    """By item, the tick that sent it."""
+    """The tick that sent each item."""
     acquirers: set[Process] = field(default_factory=set)
-    """Every process that has ever acquired a lease."""
+    """Every process that has acquired a lease."""
     dispatched: dict[str, Dispatched] = field(default_factory=dict)
-    """By lease key, the last dispatch that a lease manager stored."""
+    """The last dispatch that a lease manager stored, by lease key."""
     reshards: list[Reshard] = field(default_factory=list)
     day_off: DayOff = NO_DAY_OFF
     starts_alone: bool = True
-    """There is no foreign fleet with a start position of its own."""
+    """Whether there is no foreign fleet, which would have a start position of its own."""
     is_replaced: bool = False
-    """The stream is another one of the same name: no tick on it may write."""
+    """Whether the stream is another one of the same name: no tick on it may write."""
     bad_shard: str | None = None
     """No record of this shard is ever handled."""
     looked_at: dict[str, int] = field(default_factory=dict)
-    """By shard, when a worker last opened it at a record: to begin reading, or to check that the record is still there."""
+    """When a worker last opened each shard at a record: to begin reading, or to check that the record is still there."""
     gaps: set[str] = field(default_factory=set)
-    """Shards with a reported data gap."""
+    """The shards with a reported data gap."""
     untold: dict[str, set[int]] = field(default_factory=dict)
-    """By shard, the indexes of records past retention whose loss must be reported."""
+    """By shard, the indexes of records past retention whose loss has not been reported yet, and must be."""
     odd_errors: list[Exception] = field(default_factory=list)
-    """Each may end a window or a tick, and must be reported."""
+    """The odd errors so far. Each may end a window or a tick, and must be reported."""
     ticks: int = 0
     control: ControlOfWorld | None = None
-    """None: no operator pauses anything, and no process reads whether one does."""
+    """The operator's control; None if no operator pauses anything, and no process reads whether one does."""
     under_way: dict[str, set[Process]] = field(default_factory=dict)
-    """By shard, the processes whose handler is in a call."""
+    """The processes whose handler is in a call, by shard."""
 
     def __post_init__(self) -> None:
         self.watch = TableWatch(self)
@@ -139,7 +141,7 @@ class World:
         return process
 
     def version_of(self, *, is_worker: bool) -> Version:
-        """Of a process that begins now."""
+        """Returns the version of a process that begins now."""
         if self.rollouts is not None:
             return self.rollouts.version_of(self.scheduler.now_us, self.chance)
         return Version.V0_2 if is_worker and self.chance.random() < self.older else Version.NOW
@@ -155,7 +157,7 @@ class World:
         return self.scheduler.now_us < self.weather.calm_from
 
     def step(self, process: Process) -> None:
-        """The moment before or after a port call: time passes, others run, and the process may die or pause."""
+        """Called before and after a port call: time passes, others run, and the process may die or pause."""
         scheduler = self.scheduler
         scheduler.check_alive()
         if process.chaotic:
@@ -178,13 +180,13 @@ class World:
         scheduler.sleep(self.latency())
 
     def latency(self) -> int:
-        """Mostly milliseconds; now and then long enough for any other process to intervene."""
+        """Draws the latency of a call: mostly milliseconds, now and then enough for any other process to intervene."""
         draw = self.chance.random()
         return int(draw * 20_000) if draw < 0.95 else int(draw * 300_000)
 
     @contextmanager
     def calling(self, process: Process, shard_id: str) -> Iterator[None]:
-        """A handler's call. One process never makes two at once for a shard; two processes do only while one of them
+        """Wraps a handler's call. One process never makes two at once for a shard; two processes do only while one of them
         does not know yet that the other has fenced it off.
         """
         self.write_audit.calls(process, shard_id)
@@ -223,12 +225,12 @@ class World:
                 self.require(child, truth.required_from)
 
     def opened(self, shard_id: str) -> None:
-        """The shard is read for the first time: from now on a LATEST lease must not lose anything."""
+        """Called when a shard is read for the first time: from now on a LATEST lease must not lose anything."""
         if self.ledger.shards[shard_id].required_from == NEVER:
             self.require(shard_id, self.scheduler.now_us)
 
     def require(self, shard_id: str, since: int) -> None:
-        """Records that arrive in the shard and its descendants from now on must be handled."""
+        """Requires that records that arrive from now on in the shard and its descendants are handled."""
         truth = self.ledger.shards[shard_id]
         if since < truth.required_from:
             truth.require(since)
@@ -236,12 +238,12 @@ class World:
                 self.require(child, since)
 
     def put_row(self, row: Mapping[str, AttributeValue], because: str) -> None:
-        """By an operator, unconditionally."""
+        """Puts a row as an operator does, unconditionally."""
         self.note("operator", because)
         self.table.put_row({**row})
 
     def at(self, microseconds: int, name: str, work: Callable[[], None]) -> None:
-        """Schedule an action of the world itself. If it raises, the world stops, since its result is not used."""
+        """Schedules an action of the world itself. If it raises, the world stops, since its result is not used."""
         process = self.process(name, chaotic=False)
 
         def later() -> None:

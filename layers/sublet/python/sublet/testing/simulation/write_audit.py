@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GIVES_BACK = frozenset({WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER})
 NOT_AN_OWNERS = frozenset({WriteKind.CREATE, WriteKind.DELETE, WriteKind.ACQUIRE, WriteKind.LATE_CHECKPOINT})
 ONCE = frozenset({WriteKind.CHECKPOINT, WriteKind.PIN, WriteKind.END, WriteKind.RELEASE})
-"""Writes whose repetition says nothing new."""
+"""Kinds of writes whose repetition says nothing new."""
 FENCES = frozenset({columns.HOLDER_COUNTER, columns.THROUGHPUT, columns.AHEAD})
 """Attributes that every write sets to a new value."""
 
@@ -51,24 +51,24 @@ class Audited:
     sent_at: int = 0
     is_answered: bool = True
     is_applied: bool = False
-    """Its latest write as an owner."""
+    """Whether its latest write as an owner was applied."""
     is_new: bool = False
-    """It has acquired the lease and written nothing yet: it counts from its first request, which may be long ago."""
+    """True while it has acquired the lease and written nothing yet: it counts from its first request, which may be long ago."""
     answered: dict[WriteKind, LeaseWrite] = field(default_factory=dict)
     """The latest answered write of each kind."""
     confirmed_at: int = 0
     """When the latest applied write was sent."""
     is_checkpoint_answered: bool = True
     tried: int = 0
-    """How many records, from the first, are covered by what it has tried to write."""
+    """How many records, from the first, it has tried to cover by a write."""
     told: int = 0
     """How many its handler has reported as finished."""
     over: str | None = None
     """Why it must not go on, as far as it knows."""
     is_moved: bool = False
-    """Moved by an operator: finished records may be elsewhere than the position to be written."""
+    """Whether an operator moved the row: finished records may be elsewhere than the position to be written."""
     is_hung: bool = False
-    """A call was abandoned: what it finishes is ignored."""
+    """Whether a call was abandoned, so that what it finishes is ignored."""
 
 
 @dataclass(slots=True)
@@ -116,8 +116,8 @@ class WriteAudit:
         return None
 
     def _has_news(self, write: LeaseWrite) -> bool:
-        """News that a heartbeat may carry before its time: attempts, cleared crashes, and finished-ahead notes that
-        differ from the row's.
+        """Whether a heartbeat may be sent before its time, because it carries news: attempts, cleared crashes, and
+        finished-ahead notes that differ from the row's.
         """
         row = self.world.table.row(write.lease_key) or {}
         says, before = (decode_row({**row, **write.sets}), decode_row(row))
@@ -136,7 +136,7 @@ class WriteAudit:
         return says and row.keys().isdisjoint(write.removes)
 
     def judge(self, process: Process, write: LeaseWrite, result: Applied | Refused) -> str | None:
-        """At the moment of the write: why its owner must stop once it has the answer."""
+        """Called at the moment of the write. Returns why its owner must stop once it has the answer."""
         if process.is_java or write.kind in NOT_AN_OWNERS:
             return None
         tenancy = self.world.watch.tenancies.get(write.lease_key)
@@ -164,7 +164,9 @@ class WriteAudit:
             audited.is_checkpoint_answered = True
 
     def out_of_reach(self, process: Process, key: str, error: str) -> None:
-        """A worker assumes its lease lost because no write gets through: it must not do so before another worker may have it."""
+        """Called when a worker assumes its lease lost because no write gets through: it must not do so before another worker
+        may have it.
+        """
         audited, failover = self.of.get((process, key)), self.world.settings.failover_time // MICROSECOND
         if audited is None or process.has_jumped or error not in PASSING:
             return
@@ -175,8 +177,8 @@ class WriteAudit:
             )
 
     def given_up(self, process: Process, key: str) -> None:
-        """A worker assumes its lease lost by a refusal: wrong if the row is as its own last write left it, or asks it
-        to hand the lease over. No other writer can have restored it since, unless an operator spoilt it: then the
+        """Called when a worker assumes its lease lost by a refusal. That is wrong if the row is as its own last write left it,
+        or asks it to hand the lease over. No other writer can have restored it since, unless an operator spoilt it: then the
         refusal may be older than the repair.
         """
         if self._is_held(process, key):
@@ -204,7 +206,7 @@ class WriteAudit:
             self.world.fail(f"handler called for {key}, though its worker knows the lease is {audited.over}")
 
     def told(self, process: Process, key: str, record: UserRecord) -> None:
-        """The handler told the engine that the record and those before it are finished."""
+        """Called when the handler tells the engine that the record and those before it are finished."""
         if audited := self.of.get((process, key)):
             audited.told = max(audited.told, self.world.ledger.shards[key].index_of(record) + 1)
 
@@ -215,12 +217,12 @@ class WriteAudit:
     # The checkpoint
 
     def moved(self, key: str) -> None:
-        """An operator moved the checkpoint, deleted the row or made it unreadable."""
+        """Called when an operator has moved the checkpoint, deleted the row or made it unreadable."""
         for (_, of_key), audited in self.of.items():
             audited.is_moved = audited.is_moved or of_key == key
 
     def begins_anew(self, process: Process, key: str) -> None:
-        """A worker reports that another writer has moved the row."""
+        """Called when a worker reports that another writer has moved the row."""
         audited, session = self.of[process, key], self.world.ledger.sessions.get((process, key))
         tenancy = self.world.watch.tenancies.get(key)
         is_by_other = session is not None and session.late_to
@@ -228,7 +230,7 @@ class WriteAudit:
             self.world.fail(f"{key} is read again, as if its checkpoint had been moved")
 
     def _check_written(self, process: Process, key: str) -> None:
-        """All that is finished must be written, unless the last attempt has had no answer."""
+        """Checks that all that is finished has been written, unless the last attempt has had no answer."""
         audited, checkpoint = self.of[process, key], self.world.watch.checkpoints.get(key)
         if audited.is_moved or audited.is_hung or not audited.is_checkpoint_answered or checkpoint is None:
             return
@@ -245,8 +247,8 @@ class WriteAudit:
     # The end
 
     def left(self, process: Process, report: WindowReport) -> None:
-        """A window has ended with this report: no lease may name its process except kept leases and those with an
-        unanswered write. For lost leases too, finished records must have been written or tried.
+        """Called when a window has ended with this report: no lease may name its process except kept leases and those with an
+        unanswered write. Of lost leases too, finished records must have been written, or a write tried.
         """
         kept = {lease.lease_key for lease in report.leases if lease.kept is not None}
         lost = {lease.lease_key for lease in report.leases if lease.outcome is Outcome.LEASE_LOST}
@@ -262,7 +264,7 @@ class WriteAudit:
                 )
 
     def _stands_at(self, key: str) -> int:
-        """How far the row says that records are finished: another invocation's progress need not be written again."""
+        """Returns how far the row says that records are finished: another invocation's progress need not be written again."""
         checkpoint = self.world.watch.checkpoints.get(key)
         return self.world.ledger.shards[key].covered_by(checkpoint) if checkpoint is not None else 0
 

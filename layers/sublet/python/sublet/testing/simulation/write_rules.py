@@ -27,7 +27,7 @@ REPORTS = frozenset({columns.LAG, columns.FAILING})
 TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.SEEN}) | REPORTS
 CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
 OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES})
-"""What progress removes."""
+"""The attributes that progress removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ RULES = {
 }
 
 NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
-"""What is finished beyond the position of an owner's write."""
+"""The attributes that say what is finished beyond the position of an owner's write."""
 
 
 def rule_of(write: LeaseWrite) -> Rule:
@@ -108,10 +108,10 @@ OTHERWISE: dict[str, tuple[AttributeValue | None, ...]] = {
     columns.SUB_SEQUENCE_NUMBER: ({"N": "77"}, {"N": "0"}, NULL, None),
     columns.START_AT: ({"N": "77000"}, NULL, None),
 }
-"""Other values of the attribute; None: absent."""
+"""Other values to try for the attribute; None: absent."""
 
 PROBED = 8
-"""Writes of each kind per world. The rules are the same for all of them."""
+"""How many writes of each kind a world probes. The rules are the same for all of them."""
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ def _changed_wrongly(rule: Rule, write: LeaseWrite, before: Row, after: Row) -> 
 
 
 def _switched_wrongly(write: LeaseWrite, before: Row, after: Row) -> str | None:
-    """How often the owner has changed since the last progress."""
+    """Checks the count of how often the owner has changed since the last progress."""
     switches = [int(row.get(columns.OWNER_SWITCHES, {}).get("N", 0)) for row in (before, after)]
     owners = [row.get(columns.LEASE_OWNER, {}).get("S") for row in (before, after)]
     due = switches[0]
@@ -178,14 +178,14 @@ def _fenced_wrongly(rule: Rule, write: LeaseWrite, before: Row, met: Lease) -> s
 
 
 def _left_of_more(rule: Rule, write: LeaseWrite, before: Row) -> str | None:
-    """Tries it on a row with all the attributes that the write removes; few rows have them all."""
+    """Tries the write on a row with all the attributes that it removes; few rows have them all."""
     after = apply_to(write, {**dict.fromkeys(rule.removes, number(1)), **before})
     left = rule.removes & (after or {}).keys()
     return f"it would leave {sorted(left)}" if left else None
 
 
 def _rows_like(row: Row) -> Iterator[tuple[str, Row]]:
-    """Each differs from the row in one attribute, or in none."""
+    """Returns rows that each differ from the row in one attribute, or in none."""
     counter = int(row[columns.LEASE_COUNTER]["N"])
     others = {**OTHERWISE, columns.LEASE_COUNTER: ({"N": str(counter + 1)}, None)}
     for name, values in others.items():
