@@ -99,7 +99,9 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
         env=aws, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert refused.returncode == 2
-    assert refused.stderr.startswith(f"sublet: there is no lease table {name} in this account and region")
+    assert refused.stderr.startswith(
+        f"sublet: there is no lease table {name} in region {aws['AWS_DEFAULT_REGION']} of this"
+    )
 
     running = subprocess.Popen(
         command("run", *named), env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

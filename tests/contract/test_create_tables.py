@@ -122,7 +122,7 @@ def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
     with pytest.raises(LeaseTableNotFound) as refused:
         require_tables(client, settings)
     assert str(refused.value) == (
-        f"there is no lease table {settings.lease_table} in this account and region; "
+        f"there is no lease table {settings.lease_table} in region {client.meta.region_name} of this account; "
         "check the region (AWS_DEFAULT_REGION) and the account, or make it: Consumer.create(), "
         f"or `sublet run` without --no-create. {RESTORE}"
     )

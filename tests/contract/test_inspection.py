@@ -131,11 +131,17 @@ def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) 
         AlarmName="math", **common,
         Metrics=[{"Id": "m", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Maximum"}, "ReturnData": True}],
     )  # fmt: skip
+    select = "SELECT MAX(lag) FROM SCHEMA(\"sublet\", application, stream) WHERE application = 'orders' GROUP BY stream"
+    cloudwatch.put_metric_alarm(
+        AlarmName="query",
+        **common,
+        Metrics=[{"Id": "q", "Expression": select, "Period": 60, "ReturnData": True}],
+    )
     cloudwatch.put_metric_alarm(AlarmName="fine", Statistic="Maximum", Period=60, **metric, **common)
-    for name in ("plain", "math"):
+    for name in ("plain", "math", "query"):
         cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="one point")
     found = {alarm.name: alarm for alarm in inspection.alarms()}
-    assert set(found) == {"plain", "math"}
+    assert set(found) == {"plain", "math", "query"}
     assert found["plain"].reason == "one point"
     assert all("orders" in alarm.mentions for alarm in found.values())
 

@@ -83,9 +83,9 @@ def test_a_powertools_handler_with_a_poison_record_and_its_redrive(
     command = ["redrive", "--from", arn, "--application", "orders", "--stream", "events",
                "--handler", settings.handler, "--handler-contract", "lambda_event"]  # fmt: skip
     assert main([*command, "--dry-run"]) == 0
-    assert "1 records in 1 batches would be handed over" in capsys.readouterr().out
+    assert "1 record in 1 batch would be handed over" in capsys.readouterr().out
     assert main(command) == 1, "it is still poison"
-    assert "1 batches failed again and stay" in capsys.readouterr().out
+    assert "1 batch failed again and stays" in capsys.readouterr().out
     handler.bad.clear()
     assert main(command) == 0
     assert handler.seen[-1] == b"poison"

@@ -36,7 +36,7 @@ def test_it_asks_for_the_application(
     monkeypatch.delenv("SUBLET_APPLICATION", raising=False)
     assert main(["leases"]) == 2
     assert capsys.readouterr().err == (
-        "sublet: setting application = None: required; give --application, or set SUBLET_APPLICATION\n"
+        "sublet: setting application is required; give --application, or set SUBLET_APPLICATION\n"
     )
     assert main(["leases", "--application", "a b"]) == 2
     assert "3 to 200 of" in capsys.readouterr().err

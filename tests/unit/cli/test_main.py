@@ -87,6 +87,17 @@ def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert capsys.readouterr().err == "sublet: interrupted\n"
 
 
+def test_ctrl_c_while_a_command_is_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: str) -> Command:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sublet.cli.main, "_command", interrupted)
+    assert main(["status"]) == 130
+    assert capsys.readouterr().err == "sublet: interrupted\n"
+
+
 def test_without_a_command_it_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main([])
@@ -100,7 +111,7 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_2(
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(["run", "--application", "orders"]) == 2
     assert capsys.readouterr().err == (
-        "sublet: setting stream = None: required; give --stream, or set SUBLET_STREAM\n"
+        "sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n"
     )
 
 
@@ -135,7 +146,7 @@ def test_a_redrive_without_a_source_is_refused_with_options_that_it_has(
     named = ["redrive", "--application", "orders", "--stream", "events", "--handler", "a:b"]
     assert main(named) == 2
     assert capsys.readouterr().err == (
-        "sublet: setting on_failure = None: required; give --from, or set SUBLET_ON_FAILURE\n"
+        "sublet: setting on_failure is required; give --from, or set SUBLET_ON_FAILURE\n"
     )
 
 

@@ -178,5 +178,5 @@ def test_a_stream_is_needed(
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(command) == 2
     assert capsys.readouterr().err == (
-        "sublet: setting stream = None: required; give --stream, or set SUBLET_STREAM\n"
+        "sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n"
     )

@@ -20,6 +20,7 @@ from sublet.protocol.lease import Lease, LeaseScan, Position
 from sublet.protocol.shard import FULL_RANGE, Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_key import StreamKey, shard_in_stream
 
 NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 NUMBER = "49671359605419430805975963772123366797051541114446675970"
@@ -109,11 +110,20 @@ def to_the_beginning(lease: Lease) -> PlannedSeek:
     return PlannedSeek("orders", plan, "seek to earliest", scan, {}, STREAM)
 
 
+def test_columns_are_as_wide_as_the_names_of_several_streams_shards() -> None:
+    key = StreamKey("1" * 12, "orders", 1_700_000_000)
+    shard = shard_in_stream(key, SHARDS[0])
+    scan = LeaseScan((Lease(shard.shard_id, Checkpoint(NUMBER)),))
+    plan = plan_seek(scan, (shard,), {shard.shard_id: Position(TRIM_HORIZON)})
+    _, header, line, *_ = plan_lines(PlannedSeek("orders", plan, "seek to earliest", scan, {}, STREAM), NOW)
+    assert header.index("effect") == line.index("repeats") == len(shard.shard_id) + 1
+
+
 def test_a_plan_without_moves_says_so() -> None:
     lease = Lease(SHARDS[1].shard_id, TRIM_HORIZON)
     assert list(plan_lines(to_the_beginning(lease), NOW)) == [
         "seek to earliest",
-        "1 stay where they are",
+        "1 stays where it is",
         "nothing to move",
     ]
 

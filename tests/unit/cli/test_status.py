@@ -261,6 +261,11 @@ def test_leases_that_cannot_be_shown_are_counted() -> None:
     assert line.startswith("12 leases of several streams are not shown")
 
 
+def test_leases_of_deleted_streams_are_counted() -> None:
+    (_, line) = text_of(replace(fleet_of(), of_gone=2), ALL, "orders-audit").splitlines()
+    assert line == "2 leases of deleted streams are not shown; `sublet streams` names these streams"
+
+
 def test_the_last_word_of_a_silent_owner_is_shown_with_its_time() -> None:
     silent = shard_status(0, Word.OK, Because.NOTHING_WAITED, since=NOW - 3 * MINUTE)
     shown = text_of(fleet_of(silent), ALL, "orders-audit").splitlines()[-1]

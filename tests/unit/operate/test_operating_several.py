@@ -33,6 +33,7 @@ from sublet.operate.planned_seek import (
     snapshot_by_hand,
 )
 from sublet.operate.skip import planned_skip, skip
+from sublet.operate.standing import Watch
 from sublet.operate.tail import Tail
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import TRIM_HORIZON
@@ -214,6 +215,18 @@ def test_tail_follows_the_shards_of_all_streams() -> None:
     _, ports = meant(world, "orders", "payments")
     found = Tail(ports, None).records()
     assert {next(found).shard_id for _ in range(6)} == {world.shard("orders"), world.shard("payments")}
+
+
+def test_status_judges_no_lease_of_a_stream_that_was_created_again() -> None:
+    world = read_world()
+    world.delete("orders")
+    world.clock.advance(timedelta(minutes=10))
+    world.create("orders")
+    world.manager().tick()
+    ports = world.ports()
+    found = Watch(ports, world.settings, probes=False).look(None)
+    assert {shard.shard_id for shard in found.shards} == {world.shard("orders"), world.shard("payments")}
+    assert found.of_gone == 1
 
 
 def test_one_shard_is_paused_and_released_by_its_full_name() -> None:

@@ -177,6 +177,7 @@ def test_a_definition_is_what_its_field_says() -> None:
         "worker_count": Only.LAMBDA,
         "windows_per_execution": Only.LAMBDA,
         "worker_id": Only.PROCESS,
+        "register_fan_out": Only.PROCESS,
         "drain_timeout": Only.PROCESS,
         "health": Only.PROCESS,
     }
@@ -349,7 +350,9 @@ def test_every_setting_survives_the_environment() -> None:
         former_streams_wait=timedelta(hours=5),
     )
     same = {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default}
-    assert same <= {"checkpointing", "streams", "reading", "fan_out_consumer"}, "all others differ"
+    assert same <= {"checkpointing", "streams", "reading", "fan_out_consumer", "register_fan_out"}, (
+        "all others differ"
+    )
     several = replace(unusual, stream="", stream_arn=None, streams=StreamChoice.parse("a,b-*@LATEST"))
     pushed = replace(
         unusual,
@@ -357,7 +360,10 @@ def test_every_setting_survives_the_environment() -> None:
         fan_out_consumer=f"{ARN}/consumer/orders:1795457556",
         maximum_batching_window=timedelta(0),
     )
-    for settings in (PLAIN, unusual, several, pushed):
+    registering = replace(
+        several, reading=Reading.FAN_OUT, register_fan_out=True, maximum_batching_window=timedelta(0)
+    )
+    for settings in (PLAIN, unusual, several, pushed, registering):
         assert Settings.from_environment(settings.to_environment()) == settings
 
 
@@ -506,10 +512,12 @@ CONSUMER = f"{ARN}/consumer/orders:1795457556"
     [
         ({"mode": Mode.CATCH_UP}, "setting reading = 'fan_out': only with mode=continuous"),
         ({"window": 20 * SECOND, "window_margin": SECOND}, "setting window = '20s': at least 1m with"),
-        ({"fan_out_consumer": None}, "setting fan_out_consumer = None: required with reading=fan_out"),
+        ({"fan_out_consumer": None}, "setting fan_out_consumer is required with reading=fan_out"),
         ({"reading": Reading.POLLING}, "only with reading=fan_out"),
         ({"fan_out_consumer": CONSUMER.replace("events", "others")}, "a consumer of the stream events"),
-        ({"fan_out_consumer": "orders"}, "the ARN of a consumer that is registered"),
+        ({"fan_out_consumer": "orders"}, "the ARN of a consumer of the stream events"),
+        ({"fan_out_consumer": "a consumer"}, "the ARN of a consumer that is registered"),
+        ({"register_fan_out": True}, "only with streams and reading=fan_out"),
         ({"maximum_batching_window": SECOND}, "0s with reading=fan_out"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet.errors import SettingsError
@@ -36,6 +37,13 @@ def test_what_names_no_streams_is_refused(text: str) -> None:
         StreamChoice.parse(text)
 
 
+def test_a_wrong_start_position_is_a_fault_of_the_part_that_has_it() -> None:
+    with pytest.raises(
+        SettingsError, match="setting streams = 'orders@SOON': behind the @ one of TRIM_HORIZON"
+    ):
+        StreamChoice.parse("payments, orders@SOON")
+
+
 def test_a_pattern_respects_capitals_as_names_do() -> None:
     assert not StreamSelector("Audit-*").matches_name("audit-eu")
 
@@ -55,15 +63,34 @@ def test_a_stream_leaves_only_when_lookers_have_missed_it_twice() -> None:
         )
 
 
-def test_several_streams_are_read_by_polls() -> None:
-    with pytest.raises(SettingsError, match="a registered consumer is of one stream"):
-        Settings(
-            application="audit",
-            streams=StreamChoice.parse("orders"),
-            reading=Reading.FAN_OUT,
-            mode=Mode.CONTINUOUS,
-            fan_out_consumer=f"{ARN}/consumer/audit:1769846400",
-        )
+def pushed(application: str = "audit", **given: Any) -> Settings:
+    choice = StreamChoice.parse("orders,audit-*")
+    return Settings(
+        application=application, streams=choice, reading=Reading.FAN_OUT, mode=Mode.CONTINUOUS, **given
+    )  # fmt: skip
+
+
+def test_each_streams_fan_out_consumer_has_the_applications_name_or_the_one_stated() -> None:
+    assert pushed().fan_out_name == "audit"
+    assert pushed(fan_out_consumer="kcl-fleet").fan_out_name == "kcl-fleet"
+    assert pushed("a" * 200, fan_out_consumer="kcl-fleet", register_fan_out=True).register_fan_out
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"fan_out_consumer": f"{ARN}/consumer/audit:1769846400"}, "a consumer's name with streams"),
+        ({"application": "a" * 129}, "at most 128 characters with fan_out"),
+    ],
+)
+def test_a_consumer_of_several_streams_is_a_name(given: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(SettingsError, match=refusal):
+        pushed(**given)
+
+
+def test_consumers_are_registered_only_for_several_streams_that_are_pushed() -> None:
+    with pytest.raises(SettingsError, match="only with streams and reading=fan_out"):
+        Settings(application="audit", streams=StreamChoice.parse("orders"), register_fan_out=True)
 
 
 def test_an_application_needs_a_stream_or_several() -> None:

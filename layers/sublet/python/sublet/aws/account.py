@@ -18,14 +18,16 @@ from sublet.aws.create_tables import create_tables, require_tables
 from sublet.aws.delete_tables import delete_tables
 from sublet.aws.dynamodb import WHAT as LEASES
 from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.fan_out_consumers import FanOutConsumer, registered
+from sublet.aws.fan_out_consumers import FanOutConsumer, look, registered
 from sublet.aws.faults import code_of
+from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
 from sublet.aws.output import Output
-from sublet.aws.ports import aws_ports, kinesis_stream, log_of
+from sublet.aws.ports import aws_ports, log_of
 from sublet.aws.put_records import KinesisWriter, entry_of
 from sublet.aws.raw_json import keep_raw_json
+from sublet.aws.streams import check_regions
 from sublet.aws.table_errors import named_table_errors
 from sublet.decisions.describing import Doubt, doubt_of
 from sublet.decisions.resharding import Merge, Reshard, Split
@@ -191,9 +193,16 @@ class AwsAccount:
         """A fan-out consumer of this name, registered now if there is none. See `fan_out_consumers`."""
         return registered(self._kinesis, self.info(stream).identity.arn, name, stop)
 
+    def consumer_arn(self, stream: str, name: str) -> str | None:
+        """Of the stream's fan-out consumer of this name, if there is one."""
+        arn = self.info(stream).identity.arn
+        with named_stream_errors(stream):
+            return look(self._kinesis, arn, name).arn
+
     def reading(self, stream: str) -> Stream:
         named: dict[str, Any] = dict(stream_settings(stream))
-        return kinesis_stream(Settings(application="sublet", **named), self._connection)
+        settings = Settings(application="sublet", **named)
+        return KinesisStream(self._kinesis, clients.kinesis_poll_client(*self._connection), settings)
 
     def writing(self, stream: str) -> RecordWriter:
         named: dict[str, Any] = dict(stream_settings(stream))
@@ -213,6 +222,7 @@ class AwsAccount:
     def compose(
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
+        check_regions(settings, self._kinesis.meta.region_name)  # before a table is made for nothing
         is_named = settings.stream_arn is not None or settings.streams is not None
         known = None if is_named else self._known_stream(settings.application)
         stream: Stream | None = None

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError, WaiterError
 from sublet.aws import sightings
 from sublet.aws.dynamodb import WHAT as LEASE_TABLE
 from sublet.aws.faults import code_of
+from sublet.aws.looked_in import in_region
 from sublet.aws.table_errors import RESTORE, named_table_errors
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Signal
@@ -73,7 +74,7 @@ def require_tables(client: DynamoDBClient, settings: Settings) -> None:
     """Raises LeaseTableNotFound."""
     for table in missing_tables(client, settings):
         raise LeaseTableNotFound(
-            f"there is no {table.what} {table.name} in this account and region; "
+            f"there is no {table.what} {table.name} {in_region(client.meta.region_name)}; "
             "check the region (AWS_DEFAULT_REGION) and the account, or make it: Consumer.create(), "
             f"or `sublet run` without --no-create. {RESTORE}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sublet.aws.create_tables import PAUSE, Table, tables_of
+from sublet.aws.looked_in import in_region
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound
 from sublet.settings import Settings
@@ -22,7 +23,7 @@ def delete_tables(client: DynamoDBClient, settings: Settings) -> None:
     there = [table for table in tables_of(settings) if _is_there(client, table)]
     if not there:
         raise LeaseTableNotFound(
-            f"there is no consumer {settings.application} in this account and region: it has no table"
+            f"there is no consumer {settings.application} {in_region(client.meta.region_name)}: it has no table"
         )
     for table in there:
         with named_table_errors(table.what, table.name, table.key):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from sublet.aws.faults import ACCESS_DENIED, CONDITION_FAILED, CONNECTION_FAILED
 from sublet.aws.figures import Figures
 from sublet.aws.role_permissions import PROMPT, WINDOW, functions_of, lacking, roles_of
 from sublet.aws.waiting_set_aside import waiting_set_aside
+from sublet.decisions.chosen_streams import of_one_stream
 from sublet.decisions.examination import (
     Executions,
     RegisteredConsumer,
@@ -43,6 +44,9 @@ DRY_RUN_ANSWER = "DryRunOperationException"
 """Kinesis' reply to a call with DryRun that would have been allowed."""
 HOUR = timedelta(hours=1)
 FAILURES = ("FAILED", "TIMED_OUT", "ABORTED")
+
+QUOTED = re.compile(r"'([^']*)'")
+"""What an alarm on a Metrics Insights query compares a dimension with: WHERE application = 'orders'."""
 
 
 @contextmanager
@@ -85,7 +89,7 @@ class AwsInspection:
         return Figures(self._cloudwatch, SystemClock().now())
 
     def of_stream(self, stream: str, arn: str) -> AwsInspection:
-        alone = replace(self._settings, streams=None, stream=stream, stream_arn=arn, filter_criteria=None)
+        alone = of_one_stream(self._settings, stream, arn)
         return AwsInspection(alone, arn, self._connection)
 
     def incoming(self, over: timedelta) -> Volume:
@@ -255,10 +259,13 @@ class AwsInspection:
 
 
 def _alarm(item: Mapping[str, Any]) -> RingingAlarm:
-    metrics = [item, *(each.get("MetricStat", {}).get("Metric", {}) for each in item.get("Metrics", ()))]
+    queries = item.get("Metrics", ())
+    metrics = [item, *(each.get("MetricStat", {}).get("Metric", {}) for each in queries)]
+    dimensions = [dimension["Value"] for metric in metrics for dimension in metric.get("Dimensions") or ()]
+    quoted = [text for each in queries for text in QUOTED.findall(each.get("Expression", ""))]
     return RingingAlarm(
         item["AlarmName"],
         item.get("StateUpdatedTimestamp"),
         item.get("StateReason", ""),
-        frozenset(dimension["Value"] for metric in metrics for dimension in metric.get("Dimensions") or ()),
+        frozenset([*dimensions, *quoted]),
     )

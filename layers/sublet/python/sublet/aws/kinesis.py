@@ -211,14 +211,14 @@ class KinesisStream:
     def _named_errors(
         self, shard_id: str | None = None, number: str | None = None
     ) -> AbstractContextManager[None]:
-        return named_stream_errors(self._name, lambda: self._not_found(shard_id, number))
+        return named_stream_errors(self._name, lambda error: self._not_found(shard_id, number, error))
 
-    def _not_found(self, shard_id: str | None, number: str | None) -> StreamError:
+    def _not_found(self, shard_id: str | None, number: str | None, error: ClientError) -> StreamError:
         """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message. The same code may be for a
         sequence number of another stream. But a listing may lag behind, so the error's class does not differ.
         """
         if shard_id is None:
-            return stream_not_found(self._name)
+            return stream_not_found(self._name, error)
         if number is None:
             with self._named_errors():
                 self._client.list_shards(**self._stream, MaxResults=1)

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
 from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_throttled, is_transient
+from sublet.aws.looked_in import looked_in
 from sublet.errors import (
     ShardNotFound,
     StreamAccessDenied,
@@ -40,10 +41,9 @@ _KEY_UNAVAILABLE = frozenset(
 )
 
 
-def stream_not_found(stream: str) -> StreamNotFound:
+def stream_not_found(stream: str, error: ClientError) -> StreamNotFound:
     return StreamNotFound(
-        f"there is no stream {stream} in this account and region; check its name, "
-        "and the region (AWS_DEFAULT_REGION)"
+        f"there is no stream {stream} {looked_in(error)}; check its name, and the region (AWS_DEFAULT_REGION)"
     )
 
 
@@ -95,14 +95,16 @@ def stream_error(error: ClientError, stream: str) -> SubletError | None:
 
 
 @contextmanager
-def named_stream_errors(stream: str, not_found: Callable[[], StreamError] | None = None) -> Iterator[None]:
+def named_stream_errors(
+    stream: str, not_found: Callable[[ClientError], StreamError] | None = None
+) -> Iterator[None]:
     """Translate boto3's errors into a StreamError or AwsNotConfigured. `not_found` finds out whether stream or shard
     is gone."""
     try:
         yield
     except ClientError as error:
         if code_of(error) == NOT_FOUND:
-            raise (not_found() if not_found else stream_not_found(stream)) from error
+            raise (not_found(error) if not_found else stream_not_found(stream, error)) from error
         named = stream_error(error, stream)
         raise named or StreamError(f"Kinesis' error about stream {stream}: {error}") from error
     except NOT_CONFIGURED as problem:

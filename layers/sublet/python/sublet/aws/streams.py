@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import named_stream_errors
-from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams, settings_for
+from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams, of_one_stream, settings_for
 from sublet.errors import SettingsError, StreamNotFound
 from sublet.ports import Stream
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity
@@ -51,7 +50,7 @@ class AwsStreams:
         self._lock = threading.Lock()
         """Guards `_made`."""
         self._made: dict[StreamKey, Stream] = {}
-        self._check_regions()
+        check_regions(settings, self._region)
 
     def find(self) -> FoundStreams:
         are_stated = all(each.is_kcls for each in self._choice.selectors)  # then there is nothing to ask
@@ -61,10 +60,13 @@ class AwsStreams:
     def of(self, stream: StreamKey) -> Stream:
         with self._lock:
             if stream not in self._made:
-                settings = settings_for(stream, self.arn(stream), self._settings)
-                real = KinesisStream(self._client, self._poll_client, settings)
-                self._made[stream] = StreamOfSeveral(stream, real)
+                self._made[stream] = StreamOfSeveral(stream, self.alone(stream))
             return self._made[stream]
+
+    def alone(self, stream: StreamKey) -> KinesisStream:
+        """One of them, with its shards by their own ids. A new one with each call, which none of them makes."""
+        settings = settings_for(stream, self.arn(stream), self._settings)
+        return KinesisStream(self._client, self._poll_client, settings)
 
     def arn(self, stream: StreamKey) -> str:
         return f"arn:{self._partition}:kinesis:{self._region}:{stream.account}:stream/{stream.stream}"
@@ -97,9 +99,7 @@ class AwsStreams:
 
     def _described(self, name: str, arn: str | None = None) -> Iterator[StreamIdentity]:
         """Yields its identity; nothing if there is no such stream."""
-        settings = replace(
-            self._settings, streams=None, stream=name, stream_arn=arn, filter_criteria=None
-        )  # which are by stream
+        settings = of_one_stream(self._settings, name, arn)
         with suppress(StreamNotFound):
             yield KinesisStream(self._client, self._poll_client, settings).describe().identity
 
@@ -134,9 +134,13 @@ class AwsStreams:
                 return frozenset(found)
             arguments["PaginationToken"] = page["PaginationToken"]
 
-    def _check_regions(self) -> None:
-        for selector in self._choice.selectors:
-            if selector.is_arn and StreamArn.parse(selector.what).region != self._region:
-                raise SettingsError(
-                    "streams", selector.what, f"streams of one region, which is {self._region} here"
-                )
+
+def check_regions(settings: Settings, region: str) -> None:
+    """Raises SettingsError for a stream that is given by the ARN of another region than the one that is asked."""
+    for selector in () if settings.streams is None else settings.streams.selectors:
+        if selector.is_arn and StreamArn.parse(selector.what).region != region:
+            raise SettingsError("streams", selector.what, f"streams of one region, which is {region} here")
+    if settings.stream_arn is not None and StreamArn.parse(settings.stream_arn).region != region:
+        raise SettingsError(
+            "stream_arn", settings.stream_arn, f"a stream of the region that is asked, which is {region} here"
+        )

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
 from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
+from sublet.aws.looked_in import looked_in
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableKeyUnexpected,
@@ -47,7 +48,7 @@ def _named(error: ClientError, what: str, table: str, key: str) -> SubletError |
     if code == "ResourceNotFoundException":
         advice = f". {RESTORE}" if key == LEASE_KEY else ""
         return LeaseTableNotFound(
-            f"there is no {what} {table} in this account and region; check its name, and the region "
+            f"there is no {what} {table} {looked_in(error)}; check its name, and the region "
             f"(AWS_DEFAULT_REGION). `sublet run` or the stack creates it{advice}"
         )
     if code == "ValidationException" and " key" in str(error):

@@ -43,7 +43,9 @@ examples:
 
 ANY = "any"
 NAME_WIDTH, BESIDE_NAMES = 32, 92
-"""Of an application, and of a line's other columns with the heading of the last one."""
+"""The least width of an application's name, and the characters that a line's other columns take, with the heading of the last
+one.
+"""
 
 SETTINGS = ("failover_time", "group_separator")
 
@@ -113,7 +115,7 @@ def _shards(status: FleetStatus) -> str:
 
 
 def as_json(one: ApplicationStatus) -> dict[str, object]:
-    """Times are ISO 8601, durations seconds."""
+    """Shows times in ISO 8601 and durations in seconds."""
     status = one.status
     known: dict[str, object] = {}
     if status is not None:

@@ -1,4 +1,4 @@
-"""Columns of names that may be long, such as those of leases' owners."""
+"""Columns for names that may be long, such as owners' names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sublet.cli.shown import printable, shortened
 from sublet.decisions.shard_status import ShardStatus
 
 OWNER_WIDTH = 24
-"""Of most owners."""
+"""Most owners' names are no longer than this."""
 WHY_BESIDE_OWNERS = 24
-"""What a line keeps for its reason where owners have long names."""
+"""Characters that a line keeps for its reason if owners have long names."""
 
 GONE = " (gone)"
 
 
 def name_width(names: Iterable[str], usual: int, beside: int) -> int:
-    """As wide as the longest name, and at least `usual`. In a terminal, otherwise no wider than what the `beside` characters
-    of a line's other columns leave.
+    """Returns the width of the longest name, but at least `usual`. In a terminal it also leaves room for the `beside`
+    characters of a line's other columns.
     """
     longest = max(map(len, names), default=0)
     if sys.stdout.isatty():
@@ -28,11 +28,11 @@ def name_width(names: Iterable[str], usual: int, beside: int) -> int:
 
 
 def owner_width(shards: Iterable[ShardStatus], beside: int) -> int:
-    """See `name_width`."""
+    """Returns the width of the owners' column: see `name_width`."""
     return name_width((owner_text(shard, None) for shard in shards), OWNER_WIDTH, beside)
 
 
 def owner_text(shard: ShardStatus, width: int | None) -> str:
-    """No longer than `width`. That the owner is gone is not cut off."""
+    """Cuts the owner's name to `width`, but never the note that the owner is gone."""
     owner, gone = printable(shard.owner or "-"), GONE if shard.is_owner_gone else ""
     return (owner if width is None else shortened(owner, width - len(gone))) + gone

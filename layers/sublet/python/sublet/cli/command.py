@@ -21,6 +21,6 @@ class Command:
 
 
 def explain(parser: ArgumentParser, description: str, examples: str) -> None:
-    """Its help, with the lines as they are."""
+    """Sets the command's help text; its line breaks are kept."""
     parser.description, parser.epilog = description, examples
     parser.formatter_class = RawDescriptionHelpFormatter

@@ -24,7 +24,7 @@ examples:
 
 
 class Flag(NamedTuple):
-    """An option. `values`: what it may be given, if that is listed; `takes_value`: anything, or one of them."""
+    """An option. `values`: the values that it accepts, if they are listed; `takes_value`: it takes a value."""
 
     names: tuple[str, ...]
     help: str
@@ -33,12 +33,12 @@ class Flag(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """A command."""
+    """What a shell can complete of a command."""
 
     summary: str
     flags: tuple[Flag, ...]
     words: tuple[str, ...]
-    """What its argument may be, if that is listed."""
+    """The values that its argument accepts, if they are listed."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def complete(options: Namespace) -> int:
 
 
 def completed(commands: Iterable[Command]) -> Mapping[str, Completed]:
-    """By the command's name."""
+    """Returns what can be completed of each command, by its name."""
     return {command.name: _completed(command) for command in commands}
 
 
@@ -179,7 +179,7 @@ def _zsh_arguments(command: Completed) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Within single quotes, and zsh's brackets, of any of the three."""
+    """Replaces the characters that would end a quoted text in one of the three shells, or a description in zsh."""
     return text.replace("'", "’").replace("[", "(").replace("]", ")").replace("\\", "/")
 
 

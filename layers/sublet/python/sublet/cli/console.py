@@ -132,7 +132,7 @@ def run_console(options: Namespace) -> int:
 
 
 def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Redriver | None:
-    """It is loaded at the start, so that what is wrong with it is said there. Raises HandlerNotLoadable and SettingsError."""
+    """Loads the handler when the console starts, so that errors in it show there. Raises HandlerNotLoadable and SettingsError."""
     if options.handler is None:
         return None
     if len(named_ones) != 1:
@@ -159,7 +159,7 @@ def _stated(application: str, stream: str | None, options: Namespace | None) -> 
 
 
 def token_of(text: str | None) -> str | None:
-    """Raises SettingsError, which does not show it."""
+    """Raises SettingsError, whose text does not contain the token."""
     from sublet.console.access import TOKEN_LENGTH_MIN
 
     if text is not None and text.startswith("@"):
@@ -175,7 +175,7 @@ def token_of(text: str | None) -> str | None:
 
 
 def named(texts: Sequence[str]) -> Mapping[str, str | None]:
-    """Streams by application."""
+    """Returns the streams by application."""
     pairs = (text.partition("=") for text in texts)
     return {application: stream or None for application, _, stream in pairs}
 
@@ -197,7 +197,7 @@ def _print_links(origin: str, access: SignIn) -> None:
 
 
 def _log_to_standard_error() -> None:
-    """A line for each change, with its time: who moved what to where."""
+    """Logs a line with its time for each change: who moved what to where."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger = logging.getLogger("sublet")
@@ -223,7 +223,7 @@ class AwsApplications:
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def names(self) -> Sequence[str]:
-        """Those of the account are listed again after LISTED_FOR: that reads each lease table."""
+        """Lists the account's applications again only after LISTED_FOR, because that reads each lease table."""
         if self.named:
             return sorted(self.named)
         from sublet.operate.applications import applications
@@ -263,7 +263,7 @@ class AwsApplications:
 
 
 def verdicts(settings: Settings, ports: Ports, account: Account) -> Sequence[HotShard]:
-    """What `sublet hot` shows of the application's streams, with the shards' full names."""
+    """Returns what `sublet hot` shows of the application's streams, with the shards' full names."""
     from msgspec.structs import replace
 
     from sublet.operate.hot_shards import look, readable_sketches
@@ -278,7 +278,7 @@ def verdicts(settings: Settings, ports: Ports, account: Account) -> Sequence[Hot
 
 
 def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:
-    """The application's failure destination, by SUBLET_ON_FAILURE, or a folder beside this process."""
+    """Returns the application's failure destination, from SUBLET_ON_FAILURE, or else a folder in the current directory."""
     from sublet.aws.failure_destinations import set_aside_store
     from sublet.cli.skip import destination_of
     from sublet.console.applications import SetAsidePlace

@@ -35,7 +35,7 @@ examples:
   sublet cost --shards 4 --records-per-second 2000 --bytes-per-second 1000000 --json"""
 
 BYTES_PER_RECORD = 1_000
-"""If only the records are given."""
+"""The size that is assumed if only the number of records is given."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def _duration(text: str) -> timedelta:
 
 
 class _at_least:  # noqa: N801 - argparse shows a type's name
-    """A number, whole if the least is 1."""
+    """Parses numbers of at least `least`; whole ones if `least` is 1."""
 
     def __init__(self, least: int) -> None:
         self.least = least
@@ -100,7 +100,7 @@ class _at_least:  # noqa: N801 - argparse shows a type's name
 
 def cost(options: Namespace) -> int:
     load = load_of(options)
-    found = offers(load, metrics_by_shard=options.by_shard)
+    found = offers(load, metrics_by_shard=options.by_shard, streams=len({*options.streams}) or 1)
     if options.json:
         print(json.dumps(as_json(load, found, options.latency), indent=2))
     else:
@@ -109,7 +109,7 @@ def cost(options: Namespace) -> int:
 
 
 def load_of(options: Namespace) -> Load:
-    """From the options, and the stream for what they leave out."""
+    """Takes the load from the options, and from the stream what they leave out."""
     shards, records, size = options.shards, options.records_per_second, options.bytes_per_second
     if shards is None or records is None:
         if not options.streams:
@@ -126,7 +126,7 @@ def load_of(options: Namespace) -> Load:
 
 
 def measured(streams: Sequence[str], over: timedelta, *, volume_too: bool) -> tuple[int, Volume]:
-    """The open shards of all of the streams, and what producers wrote to them. Raises what Account and Inspection raise."""
+    """Adds up the open shards of the streams, and what producers wrote to them. Raises what Account and Inspection raise."""
     from sublet.aws.account import AwsAccount
     from sublet.aws.inspection import AwsInspection
     from sublet.decisions.examination import Volume
@@ -148,11 +148,12 @@ def lines_of(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> I
         f"{load.shards:,} shards, {load.records_per_second:,.1f} records and {load.bytes_per_second / 1000:,.1f} kB a second; "
         f"US$ a month, {REGION}, {AS_OF}"
     )
-    yield f"{'':<58} {'late by':>8} {'runs':>9} {'beside':>9} {'in all':>9}"
+    width = max((len(offer.name) for offer in found), default=0)
+    yield f"{'':<{width}} {'late by':>8} {'runs':>9} {'beside':>9} {'in all':>9}"
     for offer in found:
         late = f"{offer.latency.total_seconds():,.0f} s"
         yield (
-            f"{offer.name:<58} {late:>8} {_dollars(offer.runs):>9} {_dollars(offer.beside):>9} {_dollars(offer.total):>9}"
+            f"{offer.name:<{width}} {late:>8} {_dollars(offer.runs):>9} {_dollars(offer.beside):>9} {_dollars(offer.total):>9}"
         )
     yield ""
     yield from _advice(found, latency)
@@ -173,7 +174,7 @@ def _advice(found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
 
 
 def as_json(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> dict[str, object]:
-    """Durations are seconds, prices dollars a month."""
+    """Shows durations in seconds, and prices in dollars a month."""
     chosen = {"any": cheapest(found, latency, ours=False), "sublet": cheapest(found, latency, ours=True)}
     return {
         "prices": {"region": REGION, "as_of": AS_OF},

@@ -33,7 +33,7 @@ example:
 
 OPTIONS = {
     "application": "the consumer group: it names the lease table and the stack",
-    "stream_arn": "an existing stream; without it the stack makes one",
+    "stream_arn": "an existing stream; without it the stack makes one, unless --set streams=... names several",
     "handler_code": "the folder of the handler's module; its requirements.txt is installed for Lambda",
     "handler": "module:function",
 }
@@ -94,7 +94,7 @@ def run_cdk(options: Namespace) -> int:
 
 
 def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
-    """With the context, as the CDK's command line would give it to its app."""
+    """Returns the environment with the context in it, as the CDK's command line passes it to an app."""
     if options.cdk:
         raise SettingsError("--plain", " ".join(options.cdk), "no options for cdk, which it does not run")
     return {**environment, "CDK_CONTEXT_JSON": json.dumps({COMMAND_LINE: json.dumps(_context(options))})}

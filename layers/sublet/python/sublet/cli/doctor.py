@@ -111,8 +111,8 @@ def _doctor(options: Namespace) -> Doctor:
 
 
 def accepted(options: Namespace, environment: Mapping[str, str]) -> tuple[Mapping[str, str], str | None]:
-    """The variables that count. If one is refused, those that name the application and its streams, and why: the rest is checked
-    all the same. Raises SettingsError if these are refused.
+    """Returns the variables whose settings are valid. If one is refused, returns only those that name the application and its
+    streams, with the reason, so that everything else is still checked. Raises SettingsError if these are refused.
     """
     try:
         settings_meant(options, REQUIRED, environment)
@@ -132,7 +132,7 @@ def exit_code(found: Iterable[Finding], *, strict: bool) -> int:
 def lines_of(
     examined: Sequence[Examined], found: Sequence[Finding], shown: Iterable[Finding]
 ) -> Iterable[str]:
-    """A line for all, then the findings, the worst first."""
+    """Yields a summary line, then the findings, the worst first."""
     counts = Counter(each.severity for each in found)
     counted = ", ".join(f"{counts[severity]} {severity}" for severity in Severity if counts[severity])
     streams = ", ".join(each.stream for each in examined)

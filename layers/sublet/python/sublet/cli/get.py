@@ -31,7 +31,7 @@ examples:
 
 
 class RecordNumber(NamedTuple):
-    """`sub`: a user record's number within its aggregate; None: all of them."""
+    """The position of a record. `sub`: a user record's number within its aggregate; None: all of the aggregate's records."""
 
     sequence_number: str
     sub: int | None

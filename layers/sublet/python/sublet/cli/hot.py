@@ -106,7 +106,9 @@ def run(options: Namespace) -> int:
 def looks(
     streams: Sequence[OneStream], ports: Ports, account: Account, options: Namespace
 ) -> Sequence[tuple[OneStream, Sequence[HotShard]]]:
-    """Each stream with those of its shards that are asked for. A stream of which none is asked for is left out."""
+    """Returns each stream with those of its shards that the operator asked for. Leaves out a stream if none of its shards was
+    asked for.
+    """
     from sublet.operate.hot_shards import look
     from sublet.several_streams import named_shards
 
@@ -123,14 +125,14 @@ def looks(
 
 
 def _lines(stream: OneStream, shards: Sequence[HotShard], streams: int) -> Iterable[str]:
-    """Of several streams, under each one's name."""
+    """Puts each stream's lines under its name, if there are several streams."""
     if streams > 1:
         yield f"stream {printable(stream.settings.stream)}"
     yield from lines_of(shards, stream.settings.stream)
 
 
 def chosen(shards: Sequence[HotShard], names: Sequence[str], stream: str) -> Sequence[HotShard]:
-    """All, or those named. Raises CheckRefused for a name that no open shard has."""
+    """Returns the shards that are named, or all. Raises CheckRefused for a name that no open shard has."""
     unknown = set(names) - {shard.shard_id for shard in shards}
     if unknown:
         raise CheckRefused(
@@ -140,7 +142,7 @@ def chosen(shards: Sequence[HotShard], names: Sequence[str], stream: str) -> Seq
 
 
 def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketch]:
-    """In a session of Spark of this process, whose settings are Spark's own."""
+    """Counts with Spark, in a session of this process with Spark's own settings."""
     try:
         from sublet.spark.exact_sketches import exact_sketches, local_spark
     except ImportError as missing:
@@ -154,7 +156,7 @@ def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketc
 
 
 def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:
-    """Empty for an application whose sightings table does not exist, or may not be read."""
+    """Returns nothing if the sightings table does not exist, or may not be read."""
     from sublet.operate.hot_shards import stored_sketches
 
     try:
@@ -165,7 +167,7 @@ def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 
 
 def lines_of(shards: Sequence[HotShard], stream: str) -> Iterable[str]:
-    """One shard after the other; those that are fine in a line."""
+    """Yields the details of each shard in turn, but only one line for a shard that is fine."""
     if not shards:
         yield "the stream has no open shard"
     for shard in shards:

@@ -14,8 +14,8 @@ UNKNOWN = " "
 
 
 def hour_lines(hour: LastHour, now: datetime) -> list[str]:
-    """Worst lag, throughput and changes of owners, a column for each minute, each line to its own scale. Without a line for what
-    is not known, or if no owner has changed.
+    """Draws the worst lag, the throughput and the changes of owners: a column for each minute, each line to its own scale.
+    Leaves out a line if its figures are not known, and the changes if there were none.
     """
     lags, rates = by_minute(hour.lags, now), by_minute(hour.kbps, now)
     lines = []
@@ -30,7 +30,7 @@ def hour_lines(hour: LastHour, now: datetime) -> list[str]:
 
 
 def bars(values: Sequence[float | None], *, plain: bool | None = None) -> str:
-    """`plain`: with ASCII only; by default if the terminal has nothing else."""
+    """Draws one line. `plain`: only with ASCII characters; by default if the terminal cannot show others."""
     if plain is None:
         plain = "utf" not in (sys.stdout.encoding or "").lower()
     levels, most = PLAIN_BARS if plain else BARS, _most(values) or 0

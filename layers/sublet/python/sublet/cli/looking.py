@@ -1,4 +1,4 @@
-"""What `sublet status`, `shards` and `workers` look at."""
+"""Takes the look that `sublet status`, `shards` and `workers` show."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def look_once(options: Namespace) -> FleetStatus:
-    """What the tables say, and the stream if it is given. `options.probe` asks it."""
+    """Reads the tables and, if a stream is given, its description. With `options.probe` it also asks the shards."""
     watch, retention = watch_of(options, probes=getattr(options, "probe", False))
     return watch.look(retention)
 
 
 def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | None]:
-    """With the stream's retention, if the stream is given. Probing needs the stream."""
+    """Returns the watch, and the stream's retention if a stream is given. Probing needs the stream."""
     from sublet.operate.seek import check_stream
     from sublet.operate.standing import Watch
 
@@ -42,14 +42,15 @@ def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | No
 
 
 def _retention(streams: Streams) -> timedelta | None:
-    """None for several, each of which has its own."""
+    """Returns None for several streams, because each has its own retention."""
     found = streams.find().streams
     return streams.of(found[0].stream).describe().retention if len(found) == 1 else None
 
 
 def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Ports:
-    """KCL's own tables have none beside them, and a role may not be allowed to read them. `needs_leases`: where there is no lease
-    table either, raise what LeaseTable raises, instead of a word about sightings.
+    """Goes on without sightings where they cannot be read: a KCL's own table has none beside it, and a role may not be allowed
+    to read them. `needs_leases`: if the lease table cannot be read either, raise what LeaseTable raises, instead of warning
+    about the sightings.
     """
     from sublet.memory import MemorySightingStore
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 from sublet import __version__
 from sublet.cli.command import Command
 from sublet.cli.shown import harmless
-from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
 
 PLACES: Mapping[str, str] = {
@@ -47,16 +46,16 @@ PLACES: Mapping[str, str] = {
     "synth": "deploy.SYNTH",
     "completion": "completion.COMMAND",
 }
-"""Where each command is, by name. Only the one that runs is imported: all of them take a fifth of a second."""
+"""Where each command is, by name. Only the command that runs is imported, since importing all of them takes a fifth of a
+second.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: the command's own; 2 with one sentence on standard error; or 130 after Ctrl-C."""
     given = sys.argv[1:] if arguments is None else arguments
-    options, unknown = parser(given[:1]).parse_known_args(given)
-    if unknown:
-        options.parser.error(unrecognized(unknown, options.parser))
     try:
+        options = _parsed(given)
         return int(options.command.run(options))
     except SubletError as problem:
         print(f"sublet: {harmless(str(problem))}", file=sys.stderr)
@@ -70,8 +69,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _parsed(given: Sequence[str]) -> Namespace:
+    """Imports the command's modules, which takes most of a start: so that a Ctrl-C meanwhile ends it without a traceback."""
+    options, unknown = parser(given[:1]).parse_known_args(given)
+    if unknown:
+        from sublet.cli.unrecognized import unrecognized
+
+        options.parser.error(unrecognized(unknown, options.parser))
+    return options
+
+
 def all_commands() -> tuple[Command, ...]:
-    """In the order of PLACES."""
+    """Returns them in the order of PLACES."""
     return tuple(_command(name) for name in PLACES)
 
 
@@ -82,7 +91,7 @@ def _command(name: str) -> Command:
 
 
 def parser(given: Iterable[str] = ()) -> ArgumentParser:
-    """`given`: the name of the one command that it is for; anything else makes it that of all."""
+    """Returns the parser of the command in `given`, or that of all commands if `given` names none."""
     program = ArgumentParser(
         prog="sublet",
         description="Consume Kinesis streams on KCL's leases.",

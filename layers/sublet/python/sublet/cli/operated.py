@@ -41,6 +41,7 @@ def operated(
     SettingsError, StreamNotFound and what the tables and Kinesis raise.
     """
     from sublet.aws.ports import aws_ports
+    from sublet.decisions.chosen_streams import of_one_stream
 
     settings, named = settings_meant(options, required, environment)
     if settings.streams is not None and named is None:
@@ -50,7 +51,7 @@ def operated(
     if several:
         return _of_streams(settings, several, named)
     if settings.streams is not None and named is not None:
-        settings = replace(settings, streams=None, stream=named, filter_criteria=None)
+        settings = of_one_stream(settings, named)
     if "stream" in required and settings.stream == NO_STREAM:
         raise missing("stream")
     return Operated(settings, aws_ports(settings, "sublet", output=None))
@@ -59,7 +60,9 @@ def operated(
 def settings_meant(
     options: Namespace, required: Collection[str], environment: Mapping[str, str]
 ) -> tuple[Settings, str | None]:
-    """And the stream that is named; beside SUBLET_STREAMS it is one of them. Raises SettingsError."""
+    """Returns the settings, and the stream that the operator named, which must be one of SUBLET_STREAMS if that is set. Raises
+    SettingsError.
+    """
     named = getattr(options, "stream", None)
     if named and variable_of("streams") in environment:
         options = Namespace(**{**vars(options), "stream": None})
@@ -69,7 +72,7 @@ def settings_meant(
 
 
 def _streams_of_leases(settings: Settings) -> tuple[StreamKey, ...]:
-    """Empty for an application of one stream, and where the table cannot be read: the command itself says why."""
+    """Returns nothing for an application of one stream, or if the table cannot be read; the command itself then reports that."""
     from sublet.cli.snapshots import lease_table
     from sublet.decisions.operated_streams import streams_of
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from sublet.protocol.lease import Lease
 
 NAMED_MAX = 3
-"""Leases that a line of progress names."""
+"""How many leases a line of progress names."""
 
 
 def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
-    """What was ordered of how many leases; then those that are still held, and what it replaces."""
+    """Yields what was ordered and of how many leases, then the leases that are still held, and the pauses that it replaces."""
     pause = ordered.pause
     if pause.order is Order.RELEASE:
         yield f"{application}: {_released(ordered)}"
@@ -35,7 +35,7 @@ def _ends(pause: Pause) -> str:
 
 
 def _released(ordered: Ordered) -> str:
-    """Of one lease, after the wait for it."""
+    """Says whether the one lease was released in the end."""
     if not ordered.held:
         return f"no worker holds {', '.join(lease.lease_key for lease in ordered.leases)}"
     return "; ".join(f"{_owner(lease)} still holds {lease.lease_key}" for lease in ordered.held)
@@ -62,7 +62,7 @@ def _pause_json(pause: Pause) -> dict[str, object]:
 
 
 def progress_text(left: Sequence[Lease]) -> str:
-    """For a line on standard error while an operator waits."""
+    """Says on standard error what an operator is waiting for."""
     if not left:
         return "every lease is released; waiting for workers that earlier ticks may have sent"
     named = ", ".join(f"{lease.lease_key} by {_owner(lease)}" for lease in left[:NAMED_MAX])

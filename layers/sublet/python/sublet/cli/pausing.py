@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAUSE_DESCRIPTION = """\
 Pause an application, or single shards of it: within a tick or ten seconds each worker finishes its batch, checkpoints, releases
-the lease, and takes it no more, wherever it runs (Lambda, a process, a container, the pull API, Spark). No position moves.
+the lease, and does not take it again, wherever it runs (Lambda, a process, a container, the pull API, Spark). No position moves.
 Records wait in the stream, and are lost when its retention ends: the alarm on that goes on.
 
 Refused while workers of Java's KCL hold leases of the application: they would take what is released."""
@@ -56,8 +56,8 @@ examples:
   sublet drain --application orders-audit --timeout 10m"""
 
 RELEASE_DESCRIPTION = """\
-Ask the owner of one shard's lease to give it up: it finishes its batch, checkpoints and releases. The next tick has it taken
-again, by another worker or the same.
+Ask the owner of one shard's lease to give it up: it finishes its batch, checkpoints and releases. At the next tick
+another worker takes it, or the same one.
 
 The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then taken back), and 2 for an error,
 or if another operator ends the request meanwhile."""
@@ -123,7 +123,7 @@ def duration(text: str) -> timedelta:
 
 
 def until(text: str) -> Callable[[datetime], datetime]:
-    """From now, the moment that is meant."""
+    """Parses when a pause ends; the result takes the moment at which the pause begins."""
     from sublet.operate.pausing import ends_at
 
     try:
@@ -203,7 +203,7 @@ def _pausing(options: Namespace) -> Pausing:
 
 
 def operator() -> str:
-    """Who gives the order, as the others see it."""
+    """Returns the name of the user who gives the order, as other operators see it."""
     from getpass import getuser
     from socket import gethostname
 
@@ -219,7 +219,7 @@ def _show_progress(left: Sequence[Lease]) -> None:
 
 
 def _show_held(left: Sequence[Lease]) -> None:
-    """Of one lease: when it is released, nothing else is waited for."""
+    """Shows the progress of a release, but not its end: nothing else is waited for once the one lease is released."""
     if left:
         _show_progress(left)
 

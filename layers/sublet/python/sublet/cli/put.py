@@ -87,8 +87,8 @@ def data_of(options: Namespace, standard_input: Iterable[bytes]) -> Iterator[byt
 def put_all(
     producer: Producer, data: Iterable[bytes], key: str | None, show: Callable[[PutRecord], object]
 ) -> None:
-    """Shows them in order, as soon as they are in the stream, also while it waits for more data. Raises StreamError, with the
-    number of records that were put before, and whatever `show` raises.
+    """Shows the records in order, each as soon as it is in the stream, even while it waits for more data. Raises StreamError,
+    which says how many records were put before, and whatever `show` raises.
     """
     shown = _Shown(show)
     try:
@@ -121,8 +121,9 @@ def _with_count(problem: BaseException, before: int) -> BaseException:
 
 
 class _Shown:
-    """Shows records in the order of their puts, from the threads that learn of them. `count`: how many; `failure`: of the
-    first that was not put, or of showing."""
+    """Shows records in the order of their puts, although several threads report them. `count`: how many were shown; `failure`:
+    of the first record that was not put, or of showing one.
+    """
 
     def __init__(self, show: Callable[[PutRecord], object]) -> None:
         self.count = 0

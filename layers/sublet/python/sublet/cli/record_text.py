@@ -1,4 +1,4 @@
-"""Records in a terminal: which ones are shown, and how. For every command that shows payloads."""
+"""Which records a command shows in a terminal, and how. Every command that shows payloads uses it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 SHOWN_CHARACTERS = 80
 HEX_BYTES = 16
-"""In a line."""
+"""Bytes in a line."""
 
 
 class RecordForm(StrEnum):
     """How a record is shown."""
 
     LINE = "line"
-    """One line, with the beginning of the data."""
+    """One line with the beginning of the data."""
     TEXT = "text"
-    """That line without the data, then all of it as UTF-8."""
+    """The same line without the data, then all of the data as UTF-8."""
     HEX = "hex"
-    """The same with the data as bytes."""
+    """The same line without the data, then all of the data as bytes."""
     JSON = "json"
     """One line of JSON, with the data in base64."""
 
@@ -56,13 +56,15 @@ def count(text: str) -> int:
 
 
 def is_selected(record: UserRecord, options: Namespace) -> bool:
-    """By `add_selecting`'s options."""
+    """Whether the record passes the options of `add_selecting`."""
     has_key = options.key in (None, record.partition_key)
     return has_key and (options.grep is None or options.grep.encode() in record.data)
 
 
 def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -> str:
-    """Without anything that could move a terminal's cursor. `shard_id`: named too, where records of several shards mix."""
+    """Shows a record without anything that could move a terminal's cursor. `shard_id`: also named, where records of several
+    shards mix.
+    """
     if form is RecordForm.JSON:
         return json_of(record, shard_id)
     head = _head(record, shard_id)
@@ -73,7 +75,7 @@ def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -
 
 
 def json_of(record: UserRecord, shard_id: str | None = None) -> str:
-    """As the engine has it: a record's number within its aggregate is `sub_sequence_number`."""
+    """Uses the engine's names: a record's number within its aggregate is `sub_sequence_number`."""
     shard = {} if shard_id is None else {"shard_id": shard_id}
     return json.dumps(
         {
@@ -89,7 +91,7 @@ def json_of(record: UserRecord, shard_id: str | None = None) -> str:
 
 
 def _head(record: UserRecord, shard_id: str | None) -> str:
-    """Arrival, shard, size, partition key and position."""
+    """Shows arrival time, shard, size, partition key and position."""
     key = "-" if record.partition_key is None else repr(record.partition_key)[1:-1]
     at = f"{record.sequence_number}:{record.sub_sequence_number}"
     shard = "" if shard_id is None else f"{shard_id}  "

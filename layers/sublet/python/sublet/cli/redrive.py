@@ -28,7 +28,7 @@ machine, as `sublet skip` fills it; in order per shard. Batches that succeed are
 those of other applications. Each batch is passed as a whole and tried once; delivery is at least once, as always. The exit code
 is 1 if anything stays.
 
-Later records of their shard may have been handled long ago: see "What a redrive brings" in docs/handlers.md for
+Later records of their shard may have been handled long ago: see "What a redrive delivers" in docs/handlers.md for
 what that means for a handler, which can check batch.is_redrive.
 
 A queue's messages are hidden from other consumers meanwhile, for 15 minutes at most; redrive also asks the queue how many were
@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def destination(text: str) -> str:
-    """An ARN, or a folder. Checks it here, so that the error names the option rather than its setting."""
+    """Returns the ARN or folder that is given. It is checked here, so that the error names the option and not the setting."""
     if not text.startswith("arn:"):
         if not Path(text).is_dir():
             raise ArgumentTypeError(
@@ -143,7 +143,7 @@ def _store(source: str | None) -> SetAsideStore:
 
 @contextmanager
 def shown() -> Iterator[Callable[[Redriven], None]]:
-    """A progress bar, if there is a terminal and the extra `progress` is installed."""
+    """Shows a progress bar, if there is a terminal and the extra `progress` is installed."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda _: None
         return

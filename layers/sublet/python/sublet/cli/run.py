@@ -53,8 +53,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--register",
         metavar="CONSUMER",
-        help="read by push (reading=fan_out) as the stream's consumer of this name, and register it if it is missing. It is "
-        "charged for until it is deregistered, which this command does not do",
+        help="read by push (reading=fan_out) as the stream's consumer of this name, and register it if it is missing; with "
+        "--streams, on each stream as it is found. It is charged for until it is deregistered, which this command does not do",
     )
     add_settings(parser)
 
@@ -77,7 +77,8 @@ def run_consumer(options: Namespace) -> int:
     use_one_heap()
     settings = settings_of(options, os.environ)
     if options.register is not None:
-        reading_as(settings, options.register)
+        checked = reading_as(settings, options.register)
+        settings = settings if settings.streams is None else checked
     check_sets_aside(settings)
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
     load_handler(
@@ -90,7 +91,7 @@ def run_consumer(options: Namespace) -> int:
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
     )
     account = AwsAccount(output=STANDARD_OUTPUT)
-    wanted = options.register is not None
+    wanted = options.register is not None and settings.streams is None
     if wanted:
         settings = _pushed_to(settings, options.register, account, told.stop)
     ports, settings = account.compose(settings, told.stop, may_create=not options.no_create, say=_say)
@@ -114,19 +115,25 @@ def run_consumer(options: Namespace) -> int:
 
 
 def reading_as(settings: Settings, name: str, arn: str | None = None) -> Settings:
-    """With reading=fan_out, as the consumer of this ARN. Without one, the result only shows that the settings allow it."""
+    """Returns the settings for reading as the fan-out consumer `arn`. Without it, the result only shows that the settings
+    allow fan-out.
+
+    With several streams, they read as each stream's consumer of this name, and register it where it is missing.
+    """
     if settings.fan_out_consumer is not None:
         raise SettingsError(
             "fan_out_consumer", settings.fan_out_consumer, "not with --register, which finds its ARN"
         )
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
         raise SettingsError("register", name, "a consumer's name, 1 to 128 of A-Z a-z 0-9 _ . -")
+    if settings.streams is not None:
+        return replace(settings, reading=Reading.FAN_OUT, fan_out_consumer=name, register_fan_out=True)
     unknown = f"arn:aws:kinesis:us-east-1:000000000000:stream/{settings.stream}/consumer/{name}:0"
     return replace(settings, reading=Reading.FAN_OUT, fan_out_consumer=arn or unknown)
 
 
 def _pushed_to(settings: Settings, name: str, account: AwsAccount, stop: Signal) -> Settings:
-    """Registers the consumer. If the stream can have no more of them, it is polled."""
+    """Registers the consumer. If the stream has no room for another one, the stream is polled."""
     consumer = account.registered(settings.stream, name, stop)
     if consumer is None:
         account.log.warning(

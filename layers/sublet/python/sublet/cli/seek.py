@@ -34,8 +34,8 @@ running, Java's KCL too: each lease is taken from its owner in the same write, a
 
 Without --execute it only prints the plan: each shard, where it is now, where it would be, what that repeats or skips, in time and
 in records, and how long the fleet then needs to catch up. These are estimates, from CloudWatch's IncomingRecords or the leases'
-own reports; `?` is what nothing tells. A shard that a reshard has ended opens again, and its children wait for it. Before it
-moves anything it takes a snapshot; `sublet undo` goes back to it. A handler must expect records that it has had before.
+own reports; `?` is not known. A shard that a reshard has ended opens again, and its children wait for it. Before it moves
+anything it takes a snapshot; `sublet undo` goes back to it. A handler must expect records that it has had before.
 
 Of an application of several streams it moves all, or those of --stream. Name a shard in full then, as `sublet status` does, or
 by its own id with --stream."""
@@ -58,9 +58,10 @@ examples:
   sublet restore before-release --application orders-audit --stream orders --shard shardId-000000000003 --execute"""
 
 UNDO_DESCRIPTION = """\
-Take back the last seek: every lease that it moved returns to where it was. What the fleet has handled since comes again, or, if
-the seek went back, is not waited for. An undo takes a snapshot too, so that a second undo takes back the first. Without --execute
-it only prints the plan. Of an application of several streams, --stream takes it back for one."""
+Take back the last seek: every lease that it moved returns to where it was. If the seek went forward, what the fleet has handled
+since comes again; if it went back, what the fleet has not repeated yet is left out. An undo takes a snapshot too, so that a
+second undo takes back the first. Without --execute it only prints the plan. Of an application of several streams, --stream takes
+it back for one."""
 
 UNDO_EXAMPLES = """\
 examples:

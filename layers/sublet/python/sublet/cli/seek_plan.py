@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.shown import age_text, printable
-from sublet.operate.estimate_text import estimate_lines, move_text
+from sublet.operate.estimate_text import estimate_lines, move_text, stay_text
 
 if TYPE_CHECKING:
     from sublet.decisions.seek import Move
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from sublet.operate.planned_seek import PlannedSeek
     from sublet.protocol.lease import Position
 
+SHARD_WIDTH = 22
+
 
 def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
-    """A line for each shard that moves, how many stay, and what all of it means."""
+    """Yields a line for each shard that moves, how many stay, and what all moves together mean."""
     plan, in_time = found.plan, found.in_time
     yield printable(found.what)
+    width = max([SHARD_WIDTH, *(len(move.shard.shard_id) for move in plan.moves)])
     if plan.moves:
-        yield f"{'shard':<22} {'effect':<8} {'of':<27} {'now':<30} {'then':<30} owner"
+        yield f"{'shard':<{width}} {'effect':<8} {'of':<27} {'now':<30} {'then':<30} owner"
     for move in plan.moves:
         owner = None if move.lease is None else move.lease.actual_owner
         before = "no lease" if move.lease is None else _where(move.lease.position)
@@ -30,11 +33,11 @@ def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
             before = f"{before}, {age_text(now - known.handled_to)} old"
         extent = move_text(found.estimate.moves.get(move.lease_key))
         yield (
-            f"{move.shard.shard_id:<22} {move.effect:<8} {extent:<27} {before:<30} {_where(move.then):<30} "
+            f"{move.shard.shard_id:<{width}} {move.effect:<8} {extent:<27} {before:<30} {_where(move.then):<30} "
             f"{printable(owner or '-')}"
         )
     if plan.stay:
-        yield f"{len(plan.stay)} stay where they are"
+        yield stay_text(len(plan.stay))
     if not plan.moves:
         yield "nothing to move"
     yield from estimate_lines(found.estimate)
@@ -80,7 +83,7 @@ def _estimate_json(estimate: SeekEstimate) -> dict[str, object]:
 
 
 def _extent_json(extent: Extent) -> dict[str, object]:
-    """`unknown`: for how many of the shards."""
+    """`unknown`: for how many of the shards nothing is known."""
     return {
         "shards": extent.shards,
         "seconds": _seconds(extent.time),
@@ -94,6 +97,6 @@ def _seconds(time: timedelta | None) -> int | None:
 
 
 def _where(position: Position) -> str:
-    """Of a sequence number the end, in which those of one shard differ."""
+    """Shortens a sequence number to its end, the only part in which those of one shard differ."""
     text = str(position.checkpoint)
     return text if len(text) <= 20 else f"…{text[-18:]}"

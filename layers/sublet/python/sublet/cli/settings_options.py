@@ -27,11 +27,11 @@ METAVARS = {
 }  # fmt: skip
 
 FIRST = ("application", "stream", "handler")
-"""Required by every run."""
+"""The settings that every run requires."""
 
 
 def add_settings(parser: ArgumentParser) -> None:
-    """An option for each setting of a process."""
+    """Adds an option for each setting of a process."""
     first, others = parser.add_argument_group("what to consume"), parser.add_argument_group("settings")
     for name in FIRST:
         add_setting(first, DEFINITIONS[name])
@@ -54,8 +54,8 @@ def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition)
 def settings_of(
     options: Namespace, environment: Mapping[str, str], required: Collection[str] = FIRST
 ) -> Settings:
-    """From the options, then the SUBLET_* variables, then a process's own defaults. `required`, besides the
-    application: a command that reads no stream needs none.
+    """Takes each setting from the options, else from the SUBLET_* variables, else from a process's own defaults. `required`:
+    settings that must be given, besides the application; a command that reads no stream needs none.
     """
     stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
     given = {
@@ -74,7 +74,9 @@ def settings_of(
 
 
 def _heartbeat(texts: Mapping[str, str]) -> Mapping[str, str]:
-    """A command without a handler writes no heartbeats: any failover_time will do, such as KCL's default of 10 s."""
+    """Lets a command without a handler accept any failover_time, such as KCL's default of 10 s, because it writes no
+    heartbeats.
+    """
     failover = texts.get(variable_of("failover_time"))
     if failover is None:
         return {}
@@ -88,5 +90,5 @@ def missing(name: str) -> SettingsError:
 
 
 def option_of(name: str) -> str:
-    """A setting's option on the command line."""
+    """Returns the name of a setting's option."""
     return "--" + name.replace("_", "-")

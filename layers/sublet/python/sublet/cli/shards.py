@@ -88,7 +88,7 @@ def _facts(branch: Branch, owners: int) -> str:
 
 
 def _part(shard: ShardStatus) -> str:
-    """Of all hash keys, in percent."""
+    """Shows the shard's percentage of all hash keys."""
     keys = shard.hash_key_range
     return "-" if keys is None else f"{(keys.ending - keys.starting + 1) / (HASH_KEY_MAX + 1):.1%}"
 

@@ -1,4 +1,4 @@
-"""The option --shard of commands that act on some shards, or on all."""
+"""The option --shard, for commands that act on some shards or on all of them."""
 
 from __future__ import annotations
 

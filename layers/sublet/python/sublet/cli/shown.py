@@ -1,4 +1,4 @@
-"""Values in a terminal."""
+"""Makes values safe to show in a terminal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["age_text", "counted", "failure_text", "harmless", "printable", "shor
 
 
 def harmless(text: str) -> str:
-    """A text of several lines, with other control characters escaped."""
+    """Escapes the control characters of a text, except its line breaks."""
     return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def printable(text: str) -> str:
-    """Escapes control characters, which could move a terminal's cursor: the row may come from anyone."""
+    """Escapes control characters, which could move a terminal's cursor: anyone may have written the row."""
     return text if text.isprintable() else repr(text)

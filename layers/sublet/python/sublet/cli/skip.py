@@ -1,4 +1,4 @@
-"""`sublet skip`: past the records that a shard is stuck on, which are set aside."""
+"""`sublet skip`: moves a shard past the records that it is stuck on, and sets them aside."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def skip(options: Namespace) -> int:
 def destination_of(
     folder: Path | None, settings: Settings, of_application: FailureDestination | None
 ) -> tuple[FailureDestination, str]:
-    """And its name, as `redrive --from` takes it."""
+    """Returns the destination, and its name as `redrive --from` takes it."""
     from sublet.system.set_aside_folder import SetAsideFolder
 
     if folder is None and of_application is not None and settings.on_failure is not None:
@@ -100,7 +100,7 @@ def destination_of(
 
 
 def skip_lines(plan: SkipPlan, where: str) -> Iterable[str]:
-    """The records, and where they go."""
+    """Yields the records, and where they go."""
     for record in plan.records[:SHOWN_MAX]:
         yield text_of(record, RecordForm.LINE)
     if len(plan.records) > SHOWN_MAX:

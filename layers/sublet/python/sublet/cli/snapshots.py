@@ -109,7 +109,7 @@ def list_snapshots(options: Namespace) -> int:
 
 
 def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
-    """A line for each, the newest last."""
+    """Yields a line for each snapshot, the newest last."""
     yield f"{'snapshot':<28} {'taken at':<21} {'leases':>7}  why"
     for each in snapshots:
         taken_at, leases = (
@@ -129,7 +129,7 @@ def write_file(file: Path, snapshot: Snapshot) -> None:
 
 
 def stream_of(application: str) -> StreamIdentity | None:
-    """The stream of an application's leases, if a lease manager of sublet has stored it."""
+    """Returns the stream of an application's leases, if a lease manager of sublet has stored it."""
     from sublet.aws import clients
     from sublet.aws.sightings import DynamoDbSightingStore
     from sublet.settings.value import SIGHTINGS_SUFFIX
@@ -171,7 +171,7 @@ class SnapshotFiles:
 
 
 def snapshot_store(settings: Settings) -> SnapshotStore:
-    """In the sightings table, or in this folder if there is none."""
+    """Keeps snapshots in the sightings table, or in the current folder if there is no such table."""
     from sublet.aws import clients
     from sublet.aws.snapshots import DynamoDbSnapshotStore
 

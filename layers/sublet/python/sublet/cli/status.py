@@ -67,7 +67,7 @@ LOOKS_EVERY = timedelta(seconds=10)
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 SHARD_WIDTH = 21
-"""Of a shard's id. A shard of several streams is named by its stream too."""
+"""The width of a shard's id. In an application of several streams, the stream's name is added to it."""
 BESIDE_OWNERS = 41 + WHY_BESIDE_OWNERS
 """Characters of a line's other columns, without the shard's id."""
 
@@ -115,7 +115,7 @@ def show_status(options: Namespace) -> int:
 
 
 def recorder_of(watch: Watch) -> HourRecorder:
-    """Of what the application's metrics say, wherever CloudWatch has them."""
+    """Returns what reads the application's last hour from its metrics, if CloudWatch has them."""
     from sublet.aws.inspection import AwsInspection
     from sublet.operate.recorded_hour import HourRecorder
 
@@ -124,7 +124,7 @@ def recorder_of(watch: Watch) -> HourRecorder:
 
 
 class Screen:
-    """What is shown of each look: lines one below the other, or in a terminal that is watched, one screen that changes."""
+    """Shows each look: as lines one below the other or, with --watch in a terminal, as one screen that changes."""
 
     def __init__(self, options: Namespace, application: str, recorder: HourRecorder | None = None) -> None:
         self._options, self._application, self._recorder = options, application, recorder
@@ -134,7 +134,7 @@ class Screen:
     def show(
         self, found: FleetStatus, aside: SetAsideWaiting | None = None, hot: Sequence[ShardSketch] = ()
     ) -> None:
-        if not found.shards and not found.malformed and not found.multi_stream:
+        if not (found.shards or found.malformed or found.multi_stream or found.of_gone):
             print(f"sublet: application {self._application} has no leases yet", file=sys.stderr)
         text = text_of(found, self._options, self._application, aside, hot)
         if self._options.watch and not self._options.json:
@@ -145,7 +145,9 @@ class Screen:
         print(f"{HOME_AND_CLEAR}{self._cut(text)}" if self._is_live else text, flush=True)
 
     def _cut(self, text: str) -> str:
-        """To the terminal's size: the worst shards are first, and the graph is last."""
+        """Cuts the text to the terminal's size. The worst shards come first and the graph last, so the shards in between are
+        left out.
+        """
         columns, rows = shutil.get_terminal_size()
         lines = [line[: columns - 1] for line in text.splitlines()]
         room, graph = rows - 1, len(hour_lines(self._hour, self._hour.at))
@@ -161,7 +163,7 @@ def exit_code(found: FleetStatus) -> int:
 
 
 def set_aside(settings: Settings) -> SetAsideWaiting | None:
-    """What waits in the failure destination; None if none is given, or it may not be asked."""
+    """Returns what waits in the failure destination; None if none is given, or if these credentials may not ask."""
     if settings.on_failure is None:
         return None
     from sublet.aws.inspection import AwsInspection
@@ -174,7 +176,7 @@ def set_aside(settings: Settings) -> SetAsideWaiting | None:
 
 
 def hot(ports: Ports) -> Sequence[ShardSketch]:
-    """The sketches of the shards that are hot, the hottest first; none if they may not be read."""
+    """Returns the sketches of hot shards, the hottest first; none if they may not be read."""
     from sublet.operate.hot_shards import readable_sketches
 
     found = tuple(readable_sketches(ports).values())
@@ -217,7 +219,7 @@ def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
 
 
 def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
-    """A line, if filters hide all shards that have not ended."""
+    """Says so in a line if the filters hide all shards that have not ended."""
     hidden = len(found.shards) - found.words.get(Word.ENDED, 0)
     filters = [
         *(["--unhealthy"] if options.unhealthy else []),
@@ -229,7 +231,7 @@ def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
 
 
 def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str) -> Iterable[str]:
-    """A line for all, then one for each shard but those that have ended."""
+    """Yields a summary line, then a line for each shard that has not ended."""
     left = found.retention_left
     until = "" if left is None else f"; the oldest record that waits is trimmed in {age_text(left)}"
     yield f"{application} at {time_text(found.at)}: {counted(found)}{until}"
@@ -242,13 +244,16 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
     for shard in open_ones:
         yield _line(shard, width, owners)
     if found.multi_stream:
-        yield f"{found.multi_stream} leases of several streams are not shown: this application reads one"
+        said = "are not shown: those of one stream are in use. With SUBLET_STREAMS=... they are shown"
+        yield f"{found.multi_stream} leases of several streams {said}"
+    if found.of_gone:
+        yield f"{found.of_gone} leases of deleted streams are not shown; `sublet streams` names these streams"
     for row in found.malformed:
         yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
 
 
 def counted(found: FleetStatus) -> str:
-    """How many shards have each word, and the worst lag."""
+    """Says how many shards have each word, and the worst lag."""
     words = found.words
     by_word = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
     worst = "" if found.lag is None else f"; worst lag {age_text(found.lag)}"
@@ -266,7 +271,7 @@ def _line(shard: ShardStatus, width: int, owners: int) -> str:
 
 
 def why_of(shard: ShardStatus) -> str:
-    """Why the shard has its word, and what makes it fail."""
+    """Says why the shard has its word, and with what error its handler fails."""
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""

@@ -15,7 +15,7 @@ NO_APPLICATION = "sublet"
 
 
 def add_streams(parser: ArgumentParser) -> None:
-    """--stream, or --streams for several."""
+    """Adds --stream, and --streams for several."""
     add_stream(parser)
     parser.add_argument(
         "--streams", metavar="STREAMS", help=f"several: {DEFINITIONS['streams'].allowed.described}"
@@ -27,8 +27,8 @@ def add_stream(parser: ArgumentParser) -> None:
 
 
 def stream_named(options: Namespace, environment: Mapping[str, str], shard: str = "") -> Settings:
-    """From the option, the full name of a `shard` of an application of several streams, or SUBLET_STREAM. The application is none
-    that exists: no table is read. Raises SettingsError.
+    """Takes the stream from the option, else from the full name of a `shard` of an application of several streams, else from
+    SUBLET_STREAM. The settings' application does not exist, because no table is read. Raises SettingsError.
     """
     of_shard = stream_key_of(shard)
     named = options.stream or (of_shard and of_shard.stream) or environment.get(variable_of("stream"))
@@ -46,7 +46,7 @@ def stream_named(options: Namespace, environment: Mapping[str, str], shard: str 
 
 
 def streams_named(options: Namespace, environment: Mapping[str, str]) -> Settings:
-    """As `stream_named`, or several: the option --streams, or SUBLET_STREAMS."""
+    """Takes one stream as `stream_named` does, or several from --streams or SUBLET_STREAMS."""
     several = options.streams or (None if options.stream else environment.get(variable_of("streams")))
     if several is None:
         return stream_named(options, environment)

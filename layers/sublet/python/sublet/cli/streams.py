@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
-from sublet.errors import RemovalRefused
+from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show the streams of an application that reads several, with one word for each: READ, LEFT (no lease manager has named it for
-former_streams_wait), GONE (Kinesis says so) or UNKNOWN (a KCL fleet may read it). Leases of a stream that is not read wait.
+former_streams_wait), GONE (it was deleted, or there is a newer one of its name) or UNKNOWN (a KCL fleet may read it). Leases of a
+stream that is not read wait.
 
 `sublet streams remove STREAM` deletes the leases of a stream that has left or is gone, and with them its positions. It refuses
-while a worker reads the stream, while a lease manager still names it, and, for one that is gone, if Kinesis describes it.
+while a worker reads the stream, while a lease manager still names it, and, for one that is gone, if Kinesis describes it. It
+names the stream's fan-out consumer, which goes on costing, and leaves it.
 
 The exit code is 0, or 2 for an error or a refusal."""
 
@@ -42,6 +44,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "stream", nargs="?", metavar="STREAM", help="its name, or account:stream:creation epoch"
+    )
+    parser.add_argument(
+        "--consumer",
+        metavar="NAME",
+        help="with remove: of the fan-out consumer to look for on the stream; the application's by default",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in SETTINGS:
@@ -71,7 +78,27 @@ def run_streams(options: Namespace) -> int:
     standing = chosen(found, options.stream)
     removed = remove(standing, table, store, _stream_of(standing), settings, clock.now())
     print(f"removed {removed} leases of stream {printable(str(standing.stream))}")
+    if (left := consumer_left(standing.stream.stream, options.consumer or settings.fan_out_name)) is not None:
+        print(left)
     return 0
+
+
+def consumer_left(stream: str, name: str) -> str | None:
+    """What to say of the stream's fan-out consumer of this name; None without one, or without the stream."""
+    from sublet.aws.account import AwsAccount
+
+    try:
+        arn = AwsAccount().consumer_arn(stream, name)
+    except StreamNotFound:
+        return None
+    except StreamError as problem:
+        return printable(f"whether the stream keeps a fan-out consumer {name} is not known: {problem}")
+    if arn is None:
+        return None
+    return printable(
+        f"the stream keeps the fan-out consumer {name}, which is charged for until you deregister it: "
+        f"aws kinesis deregister-stream-consumer --consumer-arn {arn}"
+    )
 
 
 def _stream_of(standing: StreamStanding) -> Stream:
@@ -82,7 +109,7 @@ def _stream_of(standing: StreamStanding) -> Stream:
 
 
 def lines_of(found: Sequence[StreamStanding]) -> Iterable[str]:
-    """A line for each stream."""
+    """Yields a line for each stream."""
     if not found:
         yield "the application has no leases of several streams"
         return
@@ -98,7 +125,7 @@ def stream_json(standing: StreamStanding) -> dict[str, object]:
     return {
         "stream": standing.stream.stream,
         "account": standing.stream.account,
-        "created_at": standing.stream.created_at.isoformat(),
+        "created_at": None if (created := standing.stream.created_at) is None else created.isoformat(),
         "key": str(standing.stream),
         "word": standing.word.value,
         "leases": len(standing.leases),

@@ -1,4 +1,4 @@
-"""`sublet tail`: the records that arrive, of all shards."""
+"""`sublet tail`: shows the records of all shards as they arrive."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from sublet.cli.settings_options import option_of
 from sublet.settings import DEFINITIONS, nearest
 
 _OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)", re.MULTILINE)
-"""From the help text, since argparse has no public list of options."""
+"""Finds the options in the help text, since argparse has no public list of them."""
 
 
 def unrecognized(words: Sequence[str], parser: ArgumentParser) -> str:
-    """One sentence about the arguments that argparse did not recognize, for the command's parser."""
+    """Returns one sentence about the arguments that the command's parser did not recognize."""
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if option is None:
         return f"unrecognized arguments: {' '.join(words)}"

@@ -54,7 +54,7 @@ def show_workers(options: Namespace) -> int:
 
 
 def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
-    """A line for each group of workers, one for each worker, and one for all."""
+    """Yields a line for each group of workers, one for each worker, and one for all."""
     if of.workers:
         width = name_width((printable(group.group) for group in of.groups), GROUP_WIDTH, BESIDE_GROUPS)
         yield f"{'group':<{width}} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10} {'share':>10}"

@@ -1,1 +1,1 @@
-"""What an operator looks at and moves: acts over ports, which commands and pages show."""
+"""What an operator looks at and moves: actions over ports, which commands and pages show."""

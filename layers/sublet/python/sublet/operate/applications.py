@@ -1,4 +1,4 @@
-"""All applications of an account: every DynamoDB table that has the key of KCL's lease table is one."""
+"""Finds all applications of an account: every DynamoDB table with the key of KCL's lease table is one."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sublet.account import ALL, Account, ApplicationRows, Tags
 from sublet.decisions.application_status import ApplicationStatus, last_write, worst_applications_first
 from sublet.decisions.control import paused
 from sublet.decisions.fleet_status import Findings, fleet_status
+from sublet.decisions.stream_standing import gone_streams
 from sublet.errors import LeaseTableError, SettingsError
 from sublet.ports import Remembered
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX
 
 AT_ONCE = 10
-"""Tables that are read at the same time."""
+"""How many tables are read at the same time."""
 
 
 def applications(account: Account, settings: Settings, tags: Tags = ALL) -> Sequence[ApplicationStatus]:
-    """The worst first. `settings`: of any application; `failover_time` and the groups of workers are taken from it. `tags`: only
-    applications whose lease table has them.
-
-    Reads each lease table whole, and asks no stream. A table that cannot be read is named. Raises LeaseTableAccessDenied if the
-    tables may not be listed.
+    """Returns the applications, the worst first. `settings`: of any application; `failover_time` and the groups of workers are
+    taken from it. `tags`: only applications whose lease table has them. Reads each lease table whole, and asks no stream. A
+    table that cannot be read is in the result, with its problem. Raises LeaseTableAccessDenied if the tables may not be
+    listed.
     """
     slots = account.tasks.slots(AT_ONCE)
 
@@ -38,7 +38,7 @@ def applications(account: Account, settings: Settings, tags: Tags = ALL) -> Sequ
 
 
 def _look(table: str, account: Account, settings: Settings) -> ApplicationStatus | None:
-    """None: it is no lease table."""
+    """Returns None if the table is not a lease table."""
     try:
         rows = account.application_rows(table)
         return None if rows is None else _status(rows, replace(settings, application=table), account)
@@ -49,7 +49,9 @@ def _look(table: str, account: Account, settings: Settings) -> ApplicationStatus
 def _status(rows: ApplicationRows, settings: Settings, account: Account) -> ApplicationStatus:
     now, remembered = account.clock.now(), rows.remembered or Remembered({})
     stopped = {} if rows.control is None else paused(rows.control, rows.scan.leases, now)
-    known = Findings(remembered.sightings, remembered.unread, paused=stopped)
+    known = Findings(
+        remembered.sightings, remembered.unread, paused=stopped, gone=gone_streams(remembered.streams)
+    )
     stream = remembered.stream
     return ApplicationStatus(
         settings.application,

@@ -1,4 +1,4 @@
-"""Looks at everything that `doctor` judges. A question that is refused hides no other."""
+"""Looks at everything that `doctor` judges. If one question is refused, the others are still asked."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sublet.several_streams import each_stream
 T = TypeVar("T")
 
 LATELY = timedelta(minutes=15)
-"""Shards are hot by what was written to them in this time."""
+"""The time over which the bytes that were written to a shard show whether it is hot."""
 HOUR = timedelta(hours=1)
 SHARDS_MAX = 1_000
-"""Shards whose figures are asked for: CloudWatch charges for each."""
+"""How many shards' figures are asked for, since CloudWatch charges for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Doctor:
     role: str | None = None
 
     def examine_each(self) -> tuple[Examined, ...]:
-        """Each stream of the application. What is asked about the account or the application is asked once. Raises
+        """Examines each stream of the application. It asks about the account and the application only once. Raises
         AwsNotConfigured.
         """
         streams = known(lambda: each_stream(self.settings, self.ports))
@@ -71,7 +71,9 @@ class Doctor:
         return tuple(found)
 
     def examine(self, before_it: Examined | None = None) -> Examined:
-        """`before_it`: of another stream of the application; its answers about all of them are taken. Raises AwsNotConfigured."""
+        """Examines one stream. `before_it`: the examination of another stream of the application, whose answers about the
+        application and the account are taken over. Raises AwsNotConfigured.
+        """
         ports, inspection, settings = self.ports, self.inspection, self.settings
         before = ports.clock.now()
         description = known(ports.stream.describe)
@@ -104,7 +106,7 @@ class Doctor:
         )
 
     def _of_all(self) -> dict[str, Any]:
-        """The answers about the account and the application, by their fields."""
+        """Returns the answers about the account and the application, by their fields."""
         inspection, on_failure = self.inspection, self.settings.on_failure
         return {
             "denied_writes": known(inspection.denied_writes) if self.asks_writes else None,
@@ -133,8 +135,9 @@ class Doctor:
         return None
 
     def _ask_for_evidence(self, scan: LeaseScan, shards: Sequence[Shard], found: StreamIdentity) -> None:
-        """Asks Kinesis for one lease's position. Two streams of the same second have shards that begin alike, so no suspect
-        is no proof. Raises StreamNotAdopted, and StreamError if there is no position to ask for.
+        """Asks Kinesis for one lease's position. Streams that were created in the same second have shards that begin alike, so
+        it is not enough that no lease looks wrong. Raises StreamNotAdopted, and StreamError if there is no position to ask
+        for.
         """
         listed = {shard.shard_id for shard in shards}
         numeric = (
@@ -155,7 +158,7 @@ class Doctor:
     def _fleet(
         self, scan: Known[LeaseScan], description: Known[StreamDescription], control: Known[Control | None]
     ) -> Known[FleetStatus]:
-        """Leaves out what is not known, or does not exist: a KCL's own table has no sightings and no control beside it."""
+        """Leaves out what is not known or does not exist: a KCL's own table has neither sightings nor a control beside it."""
         if isinstance(scan, NotKnown):
             return scan
         retention = None if isinstance(description, NotKnown) else description.retention
@@ -193,7 +196,7 @@ class Doctor:
         return found
 
     def _lacking(self, stream_arn: str) -> Mapping[str, Sequence[str]] | None:
-        """By the role's ARN. One role may be that of both functions."""
+        """Returns what each role lacks, by the role's ARN. Both functions may have the same role."""
         asked: list[tuple[Runtime, str, str | None]]
         if self.role is not None:
             asked = [(Runtime.PROCESS, self.role, None)]
@@ -221,7 +224,7 @@ def _answers_about_all(examined: Examined) -> dict[str, Any]:
 
 
 def known(ask: Callable[[], T]) -> Known[T]:
-    """The answer, or why there is none."""
+    """Returns the answer, or why there is none."""
     try:
         return ask()
     except AwsNotConfigured:

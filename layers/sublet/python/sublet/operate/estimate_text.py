@@ -8,13 +8,13 @@ from sublet.decisions.seek_estimate import NO_TIME, CatchUp, CountedBy, Extent, 
 from sublet.operate.shown import age_text, counted
 
 NAMED = 5
-"""Shards in one line."""
+"""How many shards a line names."""
 
 UNITS = {CountedBy.CLOUDWATCH: "records", CountedBy.ROWS: "user records"}
 
 
 def estimate_lines(estimate: SeekEstimate) -> Iterable[str]:
-    """What all moves together mean."""
+    """Says what all moves together mean."""
     for verb, extent in (("repeats", estimate.repeats), ("skips", estimate.skips)):
         if extent.shards:
             yield _extent_text(verb, extent, estimate.counted_by)
@@ -29,12 +29,16 @@ def estimate_lines(estimate: SeekEstimate) -> Iterable[str]:
 
 
 def move_text(estimate: MoveEstimate | None) -> str:
-    """Of one move, such as `3h, about 12,000 records`."""
+    """Says what one move repeats or skips, such as `3h, about 12,000 records`."""
     if estimate is None:
         return "?"
     time = "?" if estimate.time is None else age_text(estimate.time)
     records = "? records" if estimate.records is None else _about(estimate.records, "records")
     return f"{time}, {records}"
+
+
+def stay_text(leases: int) -> str:
+    return "1 stays where it is" if leases == 1 else f"{leases:,} stay where they are"
 
 
 def _extent_text(verb: str, extent: Extent, by: CountedBy | None) -> str:
@@ -49,10 +53,10 @@ def _extent_text(verb: str, extent: Extent, by: CountedBy | None) -> str:
 
 
 def _about(records: int, unit: str) -> str:
-    """With three digits that count: the rest would be made up."""
+    """Rounds to three digits: an estimate does not know the others, nor that there are none."""
     digits = max(len(str(records)) - 3, 0)
     rounded = round(records, -digits)
-    return f"no {unit}" if not records else f"about {rounded:,} {unit if rounded != 1 else unit[:-1]}"
+    return f"few {unit}" if not records else f"about {rounded:,} {unit if rounded != 1 else unit[:-1]}"
 
 
 def _catch_up_text(found: CatchUp) -> str:

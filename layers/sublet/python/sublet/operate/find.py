@@ -1,4 +1,6 @@
-"""A time's place in each shard: the record before it, since Java reads a time from its own configuration and not from the row."""
+"""Finds the place of a time in each shard: the record before it. A row cannot hold the time itself, because Java reads a time
+from its own configuration and not from the row.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import Shard
 
 LOOKED_BACK = tuple(timedelta(seconds=seconds) for seconds in (2, 60, 3600, 24 * 3600))
-"""How far before the time a record is looked for, one after the other; then from the trim horizon."""
+"""How far before the time a search begins, one after the other; the last search begins at the trim horizon."""
 
 NEAR = timedelta(seconds=10)
-"""So close to each other, a record and the first one at the time are found by reading all between them."""
+"""If a record is this close to the time, all records from it to the time are read."""
 
 POLL_INTERVAL = timedelta(milliseconds=500)
-"""Between two reads of a shard: its other readers share five a second."""
+"""The pause between two reads of a shard, whose five reads a second other readers share."""
 
 TRIM_HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
 LIMIT = 1000
@@ -32,7 +34,9 @@ AT_ONCE = 16
 
 
 def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mapping[str, Found]:
-    """By shard id. Reads each shard for some seconds, or longer where it was idle before the time. Raises what Stream raises."""
+    """Returns the places by shard id. Reads each shard for some seconds, or longer where it was idle before the time. Raises
+    what Stream raises.
+    """
     slots = ports.tasks.slots(AT_ONCE)
 
     def find(shard: Shard) -> Found:
@@ -44,8 +48,8 @@ def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mappin
 
 
 def place_of(shard: Shard, moment: datetime, ports: Ports) -> Found:
-    """By arrival times, which Kinesis promises neither to be exact nor to rise: the first record at the time or later counts, so
-    that a seek rather repeats a record than skips one.
+    """Finds the place by arrival times. Kinesis does not promise that they are exact, nor that they rise, so the first record
+    at or after the time counts: a seek may repeat a record, but does not skip one.
     """
     empty_from = moment
     near: StreamRecord | None = None
@@ -73,7 +77,7 @@ def _at(moment: datetime) -> ReadPosition:
 
 
 def _first_before(moment: datetime, shard: Shard, start: ReadPosition, ports: Ports) -> StreamRecord | None:
-    """The first record from `start` on, if it arrived before the time."""
+    """Returns the first record from `start` on, if it arrived before the time."""
     for page in _pages(shard, start, moment, ports):
         if page.records:
             (first, *_) = page.records
@@ -82,7 +86,9 @@ def _first_before(moment: datetime, shard: Shard, start: ReadPosition, ports: Po
 
 
 def _last_before(moment: datetime, shard: Shard, near: StreamRecord, ports: Ports) -> Found:
-    """The last record before the time, from one that is before it. Of an aggregate all user records are."""
+    """Returns the last record before the time, from `near` on, which is before it. If that is an aggregate, returns its last
+    user record.
+    """
     last = near
     start = ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, near.sequence_number)
     for page in _pages(shard, start, moment, ports):
@@ -106,7 +112,7 @@ def _has_any(shard: Shard, start: ReadPosition, ports: Ports) -> bool:
 
 
 def _pages(shard: Shard, start: ReadPosition, until: datetime | None, ports: Ports) -> Iterator[Page]:
-    """To the shard's tip or end, or to where nothing that follows arrived before `until`."""
+    """Reads to the shard's tip or end, or to where nothing that follows arrived before `until`."""
     reader, pause = ports.stream.reader(shard.shard_id, start), ports.tasks.signal()
     refused = 0
     while True:

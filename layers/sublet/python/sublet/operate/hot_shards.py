@@ -1,4 +1,4 @@
-"""Looks at an application's hot shards, and splits and merges what an operator has seen in the plan."""
+"""Looks at an application's hot shards, and carries out the splits and merges that an operator has seen in the plan."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BETWEEN_LOOKS, WAITED_AT_MOST = timedelta(seconds=2), timedelta(minutes=5)
 
 
 def stored_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
-    """By shard id. Raises what LeaseTable raises; an application of KCL's has no table for them."""
+    """Returns the sketches by shard id. Raises what LeaseTable raises; an application of KCL's own has no table for them."""
     return {} if ports.sketches is None else fresh(ports.sketches.sketches(), ports.clock.now())
 
 
 def readable_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
-    """None of an application whose sightings table does not exist, or may not be read."""
+    """Returns no sketches if the sightings table does not exist, or may not be read."""
     try:
         return stored_sketches(ports)
     except LeaseTableError:
@@ -39,8 +39,8 @@ def readable_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 def look(
     settings: Settings, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
 ) -> tuple[HotShard, ...]:
-    """Every open shard's verdict, the hottest first, with the shard's own id, as in AWS' commands. Leases and sketches of the
-    application's other streams are left out.
+    """Returns every open shard's verdict, the hottest first, under the shard's own id, as in AWS' commands. Leaves out leases
+    and sketches of the application's other streams.
     """
     stream = settings.stream
     shards = [shard for shard in _standing(settings, ports) if _is_of(stream, shard.shard_id)]
@@ -69,7 +69,7 @@ def _is_of(stream: str, shard: str) -> bool:
 
 
 def reshard(stream: str, changes: Sequence[Reshard], account: Account) -> Iterator[Reshard]:
-    """Carry the changes out, one after the other; yields each when the stream is active again."""
+    """Carries the changes out, one after the other; yields each when the stream is active again."""
     for change in changes:
         account.change(stream, change)
         _wait_until_active(stream, account)

@@ -1,4 +1,4 @@
-"""What is said of a hot shard, in a terminal and on a page."""
+"""Describes a hot shard, in a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def peak_text(peak: Peak) -> str:
 
 
 def key_text(key: KeyShare) -> str:
-    """Its name, or the MD5 of it."""
+    """Returns the key's name, or its MD5."""
     return f"MD5 {key.key_hash:032x}" if key.name is None else key.name
 
 
 def price_text(shard: HotShard) -> str:
-    """Of the change that the verdict asks for."""
+    """Returns the price of the change that the verdict asks for."""
     return f"${shard.per_month:+.2f} a month"

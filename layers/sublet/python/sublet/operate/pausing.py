@@ -31,7 +31,7 @@ from sublet.settings import Settings
 from sublet.settings.text import parse_duration, parse_moment
 
 TRIES = 5
-"""How often one change is tried, because other operators' changes may come in between."""
+"""How often one change is tried, because other operators may change the control in between."""
 
 LOOK_EVERY = timedelta(seconds=2)
 
@@ -53,15 +53,15 @@ class Ordered:
 
 @dataclass(slots=True)
 class Pausing:
-    """One application's control, as commands and pages use it."""
+    """The control of one application, as commands and pages change it."""
 
     application: str
     ports: Ports
     settings: Settings
 
     def pause(self, order: Order, by: str, ends: Callable[[datetime], datetime] | None = None) -> Pause:
-        """One that begins now, in whole milliseconds as it is stored. `ends`: from now, the moment at which it ends by itself.
-        Raises ControlRefused for a moment in the past.
+        """Makes a pause that begins now, in whole milliseconds as it is stored. `ends`: from now, the moment at which it ends
+        by itself. Raises ControlRefused for a moment in the past.
         """
         now = _in_milliseconds(self.ports.clock.now())
         until = None if ends is None else _in_milliseconds(ends(now))
@@ -70,14 +70,14 @@ class Pausing:
         return Pause(order, now, by, until)
 
     def order(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
-        """Pause these shards, or all. Raises ControlRefused, ControlUnreadable and what LeaseTable raises."""
+        """Pauses these shards, or all. Raises ControlRefused, ControlUnreadable and what LeaseTable raises."""
         planned = self.planned(pause, shards)
         named = sorted(lease.lease_key for lease in planned.leases) if shards else ()
         before, after = self._change(partial(pausing, pause=pause, lease_keys=named))
         return replace(planned, replaces=replaced(before, after, pause))
 
     def planned(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
-        """What `order` would do; it changes nothing. Raises ControlRefused and what LeaseTable raises."""
+        """Returns what `order` would do, and changes nothing. Raises ControlRefused and what LeaseTable raises."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         meant = self._of(scan.leases, _named(shards, scan))
         owned = held(scan.leases, remembered.sightings, self.ports.clock.now(), self.settings.failover_time)
@@ -87,8 +87,9 @@ class Pausing:
         return Ordered(pause, meant, concerned)
 
     def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
-        """Pause all, and wait until every lease is released. `held` of what it returns: those that are not released in time. The
-        drain stands all the same. Raises what `order` raises, and ControlRefused if another operator ends it meanwhile.
+        """Pauses all shards, and waits until every lease is released. In the result, `held` has the leases that are not
+        released in time; the drain stands all the same. Raises what `order` raises, and ControlRefused if another operator
+        ends it meanwhile.
         """
         ordered = self.order(self.pause(Order.DRAIN, by))
         stands = partial(self._check_stands, ordered.pause)
@@ -98,13 +99,14 @@ class Pausing:
     def release(
         self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]
     ) -> Ordered:
-        """Ask the owner for one lease, wait for it, and take the request back. `held` of what it returns: the lease, if it is not
-        released in time. Raises what `order` raises, and ControlRefused if another operator ends it meanwhile, or if no worker
-        could see it in time.
+        """Asks the owner for one lease, waits for it, and takes the request back. In the result, `held` has the lease if it is
+        not released in time. Raises what `order` raises, and ControlRefused if another operator ends it meanwhile, or if no
+        worker could see it in time.
         """
         if timeout <= READ_EVERY:
             raise ControlRefused(
-                f"workers read what is ordered every {READ_EVERY.seconds} s: wait for longer than that; nothing was changed"
+                f"a timeout of {timeout.total_seconds():g} s is too short, because workers read orders every "
+                f"{READ_EVERY.seconds} s: give a longer --timeout. Nothing was changed"
             )
         (shard,) = self.named([shard])
         ordered = self.order(self.pause(Order.RELEASE, by, lambda now: now + timeout), [shard])
@@ -117,7 +119,7 @@ class Pausing:
         return replace(ordered, held=left)
 
     def resume(self, shards: Collection[str] = ()) -> Mapping[str, Pause]:
-        """Take back the pauses of these shards, or all. By lease key (the application's under its own name), what was taken back.
+        """Takes back the pauses of these shards, or all. Returns them by lease key; the application's own is under its name.
         Raises ControlRefused.
         """
         now, shards = self.ports.clock.now(), self.named(shards)
@@ -129,11 +131,11 @@ class Pausing:
         return ended if whole is None else {self.application: whole, **ended}
 
     def named(self, shards: Collection[str]) -> tuple[str, ...]:
-        """Their full names. Raises ShardNotFound if it is not clear which are meant, and what LeaseTable raises."""
+        """Returns the shards' full names. Raises ShardNotFound if it is not clear which are meant, and what LeaseTable raises."""
         return _named(shards, self.ports.table.scan()) if shards else ()
 
     def take_back(self, pause: Pause, shards: Collection[str]) -> None:
-        """Exactly this pause of these shards, whatever others have ordered since."""
+        """Takes back exactly this pause of these shards, whatever others have ordered since."""
         self._change(partial(without, pause=pause, lease_keys=[lease_key_of(shard) for shard in shards]))
 
     def _check_stands(self, pause: Pause, lease_keys: Collection[str] = ()) -> None:
@@ -157,7 +159,7 @@ class Pausing:
         return self.ports.control
 
     def _change(self, change: Callable[[Control], Control]) -> tuple[Control, Control]:
-        """As it was, and as it is now."""
+        """Changes the control. Returns it as it was, and as it is now."""
         for _ in range(TRIES):
             before = self._store.control()
             after = change(before)
@@ -178,13 +180,15 @@ class Pausing:
 
 
 def _named(shards: Collection[str], scan: LeaseScan) -> tuple[str, ...]:
-    """Full names stay as they are: a stream's pause may outlast its leases."""
+    """Leaves full names as they are, since a stream's pause may outlast its leases."""
     streams = streams_of(scan)
     return tuple(shard if stream_key_of(shard) else shard_named(shard, streams) for shard in shards)
 
 
 def ends_at(text: str) -> Callable[[datetime], datetime]:
-    """From now, the moment that a text means: a time with its zone, or in how long. Raises ControlRefused."""
+    """Parses when a pause ends: at a time with its zone, or after a duration. The result takes the present moment. Raises
+    ControlRefused.
+    """
     try:
         lasts = parse_duration("until", text)
     except SettingsError:
@@ -210,18 +214,18 @@ class Releasing:
     ports: Ports
     settings: Settings
     check_stands: Callable[[], None]
-    """Called with each look. Raises if nothing is to be waited for any more."""
+    """Called with each look. Raises if there is no longer a reason to wait."""
     shards: frozenset[str] = frozenset()
-    """Empty: all."""
+    """The leases to wait for; empty means all."""
     settled_since: datetime | None = None
-    """By the steady clock, when the control was changed: ticks that had read it before may send workers for a while. None: do not
-    wait for these.
+    """When the control was changed, by the steady clock. Ticks that had read it before may send workers for a while after
+    that. None: do not wait for these.
     """
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
 
     def wait(self, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> tuple[Lease, ...]:
-        """Until all are released or the time is over; the leases that are not. `show` is called with each change of what is left.
-        Raises what LeaseTable and `check_stands` raise.
+        """Waits until all are released or the time is over, and returns the leases that are not. `show` is called when the
+        leases that are left change. Raises what LeaseTable and `check_stands` raise.
         """
         pause, until = self.ports.tasks.signal(), self.ports.clock.steady() + timeout
         shown: tuple[str, ...] | None = None
@@ -241,7 +245,7 @@ class Releasing:
         return self.settled_since is None or is_settled(self.settled_since, self.ports.clock.steady())
 
     def look(self) -> tuple[Lease, ...]:
-        """A silent owner counts as gone after failover_time, by what ticks have seen and by what this has seen itself."""
+        """Looks once. A silent owner counts as gone after failover_time, by what ticks and this object have seen."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         now = self.ports.clock.now()
         leases = [lease for lease in scan.leases if not self.shards or lease.shard_id in self.shards]

@@ -27,7 +27,7 @@ from sublet.protocol.shard import HashKeyRange
 from sublet.protocol.stream_info import Placement
 
 POLL_INTERVAL = timedelta(milliseconds=500)
-"""Between two reads: the shard's other readers share five a second."""
+"""The pause between two reads, because the shard's other readers share five a second."""
 
 LIMIT = 100
 REFUSALS_MAX = 20
@@ -52,7 +52,7 @@ def start_at(place: SeekTime, ports: Ports) -> PeekStart:
 
 
 def unopened_text(shard_id: str) -> str:
-    """What to say of records that were read from a start with `is_unopened`."""
+    """Explains records that were read from a start with `is_unopened`."""
     return (
         f"the lease of shard {shard_id} is at LATEST and was not opened by sublet: shown is all that the stream keeps. "
         "A KCL starts at the tip; so does sublet, unless the shard's parent has a lease"
@@ -60,7 +60,7 @@ def unopened_text(shard_id: str) -> str:
 
 
 def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart | None:
-    """At the lease's position; None if the shard is handled to its end. Raises ShardNotFound if it has no lease."""
+    """Starts at the lease's position; None if the shard is handled to its end. Raises ShardNotFound if it has no lease."""
     row = ports.table.get(lease_key_of(shard_id))
     if not isinstance(row, Lease):
         raise ShardNotFound(f"shard {shard_id} has no lease in {application}: give --from")
@@ -69,8 +69,8 @@ def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart |
 
 
 class ShardAsHandled(NamedTuple):
-    """What decides which aggregates a consumer drops, as KCL does: those outside the shard's hash keys, if it is known that
-    Kinesis has not placed them there.
+    """Decides which aggregates a consumer drops, as KCL does: those outside the shard's hash keys, if it is known that Kinesis
+    has not placed them there.
     """
 
     hash_keys: HashKeyRange

@@ -13,7 +13,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 @dataclass(frozen=True, slots=True)
 class SeekTime:
-    """Where `seek` goes in time. `at`: None for the earliest; `ago` instead of it is before now."""
+    """A time that a seek goes to. `at`: the moment; None for the earliest record. `ago`: instead of `at`, how long before now."""
 
     text: str
     at: datetime | None = None
@@ -24,7 +24,7 @@ class SeekTime:
 
 
 def place(text: str) -> SeekTime:
-    """Raises SeekRefused, which says what is allowed."""
+    """Parses a time. Raises SeekRefused, which says what is allowed."""
     if text.lower() == EARLIEST:
         return SeekTime(text)
     if text.lower() == LATEST:

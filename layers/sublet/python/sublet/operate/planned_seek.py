@@ -1,4 +1,4 @@
-"""A seek from where it is to go to what undoes it: planned, shown, and then carried out."""
+"""A seek in three steps: planned, shown, and carried out, with a snapshot that undoes it."""
 
 from __future__ import annotations
 
@@ -39,17 +39,19 @@ from sublet.several_streams import named_shards, streams_read
 BY_HAND = "by hand"
 AUTOMATIC_NAME = re.compile(r"seek-\d{8}T\d{6}\.\d{6}Z")
 AUTOMATIC_KEPT = 5
-"""Snapshots that seeks take, the newest ones."""
+"""How many of the snapshots that seeks take are kept."""
 
 SCANNED_WITHIN = timedelta(seconds=10)
-"""A scan says when it ended. A lease that was opened meanwhile must not be taken back to a later time."""
+"""How long a scan may take at most. It only says when it ended, and a lease that was opened meanwhile must not be moved to a
+later time.
+"""
 
 NAMED_SKIPS = 1
-"""Shards that may be skipped without the application's name."""
+"""How many shards a seek may skip records of without asking for the application's name."""
 
 
 SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""A file can have it too."""
+"""Snapshot names are also valid file names."""
 
 
 def check_snapshot_name(name: str) -> None:
@@ -61,7 +63,9 @@ def check_snapshot_name(name: str) -> None:
 def snapshot_by_hand(
     name: str, scan: LeaseScan, now: datetime, by: str, stream: StreamIdentity | None
 ) -> Snapshot:
-    """Of all positions, which are those of `stream` if that is known. Raises SeekRefused for a name that is none."""
+    """Makes a snapshot of all positions, which belong to `stream` if that is known. Raises SeekRefused for a name that is not
+    allowed.
+    """
     check_snapshot_name(name)
     return _snapshot(name, scan, now, BY_HAND, by, stream)
 
@@ -98,7 +102,9 @@ class SeekTarget:
 
 
 def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
-    """Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and what Stream raises."""
+    """Finds the place of a time. Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and
+    what Stream raises.
+    """
     only = named_shards(only, ports)
     moment = place.moment(ports.stream.service_time())
     if moment is None:
@@ -111,7 +117,7 @@ def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], port
 
 
 def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
-    """Those in which `at_place` looks for a time: the named ones, or all, and their parents."""
+    """Returns the shards in which `at_place` looks for a time: the named ones, or all, and their parents."""
     named = set(only) or {shard.shard_id for shard in shards}
     parents = {parent for shard in shards if shard.shard_id in named for parent in shard.parent_shard_ids}
     return [shard for shard in shards if shard.shard_id in named | parents]
@@ -125,7 +131,7 @@ def at_snapshot(
     only: Sequence[str],
     ports: Ports,
 ) -> SeekTarget:
-    """Raises SeekRefused if there is no such snapshot, and what Stream raises."""
+    """Goes to a snapshot's positions. Raises SeekRefused if there is no such snapshot, and what Stream raises."""
     kept = {each.name: each for each in snapshots.snapshots()}
     if name not in kept:
         raise SeekRefused(
@@ -139,8 +145,8 @@ def at_snapshot(
 def at_positions(
     known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports
 ) -> SeekTarget:
-    """Raises SeekRefused for positions of other streams alone, and what Stream raises: it is read where no reader had opened a
-    shard.
+    """Goes to given positions. Reads the stream for shards that no reader had opened. Raises SeekRefused if all positions are
+    of other streams, and what Stream raises.
     """
     read_at = known.read_at or known.taken_at - SCANNED_WITHIN
     only = named_shards(only, ports)
@@ -155,8 +161,9 @@ def _opened(
     only: Sequence[str],
     ports: Ports,
 ) -> dict[str, Position]:
-    """By shard id. A shard that no reader had opened goes to the last record before that time: opened now, at LATEST, it would
-    skip what has come since, and Java reads a pin from nowhere. Streams of which no position is known stay where they are.
+    """Returns positions by shard id. A shard that no reader had opened goes to the last record before `read_at`: if it were
+    opened now, at LATEST, it would skip what has come since, and Java does not read a pin. Streams without a known position
+    stay where they are.
     """
     shards = _of_known_streams(known, shards, only)
     named = set(only) or {shard.shard_id for shard in shards}
@@ -191,8 +198,8 @@ def at_application(
     only: Sequence[str],
     ports: Ports,
 ) -> SeekTarget:
-    """The positions of another application, whose leases are `theirs` and whose stream is `known`. Raises SeekRefused and
-    StreamNotAdopted.
+    """Goes to the positions of another application, whose leases are `theirs` and whose stream is `known`. Raises SeekRefused
+    and StreamNotAdopted.
     """
     held = {lease.shard_id: lease.position for lease in theirs.leases}
     if not held:
@@ -207,7 +214,7 @@ def at_application(
 def before_the_last(
     application: str, snapshots: SnapshotStore, shards: Sequence[Shard], ports: Ports
 ) -> SeekTarget:
-    """What undoes the last seek. Raises SeekRefused if there is none, and what Stream raises."""
+    """Undoes the last seek. Raises SeekRefused if there is none, and what Stream raises."""
     kept = snapshots.snapshots()
     seeks = [each for each in kept if each.moved]
     unread = [each for each in kept if each.problem and AUTOMATIC_NAME.fullmatch(each.name)]
@@ -227,7 +234,7 @@ def before_the_last(
 
 
 def _of_streams(moved: Sequence[str], what: str, ports: Ports) -> list[str]:
-    """Those of the streams that are meant. Raises SeekRefused."""
+    """Returns the shards of the streams that are meant. Raises SeekRefused."""
     streams = streams_read(ports)
     found = [shard_id for shard_id in moved if stream_key_of(shard_id) in streams]
     if not found:
@@ -263,7 +270,7 @@ class PlannedSeek:
 
     @property
     def needs_confirmation(self) -> bool:
-        """Records of so many shards are skipped for ever that the application's name is asked for."""
+        """So many shards lose records for ever that the operator has to type the application's name."""
         return len(self.plan.skips) > NAMED_SKIPS
 
 
@@ -320,7 +327,7 @@ def _check_target(
 
 
 def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
-    """Its `before` shows meanwhile how many leases `carry_out` has moved."""
+    """Returns the seek. Its `before` shows how many leases `carry_out` has moved so far."""
     return Seek(found.plan, ports, found.what)
 
 
@@ -340,13 +347,15 @@ def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str 
 
 
 def _taken_at(now: datetime, snapshots: SnapshotStore) -> datetime:
-    """After every other one, so that an undo finds the last seek: another operator's clock may be ahead."""
+    """Returns a moment after every other snapshot's, so that an undo finds the last seek even if another operator's clock is
+    ahead.
+    """
     latest = max((each.taken_at for each in snapshots.snapshots()), default=None)
     return now if latest is None else max(now, latest + timedelta(milliseconds=1))
 
 
 def _forget_old(snapshots: SnapshotStore) -> None:
-    """What a person kept stays, whatever its name."""
+    """Deletes the oldest snapshots that seeks took. It keeps those that a person took, whatever their names."""
     seeks = [
         each for each in snapshots.snapshots() if AUTOMATIC_NAME.fullmatch(each.name) and each.why != BY_HAND
     ]

@@ -1,4 +1,4 @@
-"""What an application's metrics say about its last hour. It is asked for seldom, because CloudWatch charges for each question."""
+"""Reads an application's last hour from its metrics. It does so seldom, because CloudWatch charges for each question."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ PACE = timedelta(minutes=1)
 """The pause between two questions."""
 
 SLOW_PACE = timedelta(minutes=15)
-"""After an answer without figures, or none: the application puts no metrics, or these credentials may not read them."""
+"""The pause after an answer without figures, or no answer: the application puts no metrics, or these credentials may not read
+them.
+"""
 
 NOTHING = RecordedHour()
 
 
 @dataclass(slots=True)
 class HourRecorder:
-    """`ask`: Inspection.last_hour. Not for several threads at once."""
+    """Not thread-safe. `ask`: Inspection.last_hour."""
 
     ask: Callable[[], RecordedHour]
     clock: Clock
@@ -31,7 +33,7 @@ class HourRecorder:
     _recorded: RecordedHour = field(default=NOTHING, init=False)
 
     def added_to(self, hour: LastHour) -> LastHour:
-        """The hour with what CloudWatch has recorded by now. Raises nothing: what was seen is shown anyway."""
+        """Adds what CloudWatch has recorded by now. Raises nothing, because what was seen is shown in any case."""
         now = self.clock.steady()
         pace = PACE if any(self._recorded) else SLOW_PACE
         if self._asked_at is None or now - self._asked_at >= pace:

@@ -1,4 +1,4 @@
-"""A redrive in words, for the command and the page: how fast, what a handler must know, and what came of it."""
+"""Describes a redrive, for the command and the page: how fast it is, what a handler must know, and what came of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 from math import inf
 
 from sublet.engine.redrive import Redriven
+from sublet.operate.shown import counted
 from sublet.ports import GIVEN_FOR
 from sublet.settings import HandlerContract
 
@@ -17,11 +18,11 @@ TOLD_BY = {
 """How a handler of each contract can tell that a batch is redriven."""
 
 SLOWEST = 0.001
-"""Records a second."""
+"""The least rate, in records a second."""
 
 
 def rate_of(text: str) -> float:
-    """Records a second. Raises ValueError, which says what is allowed."""
+    """Parses records a second. Raises ValueError, which says what is allowed."""
     try:
         records = float(text)
     except ValueError:
@@ -32,7 +33,7 @@ def rate_of(text: str) -> float:
 
 
 def note(contract: HandlerContract) -> str:
-    """A redrive cannot see this, but its user has to know: the handler returns, whatever it has done."""
+    """Says what the user has to know, because a redrive cannot see it: the handler returns, whatever it has done."""
     return (
         "these records come before others that the handler has done since. A handler that skips records before its own position "
         f"skips these too, and they are removed all the same: it must check {TOLD_BY[contract]}"
@@ -40,15 +41,15 @@ def note(contract: HandlerContract) -> str:
 
 
 def said(done: Redriven, *, dry_run: bool) -> str:
-    """The result in one line."""
+    """Says what came of it, in one line."""
     what = "would be handed over" if dry_run else "handled and removed"
-    text = f"{done.records_done:,} records in {done.done:,} batches {what}"
+    text = f"{counted(done.records_done, 'record')} in {counted(done.done, 'batch', 'batches')} {what}"
     if done.hidden:
         minutes = GIVEN_FOR // timedelta(minutes=1)
         text += f"; about {done.hidden:,} more are hidden, since another consumer received them: "
         text += f"for {minutes} minutes at most if it was a redrive"
     if done.failed:
-        text += f"; {done.failed:,} batches failed again and stay"
+        text += f"; {counted(done.failed, 'batch', 'batches')} failed again and {'stays' if done.failed == 1 else 'stay'}"
     if done.changed:
         text += f"; {done.changed:,} are handled, but stay, since they were set aside again or received by others meanwhile"
     if done.foreign:

@@ -1,4 +1,4 @@
-"""Carrying a seek out, lease by lease, beside a running fleet; and keeping what undoes it."""
+"""Carries a seek out, lease by lease, beside a running fleet, and keeps what undoes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
 
 TRIES = 10
-"""Of one lease: its owner's heartbeats and checkpoints come in between."""
+"""How often a lease is tried, because its owner's heartbeats and checkpoints come in between."""
 
 
 def check_stream(
@@ -100,7 +100,7 @@ class Seek:
         return self._move(replace(move, lease=lease))
 
     def _move(self, move: Move) -> Position:
-        """The position that was replaced."""
+        """Returns the position that was replaced."""
         assert move.lease is not None
         before: Position | None = None
         for _ in range(TRIES):
@@ -127,7 +127,9 @@ class Seek:
 
 
 def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
-    """The snapshot as it undoes a seek whose process is killed: all leases of its plan return to where they were."""
+    """Returns the snapshot that is kept before the first move. If the seek's process is killed, it takes all leases of the
+    plan back to where they were.
+    """
     return replaced(
         snapshot,
         positions={**snapshot.positions, **{move.lease_key: move.before for move in plan.moves}},
@@ -138,7 +140,7 @@ def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
 
 
 def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:
-    """The snapshot with the positions that a seek has replaced, which may have moved on since it was taken."""
+    """Returns the snapshot with the positions that the seek has replaced; some had moved on since it was taken."""
     return replaced(
         snapshot,
         positions={**snapshot.positions, **seek.before},

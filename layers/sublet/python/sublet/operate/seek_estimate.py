@@ -1,4 +1,4 @@
-"""Asking what a seek's estimate needs: one page of each position, and the stream's figures in CloudWatch."""
+"""Asks what a seek's estimate needs: one page of each position, and the stream's figures in CloudWatch."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def estimated_by_stream(
     ports: Ports,
     inspection: Inspection | None,
 ) -> SeekEstimate:
-    """Of an application of several streams: each by its own retention and figures."""
+    """Estimates for an application of several streams, each by its own retention and figures."""
     streams, listed = ports.streams, by_stream((shard.shard_id, shard) for shard in shards)
     assert streams is not None, "of an application of several streams"
     moves = by_stream((move.shard.shard_id, move) for move in plan.moves)
@@ -101,8 +101,8 @@ def _sought(plan: SeekPlan, ports: Ports) -> Mapping[str, HandledPosition]:
 
 
 def _begins(plan: SeekPlan, shards: Sequence[Shard], now: datetime, ports: Ports) -> Mapping[str, datetime]:
-    """Of the shards that the plan reads from their beginning, and of the children of those that open again, which began when
-    these ended.
+    """Returns when shards began: those that the plan reads from their beginning, and the children of those that open again,
+    which began when these ended.
     """
     listed = {shard.shard_id for shard in shards}
     reopened = {move.shard.shard_id for move in plan.moves if move.effect is Effect.REOPENS}
@@ -124,7 +124,7 @@ def _goes_to_beginning(move: Move) -> bool:
 def _incoming(
     plan: SeekPlan, known: SeekEvidence, listed: Collection[str], inspection: Inspection
 ) -> Volume | None:
-    """Over the time that the plan is about. None if CloudWatch may not be asked, or has no figures."""
+    """Returns what arrived in the time that the plan is about. None if CloudWatch may not be asked, or has no figures."""
     answers = (*known.standing.values(), *known.sought.values())
     times = [at.handled_to or known.now - (at.lag or NO_TIME) for at in answers]
     times += [*known.begins.values(), *([known.moment] if known.moment else ())]

@@ -1,4 +1,4 @@
-"""Moments and durations as an operator reads them."""
+"""Shows moments and durations as an operator reads them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIDDLE = "..."
 
 
 def shortened(text: str, width: int) -> str:
-    """In its middle: the names of workers mostly differ at the end."""
+    """Cuts a text in its middle, because the names of workers mostly differ at the end."""
     if len(text) <= width:
         return text
     room = max(width - len(MIDDLE), 2)
@@ -43,5 +43,5 @@ def shortened(text: str, width: int) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: `1 lease`, `2 leases`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    """Writes a number with its noun: `1 lease`, `2 leases`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

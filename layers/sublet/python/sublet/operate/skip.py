@@ -1,4 +1,4 @@
-"""Past the records that a shard is stuck on: they are set aside first, and then the position moves."""
+"""Moves a shard past the records that it is stuck on. They are set aside first."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def planned_skip(
     ports: Ports,
     settings: Settings,
 ) -> PlannedSkip:
-    """Moves nothing. `known`: see `check_stream`. Raises ShardNotFound, SeekRefused, StreamNotAdopted and what Stream raises."""
+    """Plans a skip, and moves nothing. `known`: see `check_stream`. Raises ShardNotFound, SeekRefused, StreamNotAdopted and
+    what Stream raises.
+    """
     (shard_id,) = named_shards([shard_id], ports)
     shard, lease = lease_to_skip_in(scan, shards, shard_id)
     own = check_stream(settings.application, known, scan.leases, shards, ports)
@@ -66,10 +68,8 @@ def skip(
     ports: Ports,
     settings: Settings,
 ) -> None:
-    """Set the records aside, keep a snapshot, and move. A lease that has moved on meanwhile stays where it is; what was set
-    aside by then has been handled too.
-
-    Raises DestinationRefused, with nothing moved, and SeekRefused.
+    """Sets the records aside, keeps a snapshot, and moves the position. A lease that has moved on meanwhile stays where it is;
+    its owner has handled the records that were set aside. Raises DestinationRefused, with nothing moved, and SeekRefused.
     """
     plan = found.plan
     _check_stands(plan, ports)
@@ -79,7 +79,7 @@ def skip(
 
 
 def _check_stands(plan: SkipPlan, ports: Ports) -> None:
-    """Before records are set aside that its owner has handled by now."""
+    """Checks that the owner has not handled the records meanwhile, before they are set aside."""
     row = ports.table.get(plan.lease.lease_key)
     if not isinstance(row, Lease) or row.position != plan.lease.position:
         raise SeekRefused(

@@ -1,4 +1,4 @@
-"""How each shard of an application stands: by the lease rows, by what ticks remember, and by the shards themselves."""
+"""Looks at how each shard of an application stands: by the lease rows, by what ticks remember, and by the shards themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.lease_history import History, histories_after, last_word, waiting_times
 from sublet.decisions.liveness import Sighting, observe, with_own
+from sublet.decisions.stream_standing import gone_streams
 from sublet.decisions.unread_shards import Probes, may_be_read
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
@@ -18,7 +19,7 @@ from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import Settings
 
 BOUNDS = replace(PROBED_BY_TICKS, pages=10, pause=timedelta(seconds=1))
-"""Between two reads of a shard: its readers share five a second."""
+"""Bounds of a probe. Between two reads of a shard it pauses, because the shard's readers share five a second."""
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class Watch:
             waiting=waiting,
             retention=retention,
             paused=self._control.pauses(scan.leases),
+            gone=gone_streams(remembered.streams),
         )
         return fleet_status(scan, now, self.settings, known)
 

@@ -22,7 +22,7 @@ def standings(
 
 
 def chosen(found: tuple[StreamStanding, ...], name: str) -> StreamStanding:
-    """By the stream's name, or its key if there are several of one name. Raises RemovalRefused."""
+    """Finds a stream by its name, or by its key if several have the name. Raises RemovalRefused."""
     meant = [each for each in found if name in (each.stream.stream, str(each.stream))]
     if not meant:
         raise RemovalRefused(
@@ -42,7 +42,7 @@ def remove(
     settings: Settings,
     now: datetime,
 ) -> int:
-    """How many leases were deleted. A lease that changes meanwhile stays. Raises RemovalRefused."""
+    """Returns how many leases were deleted. A lease that changes meanwhile stays. Raises RemovalRefused."""
     is_described = standing.word is not StreamWord.GONE or _is_described(stream)
     why = why_not_removed(standing, settings, is_described=is_described)
     if standing.word is StreamWord.UNKNOWN:
@@ -60,7 +60,7 @@ def remove(
 
 
 def _is_described(stream: Stream) -> bool:
-    """True too if Kinesis does not say."""
+    """Whether Kinesis describes the stream; also True if it does not say."""
     try:
         stream.describe()
     except StreamNotFound:

@@ -1,4 +1,4 @@
-"""All shards of a stream followed from a moment on, through its reshards, without a lease."""
+"""Follows all shards of a stream from a moment on, through its reshards, without a lease."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.records import Page, UserRecord
 
 ROUND = timedelta(seconds=1)
-"""Each shard is read once in this time, or less often: its readers share five polls a second."""
+"""How long a round takes at least. Each shard is read once in it, because its readers share five polls a second."""
 
 AT_ONCE = 16
 LIMIT = 1_000
@@ -40,7 +40,7 @@ class Tail:
     shard_ids: frozenset[str] | None = None
     _readers: dict[str, ShardReader] = field(default_factory=dict, init=False)
     _waiting: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
-    """Children, with the parents that are still being read: a child's records come after theirs."""
+    """Children that begin once none of these parents is being read, because a child's records come after theirs."""
     _refused: dict[str, int] = field(default_factory=dict, init=False)
 
     def records(self) -> Iterator[Followed]:
@@ -54,7 +54,7 @@ class Tail:
             pause.wait(max(ROUND - (self.ports.clock.steady() - began), timedelta(0)))
 
     def _begin(self) -> None:
-        """Closed shards too, which may hold records from after `since`; their children wait for them."""
+        """Begins with closed shards too, which may hold records from after `since`; their children wait for them."""
         stream = self.ports.stream
         listed = {shard.shard_id: shard for shard in stream.list_shards()}
         if self.shard_ids is not None:
@@ -104,7 +104,7 @@ class Tail:
         return tuple(deaggregate(page.records, None).user_records)
 
     def _end(self, shard_id: str, page: Page) -> None:
-        """Its children begin once none of their parents is being read."""
+        """Lets the shard's children begin, once none of their parents is being read."""
         del self._readers[shard_id]
         for child in page.child_shards:
             if child.shard_id not in self._readers:

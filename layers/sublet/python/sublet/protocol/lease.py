@@ -133,6 +133,18 @@ class Lease:
     other: Mapping[str, AttributeValue] = field(default_factory=lambda: MappingProxyType({}), hash=False)
 
     @property
+    def reported_at(self) -> datetime | None:
+        """The last time at which an owner of ours is known to have written to it, also before its position was moved; None if
+        nothing in the row tells.
+        """
+        moments = (
+            self.caught_up_at,
+            None if self.lag_report is None else self.lag_report.at,
+            *(seen.at for seen in self.lag_history[-1:]),
+        )
+        return max((at for at in moments if at is not None), default=None)
+
+    @property
     def shard_id(self) -> str:
         return shard_id_of(self.lease_key)
 

@@ -23,6 +23,11 @@ SEPARATOR = ":"
 
 _KEY = re.compile(r"(\d{12}):([A-Za-z0-9_.-]{1,128}):(\d{1,18})")
 
+FIRST_EPOCH, LAST_EPOCH = 1_300_000_000, 4_000_000_000
+"""An epoch within these bounds (2011 to 2096) is a creation time. Others are not: a KCL fleet may number its streams as it
+likes.
+"""
+
 
 class StreamKey(Struct, frozen=True, order=True):
     """`epoch`: in seconds. KCL takes whatever it is given for it, so a fleet may use other numbers."""
@@ -43,9 +48,14 @@ class StreamKey(Struct, frozen=True, order=True):
         return cls(arn.account, arn.stream, int(identity.created_at.timestamp()))
 
     @property
-    def created_at(self) -> datetime:
-        """As far as the epoch tells it."""
-        return datetime.fromtimestamp(self.epoch, UTC)
+    def is_dated(self) -> bool:
+        """Whether the epoch is the stream's creation time."""
+        return FIRST_EPOCH <= self.epoch <= LAST_EPOCH
+
+    @property
+    def created_at(self) -> datetime | None:
+        """None if the epoch does not tell it."""
+        return datetime.fromtimestamp(self.epoch, UTC) if self.is_dated else None
 
     def __str__(self) -> str:
         return f"{self.account}{SEPARATOR}{self.stream}{SEPARATOR}{self.epoch}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -11,12 +12,14 @@ from sublet.protocol.lease_row import decode_row
 from sublet.protocol.stream_key import is_of_several
 from sublet.protocol.worker_report import Place, WorkerReport, client_version_in, decode_report
 
+NEVER = datetime.min.replace(tzinfo=UTC)
+
 
 def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | None = False) -> LeaseScan:
     """Entities of KCL 3.5 other than leases and reports are left out.
 
     several  whether the application reads several streams. Leases of the other kind are only named: they are another
-             application's, and would look like garbage. None: of several if there are no other leases
+             application's, and would look like garbage. None: as the leases tell
     """
     leases: list[Lease | MalformedRow] = []
     reports: list[WorkerReport] = []
@@ -30,8 +33,28 @@ def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | No
         reports += [] if report is None else [report]
         client_version = client_version or client_version_in(item)
     if several is None:
-        several = bool(leases) and all(is_of_several(each.lease_key) for each in leases)
+        several = _reads_several(leases)
     return replace(of_kind(leases, several=several), reports=tuple(reports), client_version=client_version)
+
+
+def _reads_several(found: Sequence[Lease | MalformedRow]) -> bool:
+    """Whether an application reads several streams whose settings are not known. A change between `stream` and `streams` leaves
+    the old leases in the table: those in use are the ones to which an owner has written last, as far as rows tell; else the ones
+    with more owners.
+    """
+    of_several = [row for row in found if is_of_several(row.lease_key)]
+    of_one = [row for row in found if not is_of_several(row.lease_key)]
+    if not of_several or not of_one:
+        return bool(of_several)
+    return _use(of_several) > _use(of_one)
+
+
+def _use(rows: Iterable[Lease | MalformedRow]) -> tuple[datetime, int]:
+    """When an owner wrote last, and how many leases have an owner."""
+    leases = [row for row in rows if isinstance(row, Lease)]
+    written = (lease.reported_at for lease in leases)
+    last = max((at for at in written if at is not None), default=NEVER)
+    return last, sum(lease.actual_owner is not None for lease in leases)
 
 
 def of_kind(found: Iterable[Lease | MalformedRow], *, several: bool) -> LeaseScan:

@@ -99,6 +99,7 @@ class ProcessKeywords(SharedKeywords, total=False):
     worker_id: str | None
     reading: Reading | Literal["polling", "fan_out"]
     fan_out_consumer: str | None
+    register_fan_out: bool
     drain_timeout: timedelta | str
     health: str | None
     on_failure: str | None

@@ -22,6 +22,8 @@ READ_BYTES_PER_SECOND = 2 * 2**20
 POLLS_PER_SECOND_MAX = 5
 """Kinesis' limit of GetRecords calls a second on one shard, shared by all its consumers."""
 
+CONSUMER_NAME_MAX = 128
+"""Kinesis: the longest name of a fan-out consumer (RegisterStreamConsumer)."""
 
 FAN_OUT_WINDOW_MIN = timedelta(minutes=1)
 """For reading by subscriptions: between two windows a shard is not read for some seconds."""
@@ -66,10 +68,6 @@ def _check_streams(settings: Settings) -> None:
         raise SettingsError(
             "stream", settings.stream or settings.stream_arn, "left out beside streams, which names them all"
         )
-    if settings.reading is Reading.FAN_OUT:
-        raise SettingsError(
-            "reading", settings.reading.value, "polling with streams: a registered consumer is of one stream"
-        )
     if settings.former_streams_wait < 2 * settings.stream_discovery_interval:
         raise SettingsError(
             "former_streams_wait",
@@ -106,14 +104,42 @@ def _check_reading(settings: Settings) -> None:
             duration_text(settings.maximum_batching_window),
             "0s with reading=fan_out: the service sends records as they arrive",
         )
-    if fans_out and consumer is None:
-        raise SettingsError(
-            "fan_out_consumer", None, "required with reading=fan_out: the ARN of a registered consumer"
-        )
     if consumer is not None and not fans_out:
         raise SettingsError("fan_out_consumer", consumer, "only with reading=fan_out")
-    if consumer is not None and f":stream/{settings.stream}/" not in consumer:
-        raise SettingsError("fan_out_consumer", consumer, f"a consumer of the stream {settings.stream}")
+    if settings.register_fan_out and (settings.streams is None or not fans_out):
+        raise SettingsError(
+            "register_fan_out",
+            True,
+            "only with streams and reading=fan_out; for one stream there is `sublet run --register`",
+        )
+    if fans_out:
+        _check_consumer(settings)
+
+
+def _check_consumer(settings: Settings) -> None:
+    consumer = settings.fan_out_consumer
+    if settings.streams is None:
+        if consumer is None:
+            raise SettingsError(
+                "fan_out_consumer", None, "required with reading=fan_out: the ARN of a registered consumer"
+            )
+        if f":stream/{settings.stream}/" not in consumer:
+            raise SettingsError(
+                "fan_out_consumer", consumer, f"the ARN of a consumer of the stream {settings.stream}"
+            )
+    elif consumer is not None and ":" in consumer:
+        raise SettingsError(
+            "fan_out_consumer",
+            consumer,
+            "a consumer's name with streams: each stream has a consumer of its own under this name",
+        )
+    elif len(settings.fan_out_name) > CONSUMER_NAME_MAX:
+        raise SettingsError(
+            "application",
+            settings.application,
+            f"at most {CONSUMER_NAME_MAX} characters with fan_out, which reads as consumers of this name; or state "
+            "fan_out_consumer, another name",
+        )
 
 
 def _check_giving_up(settings: Settings) -> None:

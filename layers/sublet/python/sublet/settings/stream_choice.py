@@ -43,7 +43,12 @@ class StreamSelector:
     @classmethod
     def parse(cls, text: str) -> StreamSelector:
         what, at, start = text.strip().partition("@")
-        return cls(what, StartPosition.parse(start) if at else None)
+        try:
+            return cls(what, StartPosition.parse(start) if at else None)
+        except SettingsError as refused:
+            if refused.name == "streams":
+                raise
+            raise SettingsError("streams", text.strip(), f"behind the @ {refused.allowed}") from None
 
     def __str__(self) -> str:
         return self.what if self.start is None else f"{self.what}@{self.start}"

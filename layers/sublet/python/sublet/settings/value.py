@@ -230,12 +230,19 @@ class Settings:
     fan_out_consumer: Annotated[
         str | None,
         matching(
-            r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}/consumer/[A-Za-z0-9_.-]{1,128}:\d+",
-            "the ARN of a consumer that is registered with the stream",
+            r"(arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}/consumer/[A-Za-z0-9_.-]{1,128}:\d+"
+            r"|[A-Za-z0-9_.-]{1,128})",
+            "the ARN of a consumer that is registered with the stream; with streams, the name of each stream's consumer",
         ),
-        Elsewhere(kcl="consumerArn", esm="EventSourceArn"),
+        Elsewhere(kcl="consumerArn", esm="EventSourceArn", difference="with streams: KCL's consumerName"),
     ] = None
-    """Who reads by fan_out: a registered consumer (RegisterStreamConsumer), one for each application. The constructs register it.
+    """Who reads by fan_out: a registered consumer (RegisterStreamConsumer), one for each application, by its ARN. With `streams`,
+    each stream has a consumer of its own, found by this name; by default the application's. The constructs register them.
+    """
+
+    register_fan_out: Annotated[bool, Only.PROCESS] = False
+    """With `streams` and fan_out: register the consumer of a stream that has none of this name, when one of its shards is first
+    read. It is charged for until it is deregistered, which sublet does not do.
     """
 
     poll_interval: Annotated[
@@ -474,6 +481,11 @@ class Settings:
     def kcl_state_table(self) -> str:
         """KCL's name for it, before 3.5."""
         return f"{self.application}-CoordinatorState"
+
+    @property
+    def fan_out_name(self) -> str:
+        """The name of each stream's fan-out consumer, of an application of several streams. KCL's own default is the same."""
+        return self.fan_out_consumer or self.application
 
     @property
     def own_worker_ids(self) -> tuple[str, ...]:
