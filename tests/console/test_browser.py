@@ -30,6 +30,7 @@ from tests.console import pictures
 from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
 from tests.console.fleet_story import HOT, STALLED, STOPPED, after_an_hour
 from tests.doubles.console_world import ConsoleWorld
+from tests.exploring import explores
 
 pytestmark = pytest.mark.slow
 
@@ -284,6 +285,7 @@ def test_no_page_is_wider_than_the_window(browser: Browser, console: Served, wid
             assert page.evaluate("document.documentElement.scrollWidth") <= width["width"], path
 
 
+@explores
 def test_the_pictures_of_the_documents_can_be_taken_and_are_small(browser: Browser, tmp_path: Path) -> None:
     pictures.take(browser, tmp_path)
     sizes = [file.stat().st_size for file in tmp_path.iterdir()]

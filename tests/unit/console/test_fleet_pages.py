@@ -164,7 +164,7 @@ def test_a_destination_that_does_not_say_what_it_keeps_hides_no_shard() -> None:
     )
     page = ConsoleClient(world).get("/a/orders/failures").text
     assert "these credentials lack sqs:GetQueueAttributes" in page
-    assert "No shard fails" in page
+    assert "no shard fails" in page
 
 
 def test_the_history_of_a_shard_says_who_moved_it() -> None:

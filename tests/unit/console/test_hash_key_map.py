@@ -6,13 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from sublet.console.hash_key_map import COLUMNS, HEIGHT, WIDTH, bars_of, columns_of
+from sublet.console.hash_key_map import COLUMNS, HEIGHT, WIDTH, bars_of, columns_of, maps_of
 from sublet.decisions.fleet_status import fleet_status
 from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.shard_verdict import Word
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.protocol.stream_key import StreamKey, in_stream
 from sublet.settings import Settings
 
 SETTINGS = Settings(application="orders", stream="events")
@@ -76,3 +77,35 @@ def test_many_shards_are_drawn_together_with_the_worst_word_and_the_hottest_load
     assert [column.is_hot for column in odd] == [True]
     assert sum(column.is_hot for column in columns) == 1
     assert columns[-1].x + columns[-1].width == pytest.approx(WIDTH, abs=1)
+
+
+def test_each_of_several_streams_has_its_own_bars_and_its_own_even_part() -> None:
+    """The busy stream does not make hot shards of the quiet one's."""
+    streams = [StreamKey("123456789012", name, 1_700_000_000) for name in ("payments", "orders")]
+    quiet, busy = shards_of((8, 1.0), (8, 1.0)), shards_of((8, 100.0), (8, 500.0))
+    shards = [
+        replace(shard, shard_id=in_stream(stream, shard.shard_id))
+        for stream, its in zip(streams, (quiet, busy), strict=True)
+        for shard in its
+    ]
+    orders, payments = maps_of(shards)
+    assert (orders.stream, payments.stream) == ("orders", "payments")
+    assert [bar.load for bar in payments.bars] == pytest.approx([1.0, 1.0])
+    assert [bar.load for bar in orders.bars] == pytest.approx([1 / 3, 5 / 3])
+    assert [(bar.x, bar.width) for bar in payments.bars] == [(0.0, WIDTH / 2), (WIDTH / 2, WIDTH / 2)]
+    assert len(orders.columns) == len(payments.columns) == 2
+
+
+def test_streams_that_had_the_same_name_are_told_apart_by_their_creation() -> None:
+    old, new = (StreamKey("123456789012", "orders", epoch) for epoch in (1_700_000_000, 1_700_003_600))
+    (shard,) = shards_of((16, 1.0))
+    shards = [replace(shard, shard_id=in_stream(stream, shard.shard_id)) for stream in (new, old)]
+    assert [each.stream for each in maps_of(shards)] == [
+        "orders, created 2023-11-14 22:13:20",
+        "orders, created 2023-11-14 23:13:20",
+    ]
+
+
+def test_one_stream_has_one_map_without_a_name() -> None:
+    (only,) = maps_of(shards_of((8, 1.0), (8, 9.0)))
+    assert (only.stream, len(only.bars)) == (None, 2)

@@ -95,7 +95,7 @@ def test_what_fails_again_stays_and_is_said() -> None:
     path = planned(client)
     client.until(path, "2 batches to")
     client.post(path)
-    page = client.until(path, "1 records in 1 batches handled and removed; 1 batches failed again and stay.")
+    page = client.until(path, "1 record in 1 batch handled and removed; 1 batch failed again and stays.")
     assert "As fast as the handler." not in page, "it is done"
     assert world.orders.aside.counted().available == 1
 
@@ -159,7 +159,9 @@ def test_nothing_is_redriven_from_a_topic_or_where_nothing_waits() -> None:
     other = with_handler(print)
     other.orders.opened = replace(other.orders.opened, aside=aside)
     client = ConsoleClient(other)
-    assert "A topic gives nothing back." in client.get("/a/orders/failures").text
+    assert (
+        "A topic keeps nothing, so nothing can be redriven from it." in client.get("/a/orders/failures").text
+    )
     client.until(planned(client), "is a topic, which keeps nothing")
 
 

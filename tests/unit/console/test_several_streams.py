@@ -10,6 +10,7 @@ import pytest
 from sublet.memory import FakeClock, MemoryLeaseTable, MemoryStream, MemoryStreams
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.protocol.stream_key import StreamKey, in_stream
 from sublet.settings import StreamChoice
 from sublet.several_streams import with_streams
@@ -90,3 +91,17 @@ def test_a_skip_asks_which_shard_is_meant(world: ConsoleWorld) -> None:
     assert f"sublet skip --application orders {events} --records 1 --execute" in client.until(
         plan, "18 bytes"
     )
+
+
+def test_the_hash_key_map_has_a_named_bar_for_each_stream(world: ConsoleWorld) -> None:
+    table = world.orders.opened.ports.table
+    keys = HashKeyRange(0, HASH_KEY_MAX)
+    ranged = MemoryLeaseTable(
+        [Lease(lease.lease_key, TRIM_HORIZON, hash_key_range=keys) for lease in table.scan().leases],
+        several=True,
+    )
+    opened = world.orders.opened
+    world.orders.opened = replace(opened, ports=replace(opened.ports, table=ranged))
+    shown = ConsoleClient(world).until("/a/orders/hash-keys", "<figcaption>")
+    assert shown.count("<svg viewBox") == 2
+    assert shown.index("<b>bills</b>") < shown.index("<b>events</b>")

@@ -45,7 +45,7 @@ class SignIn:
         return self._token is not None
 
     def new_link(self) -> str:
-        """What `open_link` accepts once, within LINK_LASTS."""
+        """Returns a link that `open_link` accepts once, within LINK_LASTS."""
         link = self._secret()
         with self._lock:
             self._links[link] = self._clock.steady()

@@ -66,12 +66,12 @@ class OpenApplication:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Empty if none is known."""
+        """Returns nothing if no stream is known."""
         return self.several or (() if self.stream is None else (self.stream,))
 
     @property
     def stream_option(self) -> tuple[str, ...]:
-        """Of a command in a terminal; of several streams, all are meant without it."""
+        """Returns the option --stream for a command in a terminal. Without it, the command acts on all of several streams."""
         return ("--stream", self.streams[0]) if len(self.streams) == 1 else ()
 
 
@@ -79,7 +79,7 @@ class Applications(Protocol):
     """The applications that an operator can see."""
 
     def names(self) -> Sequence[str]:
-        """In order of name. Raises what Account raises."""
+        """Returns the names in order. Raises what Account raises."""
 
     def open(self, name: str) -> OpenApplication | None:
-        """None if `names` would not list it. Raises what Account raises; makes at most a few calls."""
+        """Returns None if `names` would not list it. Makes a few calls at most. Raises what Account raises."""

@@ -28,7 +28,7 @@ def pausing_of(application: OpenApplication) -> Pausing:
 
 
 def command_of(name: str, application: OpenApplication, *options: str, shards: Sequence[str] = ()) -> str:
-    """What does the same in a terminal."""
+    """Returns the command that does the same in a terminal."""
     named = [part for shard in shards for part in ("--shard", shard)]
     return shlex.join(["sublet", name, "--application", application.name, *named, *options])
 
@@ -36,7 +36,9 @@ def command_of(name: str, application: OpenApplication, *options: str, shards: S
 def prepare_pause(
     application: OpenApplication, by: str, shards: Collection[str], ends: Ends | None
 ) -> Prepared:
-    """Returns once it is ordered: owners release within a tick or ten seconds. Raises ControlRefused."""
+    """Prepares a pause. It returns once the pause is ordered: owners release within a tick or ten seconds. Raises
+    ControlRefused.
+    """
     pausing = pausing_of(application)
     pause = pausing.pause(Order.PAUSE, by, ends)
 
@@ -58,7 +60,7 @@ def prepare_pause(
 
 
 def prepare_drain(application: OpenApplication, by: str) -> Prepared:
-    """Waits until every lease is released. Raises ControlRefused."""
+    """Prepares a drain, which waits until every lease is released. Raises ControlRefused."""
     pausing = pausing_of(application)
     planned = pausing.planned(pausing.pause(Order.DRAIN, by))
     waiting = _Waiting()
@@ -74,7 +76,9 @@ def prepare_drain(application: OpenApplication, by: str) -> Prepared:
 
 
 def prepare_release(application: OpenApplication, by: str, shard: str) -> Prepared:
-    """Waits until the owner has released the lease; the request is then taken back. Raises ControlRefused."""
+    """Prepares a release, which waits until the owner has released the lease, and then takes the request back. Raises
+    ControlRefused.
+    """
     pausing = pausing_of(application)
     planned = pausing.planned(pausing.pause(Order.RELEASE, by, lambda now: now + RELEASE_TIMEOUT), [shard])
 
@@ -147,7 +151,7 @@ def pause_text(pause: Pause) -> str:
 
 
 class _Waiting:
-    """How many leases have been released, for the page to show meanwhile."""
+    """Counts the leases that have been released, for the page to show meanwhile."""
 
     def __init__(self) -> None:
         self.released = 0

@@ -1,4 +1,4 @@
-"""A form that was sent, after its key has shown that it is one of ours."""
+"""A form that a browser sent, after its key has shown that it is one of ours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def posted(act: Callable[[Request, Form], Response], *, needs_session: bool = Tr
 
 
 async def _form(request: Request) -> Form | None:
-    """None if it is too large."""
+    """Returns None if the form is too large."""
     body = b""
     async for part in request.stream():
         body += part

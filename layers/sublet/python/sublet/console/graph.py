@@ -47,7 +47,7 @@ def graph_of(values: Sequence[float | None], text: Callable[[float], str]) -> Gr
 
 
 def round_up(value: float) -> float:
-    """To a number that reads well on an axis."""
+    """Rounds up to a number that reads well on an axis."""
     if value <= 0:
         return 1.0
     size = 1.0
@@ -59,7 +59,7 @@ def round_up(value: float) -> float:
 
 
 def _stretches(values: Sequence[float | None], top: float) -> Iterable[list[tuple[float, float]]]:
-    """Runs of known values, as places. A look may miss a minute, so that one unknown value alone ends none."""
+    """Returns the runs of known values, as points. One unknown value alone ends no run, since a look may miss a minute."""
     stretch: list[tuple[float, float]] = []
     missed = 0
     for at, value in enumerate(values):

@@ -29,7 +29,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every reply. Nothing comes from elsewhere, and no script or style is inside a page."""
+"""Headers of every reply. A page loads nothing from elsewhere, and has no script or style inside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,13 @@ class Guard:
 
 
 def cookie_of(request: Request) -> str:
-    """Its name is by port: a browser sends the cookies of one port to every other, and keeps one of each name."""
+    """Returns the cookie's name, which contains the port: a browser sends the cookies of one port to every other port, and
+    keeps one of each name.
+    """
     return f"sublet_console_{port_of(request.headers.get('host', ''))}"
 
 
 def _is_same_origin(request: Request, host: str) -> bool:
-    """By the Origin header, which every browser sends with a form; the form's key is asked for besides."""
+    """Checks the Origin header, which every browser sends with a form. The form's key is checked besides."""
     origin = urlsplit(request.headers.get("origin", ""))
     return origin.scheme in ("http", "https") and origin.netloc == host and name_of(host) is not None

@@ -1,7 +1,8 @@
-"""The stream's hash keys as a bar: which shard has which part of them, and how busy each is."""
+"""A stream's hash keys as a bar: which shard has which part of them, and how busy each is. Several streams have one each."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,23 +12,24 @@ from sublet.decisions.hot_shards import HotShard
 from sublet.decisions.shard_status import ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Word
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 
 WIDTH, HEIGHT = 1000.0, 100.0
 HOT = 2.0
-"""A shard that gets so many times its part of the bytes is hot, if nothing is known of its worst second."""
+"""If nothing is known of its worst second, a shard is hot when it gets this many times its even part of the bytes."""
 
 NO_VERDICTS: Mapping[str, HotShard] = MappingProxyType({})
 
 LEAST_WIDTH = 0.6
-"""So that a narrow shard among many can still be seen."""
+"""The least width of a bar, so that a narrow shard among many can still be seen."""
 
 COLUMNS = 400
-"""With more shards than that, each column stands for several."""
+"""With more shards than this, each column stands for several."""
 
 
 class HashKeyBar(NamedTuple):
-    """One shard. `x`, `width`, `height`: in WIDTH by HEIGHT. `part`: of all hash keys. `load`: times its even part of the bytes
-    that are handled; None if it is not known.
+    """One shard. `x`, `width`, `height`: in WIDTH by HEIGHT. `part`: of all hash keys. `load`: how many times its even part of
+    the handled bytes it gets; None if that is not known.
     """
 
     shard: ShardStatus
@@ -37,11 +39,11 @@ class HashKeyBar(NamedTuple):
     part: float
     load: float | None
     verdict: HotShard | None = None
-    """By its sketch or its row; None if that is not known."""
+    """What its sketch or its row says; None if neither is known."""
 
     @property
     def share(self) -> float | None:
-        """Of its quota; None if that is not known."""
+        """The part of its quota that it uses; None if that is not known."""
         return self.verdict.share if self.verdict else None
 
     @property
@@ -50,7 +52,7 @@ class HashKeyBar(NamedTuple):
 
 
 def hottest_first(bars: Iterable[HashKeyBar]) -> list[HashKeyBar]:
-    """Those of which it is known how busy they are."""
+    """Leaves out bars of which it is not known how busy they are."""
     known = [bar for bar in bars if bar.load is not None or bar.share is not None]
     return sorted(known, key=lambda bar: (not bar.is_hot, -(bar.share or 0.0), -(bar.load or 0.0)))
 
@@ -58,8 +60,8 @@ def hottest_first(bars: Iterable[HashKeyBar]) -> list[HashKeyBar]:
 def bars_of(
     shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS
 ) -> tuple[HashKeyBar, ...]:
-    """Of the shards that have not ended, and whose rows state their range, in order of their hash keys. Parents that are still
-    read lie under their children, which wait for them: only those that nothing waits for are shown.
+    """Draws the shards that have not ended and whose rows state their range, in the order of their hash keys. Children that
+    wait for a parent are left out, because they would lie over it.
     """
     ranged = sorted(
         (
@@ -93,7 +95,7 @@ def bars_of(
 
 @dataclass(frozen=True, slots=True)
 class HashKeyColumn:
-    """What is drawn for one shard or for several beside each other: the worst word, and the load of the hottest."""
+    """One shard, or several beside each other: their worst word, and the load of the hottest."""
 
     title: str
     word: Word
@@ -102,7 +104,7 @@ class HashKeyColumn:
     height: float
     is_hot: bool
     shard_id: str
-    """The only one, or the first that is hot."""
+    """The only shard, or the first that is hot."""
 
 
 def columns_of(bars: Sequence[HashKeyBar]) -> tuple[HashKeyColumn, ...]:
@@ -124,6 +126,46 @@ def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
         max(bar.height for bar in bars),
         any(bar.is_hot for bar in bars),
         next((bar for bar in bars if bar.is_hot), first).shard.shard_id,
+    )
+
+
+class HashKeyMap(NamedTuple):
+    """One stream's bars. `stream`: its name, if the application reads several; with its creation if two had the name."""
+
+    stream: str | None
+    bars: Sequence[HashKeyBar]
+
+    @property
+    def columns(self) -> Sequence[HashKeyColumn]:
+        return columns_of(self.bars)
+
+    @property
+    def hot(self) -> int:
+        return sum(bar.is_hot for bar in self.bars)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known how busy any of its shards is."""
+        return bool(hottest_first(self.bars))
+
+
+def maps_of(
+    shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS
+) -> Sequence[HashKeyMap]:
+    """One for each stream of which something can be drawn, by name. Hash keys and even parts are a stream's own."""
+    by_stream: dict[StreamKey | None, list[ShardStatus]] = {}
+    for shard in shards:
+        by_stream.setdefault(stream_key_of(shard.shard_id), []).append(shard)
+    drawn = {stream: bars for stream, its in by_stream.items() if (bars := bars_of(its, verdicts))}
+    known = sorted((stream for stream in drawn if stream is not None), key=lambda each: (each.stream, each))
+    names = Counter(stream.stream for stream in known)
+    alone = [HashKeyMap(None, drawn[None])] if None in drawn else []
+    return [*alone, *(HashKeyMap(_name(each, names[each.stream] > 1), drawn[each]) for each in known)]
+
+
+def _name(stream: StreamKey, is_ambiguous: bool) -> str:
+    return (
+        f"{stream.stream}, created {stream.created_at:%Y-%m-%d %H:%M:%S}" if is_ambiguous else stream.stream
     )
 
 

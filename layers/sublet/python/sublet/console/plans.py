@@ -1,4 +1,4 @@
-"""Changes that an operator has asked for: each is planned first, shown, and carried out once at most."""
+"""Changes that an operator has asked for. Each is planned first, then shown, and carried out once at most."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sublet.ports import Clock, Log, Tasks
 
 KEPT = 100
 LASTS = timedelta(minutes=10)
-"""A plan that is older says nothing about the present."""
+"""An older plan says nothing about the present."""
 
 
 class PlanState(StrEnum):
@@ -24,7 +24,7 @@ class PlanState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    """It ended in the middle, or before."""
+    """It has stopped with an error, perhaps in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`command`: does the same in a terminal. `tab`: the page that it was asked for on.
-    `said`: the outcome, or why it was refused."""
+    """`command`: does the same in a terminal. `tab`: the page on which the operator asked for it. `said`: the outcome, or why
+    it was refused.
+    """
 
     number: str
     application: str
@@ -109,7 +110,7 @@ class Plans:
     def begin(
         self, application: str, tab: str, what: str, command: str, prepare: Callable[[], Prepared]
     ) -> Plan:
-        """Returns at once; the plan is made beside. `prepare` may raise SubletError."""
+        """Returns at once; the plan is made in another task. `prepare` may raise SubletError."""
         plan = Plan(self._secret(), application, tab, what, command, self._clock.now())
         with self._lock:
             self._plans[plan.number] = plan
@@ -119,7 +120,7 @@ class Plans:
         return plan
 
     def execute(self, plan: Plan, who: str, done: Callable[[], None]) -> str:
-        """Starts it. Returns why it does not, or nothing. `done` is called after it, whatever its outcome."""
+        """Starts the change. Returns why it cannot start, or an empty text. `done` is called at its end, whatever the outcome."""
         with self._lock:
             now = self._plans.get(plan.number)
             if now is None or now.state is not PlanState.READY or now.prepared is None:

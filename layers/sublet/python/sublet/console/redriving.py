@@ -17,7 +17,7 @@ from sublet.ports import Log, SetAsideStore
 
 
 def redrive_command(application: OpenApplication, max_rate: float | None = None) -> str:
-    """It needs the handler's name, which a console without one does not know."""
+    """Returns the command. It needs the handler's name, which a console without a handler does not know."""
     handler = application.settings.handler if application.redriver is not None else "MODULE:FUNCTION"
     limit = [] if max_rate is None else ["--max-rate", f"{max_rate:g}"]
     stream = application.streams[0] if len(application.streams) == 1 else "STREAM"
@@ -26,8 +26,8 @@ def redrive_command(application: OpenApplication, max_rate: float | None = None)
 
 
 def prepare_redrive(application: OpenApplication, max_rate: float | None, log: Log) -> Prepared:
-    """Raises ControlRefused, and DestinationRefused if it cannot be told how much waits. Planning receives nothing: a queue would
-    hide it.
+    """Counts what waits, and receives nothing, because that would hide it in a queue. Raises ControlRefused, and
+    DestinationRefused if the count is refused.
     """
     redriver, store = application.redriver, application.aside.store
     if redriver is None:

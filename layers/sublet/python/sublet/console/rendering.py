@@ -1,4 +1,4 @@
-"""Templates to pages. Everything that is put in is escaped: rows, names and payloads may come from anyone."""
+"""Turns templates into pages. It escapes everything that is put in, because rows, names and payloads may come from anyone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
 FOLDER = Path(__file__).parent
 LIVE_HEADER = "x-sublet-live"
-"""A request with it is from our script, which wants only the part of the page that changes."""
+"""Our script sends this header if it wants only the part of the page that changes."""
 
 
 def _environment() -> Environment:
@@ -46,7 +46,7 @@ def _environment() -> Environment:
 
 
 NAME_WIDTH = 34
-"""Characters that a table's column has room for. The cell's title has the whole name."""
+"""Characters of a name that a table's column has room for. The cell's title has the whole name."""
 
 
 def name_text(name: str) -> str:
@@ -58,7 +58,7 @@ def clock_text(moment: datetime) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """In thousands, as Kinesis' own limits are."""
+    """Counts in thousands, as Kinesis' own limits do."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1000:
@@ -68,11 +68,11 @@ def bytes_text(count: float) -> str:
 
 
 SEQUENCE_NUMBER = re.compile(r"\d{25,}(:\d+)?")
-"""A long one."""
+"""What `short_position` shortens."""
 
 
 def short_position(text: str) -> str:
-    """Of a sequence number the end, in which those of one shard differ. Any other text as it is."""
+    """Shortens a sequence number to its end, the only part in which those of one shard differ. Leaves any other text as it is."""
     return f"…{text[-14:]}" if SEQUENCE_NUMBER.fullmatch(text) else text
 
 
@@ -104,5 +104,5 @@ def problem(request: Request, status: HTTPStatus, title: str, said: str) -> HTML
 
 
 def address_of(request: Request) -> str:
-    """Where it comes from, for a log line."""
+    """Returns the client's address, for a log line."""
     return "unknown" if request.client is None else request.client.host

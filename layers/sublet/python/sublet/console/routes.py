@@ -47,7 +47,7 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
         return Route(path, posted(partial(_allowed, console, act)), methods=["POST"])
 
     def sent(path: str, act: Does, *, needs_session: bool = True) -> Route:
-        """A form that changes nothing of an application."""
+        """Answers a form that changes nothing of an application."""
         return Route(path, posted(partial(act, console), needs_session=needs_session), methods=["POST"])
 
     app = Starlette(

@@ -12,7 +12,7 @@ from sublet.console.plans import PlanRow, Prepared
 from sublet.decisions.seek import Effect, Move
 from sublet.decisions.shard_history import position_text
 from sublet.errors import SeekRefused
-from sublet.operate.estimate_text import estimate_lines, move_text
+from sublet.operate.estimate_text import estimate_lines, move_text, stay_text
 from sublet.operate.place import SeekTime
 from sublet.operate.planned_seek import (
     PlannedSeek,
@@ -31,7 +31,7 @@ from sublet.protocol.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class SeekRequest:
-    """Where to: one of `place`, `snapshot` and `like` (another application), or none of them, which undoes the last seek."""
+    """Where a seek goes: to one of `place`, `snapshot` and `like` (another application). Without any, it undoes the last seek."""
 
     place: SeekTime | None = None
     snapshot: str | None = None
@@ -44,7 +44,7 @@ class SeekRequest:
 
 
 def fixed(request: SeekRequest, now: datetime) -> SeekRequest:
-    """A time ago becomes a time, so that the plan, its command and its log lines mean the same one."""
+    """Turns a time ago into a time, so that the plan, its command and its log lines mean the same moment."""
     place = request.place
     if place is None or not place.ago:
         return request
@@ -62,7 +62,7 @@ def words_of(request: SeekRequest) -> str:
 
 
 def command_of(request: SeekRequest, application: OpenApplication) -> str:
-    """What does the same in a terminal."""
+    """Returns the command that does the same in a terminal."""
     parts = ["sublet", "undo" if request.is_undo else "seek"]
     if request.place is not None:
         parts.append(request.place.text)
@@ -129,11 +129,11 @@ def _target(
 
 
 def effects_text(found: PlannedSeek) -> str:
-    """In words, such as `3 repeats, 1 skips, 4 stay where they are`."""
+    """Shows how many leases get which effect, such as `3 repeats, 1 skips, 4 stay where they are`."""
     effects = Counter(move.effect for move in found.plan.moves)
     parts = [f"{effects[effect]} {effect}" for effect in Effect if effects[effect]]
     if found.plan.stay:
-        parts.append(f"{len(found.plan.stay)} stay where they are")
+        parts.append(stay_text(len(found.plan.stay)))
     return ", ".join(parts) or "nothing to move"
 
 

@@ -1,4 +1,4 @@
-"""Serving the console until it is interrupted."""
+"""Serves the console until it is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sublet.console.routes import console_app
 from sublet.errors import SettingsError
 
 GRACE_SECONDS = 2
-"""For requests under way when it is interrupted."""
+"""How long requests under way may still take after an interruption."""
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -62,7 +62,7 @@ def origin_of(listening: socket.socket) -> str:
 def serve(
     console: Console, listening: socket.socket, named: Collection[str], begun: Callable[[str], None]
 ) -> None:
-    """Until Ctrl-C. `begun` gets the address that a browser opens, once it can be opened."""
+    """Serves until Ctrl-C. `begun` gets the address that a browser opens, once it can be opened."""
     server = server_of(console, listening, named)
     listening.listen()
     try:

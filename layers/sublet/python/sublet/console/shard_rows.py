@@ -14,16 +14,18 @@ from sublet.operate.shown import age_text, counted, failure_text
 
 ON_A_PAGE = 100
 TREE = "tree"
-"""Instead of an order: each shard under the ones that it came of, ended ones too."""
+"""The choice of an order that shows each shard under the shards that it came from, ended ones too."""
 
 DEPTH_MAX = 12
 UNHEALTHY = "unhealthy"
-"""Instead of a word: shards that somebody should look at."""
+"""The choice of a word that shows all shards that someone should look at."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardChoice:
-    """Which shards. `text`: in the shard id or the owner. `word`: empty for every word but ENDED. `page`: from 1 on."""
+    """Which shards a page shows. `text`: part of the shard id or the owner. `word`: empty for every word but ENDED. `page`:
+    counted from 1.
+    """
 
     text: str = ""
     word: str = ""
@@ -49,7 +51,7 @@ class ShardPage:
 
 
 def words_of(status: FleetStatus) -> Mapping[Word, int]:
-    """How many shards have each word, worst first; only words that occur."""
+    """Returns how many shards have each word, worst first; only words that occur."""
     words = status.words
     return {word: words[word] for word in WORST_FIRST if word in words}
 
@@ -77,7 +79,7 @@ def _is_wanted(shard: ShardStatus, choice: ShardChoice) -> bool:
 
 
 def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
-    """Shards come in the order of their ids."""
+    """Sorts shards that come in the order of their ids."""
     match by:
         case "shard":
             return shards
@@ -89,7 +91,7 @@ def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
 
 
 def why_text(shard: ShardStatus) -> str:
-    """Why it has its word, and what holds it up."""
+    """Says why the shard has its word, and what holds it up."""
     parts = []
     if shard.lost is not None:
         parts.append(f"records of {age_text(shard.lost)} are past retention, unread")

@@ -18,10 +18,10 @@ from sublet.operate.standing import Watch
 from sublet.ports import Clock, Log, Signal, Tasks
 
 PACE = timedelta(seconds=10)
-"""The pause between two looks at an application whose page is open."""
+"""The pause between two looks at an application while its page is open."""
 
 SLOW_PACE = timedelta(minutes=1)
-"""The pause while its page is not open. The last hour stays complete."""
+"""The pause while its page is closed. The last hour stays complete."""
 
 HEAT_EVERY = timedelta(minutes=1)
 """Workers store sketches every five minutes, and a look reads eleven of them and lists the shards."""
@@ -30,7 +30,7 @@ OPEN_FOR = timedelta(minutes=1)
 FORGOTTEN_AFTER = timedelta(hours=2)
 FIRST_LOOK_MAX = timedelta(seconds=3)
 AT_ONCE = 8
-"""Looks at the same time."""
+"""How many looks may run at the same time."""
 
 
 NOTHING_SEEN = LastHour()
@@ -51,8 +51,8 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`status`: of the last look that succeeded. `problem`: why the last look did not; empty if it did. `heat`: None before it
-    has been looked at, or if the stream is not known.
+    """`status`: what the last successful look found. `problem`: why the last look failed; empty if it did not. `heat`: None
+    before the first look at it, or if the stream is not known.
     """
 
     status: FleetStatus | None = None
@@ -100,12 +100,12 @@ class Watching:
             each.wake.set()
 
     def opened(self, name: str) -> OpenApplication | None:
-        """None if there is no such application. Raises what Applications raises."""
+        """Returns None if there is no such application. Raises what Applications raises."""
         watched = self._visit(name)
         return None if watched is None else watched.opened
 
     def seen(self, name: str) -> Seen | None:
-        """What the last look found. The first visit waits for the first look, but not for long."""
+        """Returns what the last look found. The first visit waits a little for the first look."""
         watched = self._visit(name)
         if watched is None:
             return None
@@ -113,7 +113,7 @@ class Watching:
         return watched.seen
 
     def glance(self, name: str) -> Seen:
-        """What the last look found, without waiting for one. Raises what Applications raises."""
+        """Returns what the last look found, without waiting for one. Raises what Applications raises."""
         watched = self._watch(name)
         if watched is None:
             return Seen(problem="it is gone")
@@ -129,7 +129,7 @@ class Watching:
         return watched.seen
 
     def is_watched(self, name: str) -> bool:
-        """Whether it is looked at in the background."""
+        """Whether the background looks at the application."""
         with self._lock:
             return name in self._watched
 

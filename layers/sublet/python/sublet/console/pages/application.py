@@ -1,4 +1,4 @@
-"""One application: its state at a glance, its last hour, and its shards, worst first."""
+"""The page of one application: its state at a glance, its last hour, and its shards, worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control: whether the fleet holds its leases, and past which records it goes."""
+"""The page Control: holds the fleet still, has leases released, and skips records."""
 
 from __future__ import annotations
 

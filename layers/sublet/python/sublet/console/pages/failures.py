@@ -1,4 +1,4 @@
-"""Failures: the shards whose handlers fail or whose owners crash, and what was set aside."""
+"""The page Failures: shards whose handlers fail or whose owners crash, and what was set aside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTED = 200
 
 
 def show(console: Console, request: Request) -> Response:
-    """What was set aside is counted for the whole page alone, and not for each refresh."""
+    """Counts what was set aside when the page is opened, but not at each refresh."""
     application = opened(console, request.path_params["application"])
     seen = console.watching.seen(application.name) or Seen()
     shards = () if seen.status is None else seen.status.shards

@@ -20,7 +20,7 @@ from sublet.decisions.shard_verdict import Word
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow:
-    """`workers`: that hold a lease. `problem`: why the last look failed; empty if it did not."""
+    """`workers`: how many hold a lease. `problem`: why the last look failed; empty if it did not."""
 
     name: str
     problem: str

@@ -13,7 +13,7 @@ from sublet.console.plans import Plan
 from sublet.console.rendering import address_of, page, problem
 
 SHOWN_ROWS = 500
-"""Rows of a plan on the page; the command's `--json` has all."""
+"""How many rows of a plan the page shows; the command's `--json` has all."""
 
 
 def show(console: Console, request: Request) -> Response:

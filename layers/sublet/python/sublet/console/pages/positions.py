@@ -1,4 +1,4 @@
-"""Positions: where to move them, what undoes the last move, and the snapshots."""
+"""The page Positions: where to move them, how to undo the last move, and the snapshots."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sublet.protocol.records import UserRecord
 from sublet.several_streams import named_shards
 
 READS_MAX = 12
-"""Reads of the shard for one page: six seconds."""
+"""How often one page reads the shard at most, which takes six seconds."""
 
 RECORDS_MAX = 200
 RECORDS = 25
@@ -32,7 +32,7 @@ WHOLE = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ShownRecord:
-    """One record as text. `document`: its JSON, if it is some. `size`: in bytes."""
+    """One record as text. `document`: its data as indented JSON, if it is JSON. `size`: in bytes."""
 
     position: str
     arrived: datetime
@@ -95,7 +95,7 @@ def show(console: Console, request: Request) -> Response:
 
 
 def _start(application: OpenApplication, wish: Wish) -> PeekStart | None:
-    """None if the shard is handled to its end. Raises what Stream and LeaseTable raise, and SeekRefused."""
+    """Returns None if the shard is handled to its end. Raises what Stream and LeaseTable raise, and SeekRefused."""
     if not application.streams:
         raise SeekRefused(
             f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
@@ -137,7 +137,7 @@ def _visible(text: str) -> str:
 
 
 def _document(data: bytes) -> str:
-    """Indented JSON; empty if the record is none, or too large."""
+    """Returns indented JSON; nothing if the data is not JSON, or too large."""
     if len(data) > WHOLE or data[:1] not in (b"{", b"["):
         return ""
     try:
@@ -147,7 +147,7 @@ def _document(data: bytes) -> str:
 
 
 def hex_dump(data: bytes) -> str:
-    """Sixteen bytes a line: offset, bytes, and those that are ASCII letters."""
+    """Shows sixteen bytes a line: their offset, the bytes, and those that are ASCII characters."""
 
     def line(start: int) -> str:
         part = data[start : start + 16]

@@ -52,14 +52,14 @@ def show(console: Console, request: Request) -> Response:
 
 
 def command_of(application: OpenApplication, hot: HotShard | None) -> str | None:
-    """None if no command to Kinesis carries its verdict out."""
+    """Returns AWS' command for the verdict; None if there is no such command."""
     if hot is None or hot.change is None or application.stream is None:
         return None
     return aws_command(application.stream, hot.change)
 
 
 def _events(application: OpenApplication, shard_id: str) -> Sequence[ShardEvent]:
-    """What is known of its past, newest first. Read for the whole page, and not for each refresh."""
+    """Returns what is known of the shard's past, newest first. It is read when the page is opened, and not at each refresh."""
     ports, key = application.ports, lease_key_of(shard_id)
     try:
         row = ports.table.get(key)
@@ -75,6 +75,8 @@ def _events(application: OpenApplication, shard_id: str) -> Sequence[ShardEvent]
 
 
 def children_of(shard: ShardStatus, shards: Mapping[str, ShardStatus]) -> list[str]:
-    """By its own row, and by those of the children: Java writes the one only when the shard ends."""
+    """Finds the children in the shard's own row and in the children's rows, since Java names them in the former only when the
+    shard ends.
+    """
     by_theirs = {each.shard_id for each in shards.values() if shard.shard_id in each.parents}
     return sorted(shard.children | by_theirs)

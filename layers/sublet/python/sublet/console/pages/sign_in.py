@@ -15,7 +15,7 @@ from sublet.console.rendering import address_of, page
 
 
 def open_link(console: Console, request: Request) -> Response:
-    """The link works once. What it changes is the session alone."""
+    """Opens a session by a link that works once. It changes nothing else, so a GET may do it."""
     session = console.access.open_link(request.query_params.get("link", ""))
     if session is None:
         return _sign_in_page(

@@ -1,4 +1,4 @@
-"""Workers and groups of workers: what each holds, beside the fair share."""
+"""The page of workers and groups of workers: what each holds, beside the fair share."""
 
 from __future__ import annotations
 
