@@ -31,7 +31,9 @@ def local_spark() -> SparkSession:
 def exact_sketches(
     spark: SparkSession, stream: str, shards: Iterable[Shard], since: datetime, until: datetime
 ) -> Mapping[str, ShardSketch]:
-    """By shard id, of the open shards that have records. The driver holds one total at a time, and the heaviest of each shard."""
+    """Returns sketches by shard id, of the open shards that have records. The driver holds one key's total at a time, and the
+    heaviest keys of each shard.
+    """
     spark.dataSource.register(SubletDataSource)
     options = {"stream": stream, "startPosition": f"AT_TIMESTAMP:{since.isoformat()}"}
     rows = _measured(spark.read.format("sublet").options(**options).load())
@@ -69,7 +71,7 @@ def _measured(rows: DataFrame) -> DataFrame:
 
 
 def _by_key(rows: DataFrame) -> DataFrame:
-    """In the order of KeyTotal's fields, after the shard."""
+    """Sums by key. The columns are the shard, then KeyTotal's fields in their order."""
     return rows.groupBy("shardId", "partitionKey", "explicitHashKey").agg(
         F.sum("bytes").alias("bytes"),
         F.count("*").alias("records"),

@@ -187,7 +187,7 @@ def _check_name(key: str, text: str, use: Use | None) -> None:
 
 
 def _check_uses(texts: Mapping[str, str]) -> None:
-    """Also before the use is known: some use must allow all of the options."""
+    """Refuses options that no single use allows, even before the use is known."""
     first, uses = next(iter(texts), ""), frozenset(Use)
     for key in texts:
         option = _BY_KEY[key]

@@ -71,7 +71,7 @@ def role_arn(name: str, text: str) -> str:
 
 
 def external_id(name: str, text: str) -> str:
-    """Never shown in a message."""
+    """Its errors never show the value."""
     if not _EXTERNAL_ID.fullmatch(text):
         raise SettingsError(name, "...", "2 to 1224 of letters, digits and +=,.@:/-_ (as IAM has it)")
     return text
@@ -88,7 +88,9 @@ def hash_range_filter(name: str, text: str) -> object:
 
 
 def checkpoints(name: str, text: str) -> Mapping[str, Checkpoint]:
-    """`{"shardId-000000000000": "4968...:3", ...}`: the sub-sequence number after a colon, or a sentinel."""
+    """Parses `{"shardId-000000000000": "4968...:3", ...}`: a sequence number, with the sub-sequence number after a colon, or a
+    sentinel.
+    """
     try:
         pairs = json.loads(text).items()
         return {shard_id: Checkpoint.parse(at[0], int(at[2] or 0)) for shard_id, at in _split(pairs)}

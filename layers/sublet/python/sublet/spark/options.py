@@ -72,11 +72,13 @@ class Options:
 
     @property
     def streams(self) -> StreamChoice | None:
-        """None: the query reads one stream."""
+        """None if the query reads one stream."""
         return several_streams(self.stream)
 
     def of_stream(self, stream: StreamKey, arn: str, start: StartPosition | None = None) -> Options:
-        """As if the query read this one of its streams alone. `start`: its own, if it has one."""
+        """Returns the options as if the query read only this one of its streams. `start`: the stream's own start position, if
+        it has one.
+        """
         return replace(
             self,
             stream=stream.stream,
@@ -88,7 +90,7 @@ class Options:
 
     @property
     def access(self) -> Access:
-        """To the stream."""
+        """How to reach the stream."""
         return Access(
             region=self.region,
             endpoint_url=self.endpoint_url,
@@ -98,7 +100,7 @@ class Options:
 
     @property
     def lease_access(self) -> Access:
-        """To the lease table: with its own role, or none; region and profile default to the stream's."""
+        """How to reach the lease table: with a role of its own, or with none. Region and profile default to the stream's."""
         return Access(
             region=self.lease_region or self.region,
             endpoint_url=self.lease_endpoint_url,
@@ -118,7 +120,7 @@ class Options:
 
     @property
     def settings(self) -> Settings:
-        """For the library's own adapters."""
+        """The settings that the library's own adapters need."""
         return Settings(application=self.application or "sublet-spark", **self._which)
 
     @property
@@ -130,8 +132,9 @@ class Options:
 
     @property
     def keeper_settings(self) -> Settings:
-        """For a query that holds leases: one worker of its application, with the same name in every run. It never
-        steals."""
+        """The settings of a query that holds leases: one worker of its application, with the same name in every run. It never
+        steals.
+        """
         return Settings(
             application=self.application or "",
             **self._which,

@@ -89,8 +89,9 @@ _BY_KEY = {
 
 
 def instead_of(key: str, text: str) -> str | None:
-    """What to write instead of another connector's option; None for an option of neither. The message contains the
-    value only if our option has it too, and never an access key."""
+    """Says what to write instead of another connector's option; None if the option is not one of theirs. The message contains
+    the value only if our option has it too, and never an access key.
+    """
     theirs = _BY_KEY.get(key.lower())
     if theirs is None:
         return None

@@ -32,7 +32,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def plainly(method: Callable[P, T]) -> Callable[P, T]:
-    """For functions that Spark calls."""
+    """Wraps a function that Spark calls."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,6 +43,6 @@ def plainly(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_items(items: Iterator[T]) -> Iterator[T]:
-    """For iterators that Spark consumes."""
+    """Wraps an iterator that Spark consumes."""
     with plain_errors():
         yield from items

@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
-"""From 4.1 on. Earlier, a stream's writer gets rows: see `arrow_batches`."""
+"""4.1 passes Arrow batches to a stream's writer. 4.0 passes rows: see `arrow_batches`."""
 
 ROWS_AT_ONCE = 10_000
 

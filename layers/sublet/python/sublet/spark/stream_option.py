@@ -9,7 +9,7 @@ from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import StreamChoice
 
 _OF_SEVERAL = frozenset(",*?@:")
-"""A stream's name has none of these."""
+"""Characters that only a choice of several streams has."""
 
 
 def several_streams(text: str) -> StreamChoice | None:
@@ -25,7 +25,7 @@ def several_streams(text: str) -> StreamChoice | None:
 
 
 def one_stream(values: dict[str, Any]) -> dict[str, Any]:
-    """With the name and the ARN of a stream that is given by its ARN. Raises SettingsError for an ARN beside it."""
+    """Adds the name and the ARN of a stream that is given by its ARN. Raises SettingsError if both options give an ARN."""
     text, arn = values["stream"], values["streamArn"]
     if several_streams(text) is not None:
         if arn is not None:

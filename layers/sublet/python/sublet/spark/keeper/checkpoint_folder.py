@@ -24,7 +24,7 @@ the last batch."""
 
 
 class Commits(Protocol):
-    """What is known of a query's commits."""
+    """A query's commits, as far as they are known."""
 
     def has(self, end: AnyOffset) -> bool | None:
         """True if one of the last committed batches ended at this offset. None if that cannot be known."""
@@ -77,7 +77,9 @@ class FolderCommits:
 
 
 def commits_in(location: str | None, region: str | None = None) -> Commits:
-    """For the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine, or in S3."""
+    """Returns the commits of the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine, or in
+    S3.
+    """
     if location is None:
         return UnknownCommits()
     parts = urlsplit(location)

@@ -26,7 +26,7 @@ from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
 @dataclass(slots=True)
 class HeldLeases:
-    """By lease key. Only one thread may use it; the writes run on `pool`."""
+    """The leases that are held, by lease key. Only one thread may use it; the writes run on `pool`."""
 
     ports: Ports
     settings: Settings
@@ -34,7 +34,7 @@ class HeldLeases:
     _held: dict[str, HeldLease] = field(default_factory=dict)
     _lags: dict[str, LeaseLag] = field(default_factory=dict)
     _left: dict[str, Lease] = field(default_factory=dict)
-    """Leases no longer held, as last known."""
+    """Leases that are no longer held, as they were last known."""
 
     def __contains__(self, key: object) -> bool:
         return key in self._held
@@ -61,7 +61,7 @@ class HeldLeases:
         return held
 
     def note_looks(self, found: Mapping[str, ShardLook]) -> None:
-        """By shard id. From now on heartbeats, checkpoints and releases say how far their shards are behind by these."""
+        """Takes looks by shard id. From now on heartbeats, checkpoints and releases report the shards' lag by them."""
         for key in found.keys() & self._held.keys():
             self._lags[key].has_looked(found[key])
 
@@ -76,7 +76,7 @@ class HeldLeases:
         list(self.pool.map(lambda key: self.write(key, due[key]), due))
 
     def write_late(self, checkpoints: Mapping[str, Checkpoint]) -> None:
-        """For lost leases. The new owner may read its row again before it begins, or refuse to go back."""
+        """Writes checkpoints of lost leases. The new owner may read its row again before it begins, or refuse to go back."""
         for key in checkpoints.keys() & self._left.keys():
             lost, to = self._left.pop(key), checkpoints[key]
             if to <= lost.checkpoint:

@@ -103,11 +103,10 @@ class Keeper:
     # Called by the source.
 
     def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
-        """Spark has committed everything up to `committed`: checkpoints it, and ends shards that have ended. Returns
-        the leases whose shards may be read in the next batch, by shard id.
-
-        Raises SettingsError if the checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream
-        raise. After the first look at the leases, temporary failures do not raise.
+        """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have ended.
+        Returns the leases whose shards may be read in the next batch, by shard id. Raises SettingsError if the checkpoint
+        folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at the leases,
+        temporary failures do not raise.
         """
         self._asked_at = self.ports.clock.steady()
         self._check_folder(committed)
@@ -125,11 +124,11 @@ class Keeper:
         }
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
-        """What the last plan has found, by shard id: the leases' rows say it with their next writes."""
+        """Takes what the last plan has found, by shard id. The next writes to the leases' rows report it."""
         self._held.note_looks(found)
 
     def planned(self, end: AnyOffset) -> None:
-        """A batch that ends there is about to run."""
+        """Called when a batch that ends there is about to run."""
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
@@ -146,12 +145,11 @@ class Keeper:
 
     @property
     def placement(self) -> Placement:
-        """How the stream was described, by us or by other processes of the application, as of the last look.
-        Thread-safe."""
+        """How the stream was described at the last look, by this query or by other processes of the application. Thread-safe."""
         return self._taker.placement
 
     def placement_of(self, stream: StreamKey) -> Placement:
-        """The same of one of several streams."""
+        """The placement of one of several streams."""
         return self._taker.placements.get(stream, NOT_DESCRIBED)
 
     # Independent of the source's calls.
@@ -175,13 +173,15 @@ class Keeper:
             self._taker.begin_look()
 
     def finish(self) -> None:
-        """The query is over: checkpoints exactly what it committed, and releases everything, within failover_time."""
+        """Ends the keeper with the query: checkpoints exactly what the query committed, and releases everything, within
+        failover_time.
+        """
         self._give_back()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _release_unread(self) -> None:
-        """Between two batches, whose leases must stay: checkpoints and releases what an operator has paused, and what is of a
-        stream that the query does not read any more.
+        """Checkpoints and releases the leases that an operator has paused, and those of streams that the query no longer
+        reads. It does so only between two batches, because a batch needs its leases.
         """
         if self._planned is not None or not self._held.keys:
             return
@@ -255,7 +255,7 @@ class Keeper:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)
 
     def _check_folder(self, committed: AnyOffset) -> None:
-        """Once, at the first batch that Spark reports as committed: the folder must show that commit too."""
+        """Checks once, at the first batch that Spark reports as committed, that the folder shows that commit too."""
         if self._is_checked or not committed.shards:
             return
         self._is_checked = True

@@ -90,7 +90,7 @@ class KeeperThread:
         return self._ask(partial(self._keeper.rows, shard_ids))
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
-        """Does not wait: what it changes shows in the next writes."""
+        """Does not wait. The next writes show what it changes."""
         self._inbox.put(partial(self._keeper.looked, found))
 
     def planned(self, end: AnyOffset) -> None:
@@ -107,7 +107,7 @@ class KeeperThread:
         return self._keeper.placement_of(stream)
 
     def stop(self) -> None:
-        """The query is over. Returns when everything is released, or raises the keeper's failure."""
+        """Called when the query is over. Returns when everything is released, or raises the keeper's failure."""
         self._inbox.put(None)
         self._keeping.result()
 
@@ -183,13 +183,14 @@ def _keeper(options: Options) -> Keeper:
 
 
 def keeper_metrics(settings: Settings) -> Metrics:
-    """To the handlers of the logger `sublet.metrics`, if there are any: standard output belongs to the user, or to
-    Spark."""
+    """Puts metrics to the handlers of the logger `sublet.metrics`, if there are any: standard output belongs to the user, or
+    to Spark.
+    """
     return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
 
 
 def _streams(options: Options) -> Streams | None:
-    """Of a query of several, once it is known that those exist that it names."""
+    """Returns the streams of a query of several, once it has checked that every stream it names exists."""
     if options.streams is None:
         return None
     streams = streams_of(options)
@@ -198,8 +199,9 @@ def _streams(options: Options) -> Streams | None:
 
 
 def _ports(options: Options) -> Ports:
-    """Like `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates missing tables, as
-    `sublet run` does."""
+    """Makes the same ports as `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates missing
+    tables, as `sublet run` does.
+    """
     settings, tasks = options.keeper_settings, ThreadTasks()
     leases, streams = connection_of(options.lease_access), _streams(options)
     table, log, clock = dynamodb_client(*leases), PythonLog("sublet.spark.keeper"), SystemClock()

@@ -1,4 +1,4 @@
-"""What a keeper says of a shard in the writes that it makes anyway: lag, arrival time, and rates where batches are counted."""
+"""What a keeper reports of a shard with the writes that it makes anyway: lag, arrival time, and rates if batches are counted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sublet.spark.plan.lag import ShardLook, is_end_of, lag_then, nothing_waited
 
 
 class LeaseLag:
-    """Of one held lease. The keeper's thread notes looks, and waits while other threads write."""
+    """The lag of one held lease. The keeper's thread notes looks, and waits while other threads write."""
 
     def __init__(self, lease: Lease, clock: Clock) -> None:
         self._clock = clock
         self._look: ShardLook | None = None
         self._nothing_at: datetime | None = None
-        """When nothing waited where it begins, by the look before."""
+        """When nothing waited at the look's beginning, by the look before it."""
         self._is_added = False
-        """Whether the batch of the last look is in the rates."""
+        """Whether the rates include the batch of the last look."""
         self._reported: Checkpoint = AT_TIMESTAMP
         self._seen = lease.lag_history
         before, now = lease.lag_report, clock.now()
@@ -32,7 +32,7 @@ class LeaseLag:
         self._bytes = self._records = 0
 
     def has_looked(self, look: ShardLook) -> None:
-        """The driver has planned what comes after it."""
+        """Called when the driver has planned what comes after the look."""
         begins_at = checkpoint_of(look.begin.position)
         if begins_at is not None:
             self._add_if_handled(begins_at)
@@ -41,7 +41,9 @@ class LeaseLag:
         self._look, self._is_added = look, False
 
     def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
-        """For a row with this checkpoint, with the last ones. None if nothing is known of it, or it was moved back."""
+        """Returns the report for a row with this checkpoint, and the last reports. None if nothing is known of it, or if the
+        checkpoint was moved back.
+        """
         look, now = self._look, self._clock.now()
         if look is None or checkpoint < self._reported:
             return None

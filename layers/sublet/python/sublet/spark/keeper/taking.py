@@ -67,7 +67,7 @@ class Taker:
     _looking: Future[Look] | None = None
     _look_at: datetime | None = None
     _is_reporting: bool = False
-    """To a KCL 3.x leader, as of the last look."""
+    """Whether it reports to a KCL 3.x leader, as of the last look."""
     _streams: StreamWatch | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,11 +78,9 @@ class Taker:
         return self._look_at is None or self.ports.clock.steady() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Look, and take what is available; `meanwhile` is called while the look lasts. A look already in progress
-        may have missed what the caller has just written, such as children that are read next, so a new one begins
-        after it.
-
-        Raises DataGap, and what LeaseTable and Stream raise.
+        """Looks, and takes what is available; `meanwhile` is called while the look lasts. A look already in progress may have
+        missed what the caller has just written, such as children that are read next, so a new one begins after it. Raises
+        DataGap, and what LeaseTable and Stream raise.
         """
         self._finish_look(meanwhile)
         self.begin_look()
@@ -104,7 +102,7 @@ class Taker:
         return look_at_several(self.ports, self.settings, self.watch, self._streams)
 
     def take_if_seen(self) -> None:
-        """Act on the look in progress, if it is done. Raises its error; the next look then comes later."""
+        """Acts on the look in progress, if it is done. Raises its error; the next look then comes later."""
         if self._looking is None or not self._looking.done():
             return
         looking, self._looking = self._looking, None
@@ -138,13 +136,13 @@ class Taker:
         self.has_looked = True
 
     def stop_reporting(self) -> None:
-        """Before its leases are released: otherwise a KCL 3.x leader would assign it more."""
+        """Called before the leases are released: otherwise a KCL 3.x leader would assign it more."""
         if self._is_reporting:
             stop_reporting(self.settings.own_worker_ids, self.ports)
             self._is_reporting = False
 
     def _delete(self, deletion: Deletion) -> None:
-        """A fleet would count a data gap and go on; a query has an option for it."""
+        """Deletes a lease. A fleet would count a data gap and go on; a query has an option for it."""
         lease = deletion.lease
         if lease.lease_key in self.held:
             return
@@ -161,7 +159,7 @@ class Taker:
         self.ports.metrics.flush()
 
     def _acquire(self, choice: Choice) -> None:
-        """Acquire a lease as it was seen, and prepare it for reading, or release it."""
+        """Acquires a lease as it was seen, and prepares it for reading, or releases it."""
         since = instant(self.ports.clock)
         row = acquire_lease(self.ports.table, choice.lease.fence, choice.worker_id, self.holder)
         if not isinstance(row, Lease) or not is_held_by(row, choice.worker_id, self.holder):

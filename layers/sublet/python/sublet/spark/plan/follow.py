@@ -49,7 +49,7 @@ def followed_positions(
 
 
 def _started(lease: Lease, leases: Mapping[str, Lease], start: StartPosition, now: datetime) -> Lease:
-    """With the pin that its first owner would set."""
+    """Returns the lease with the pin that its first owner would set."""
     parents = [leases.get(parent) for parent in lease.parent_shard_ids]
     needed = needs_pin(lease, parents, start, now)
     return replace(lease, start_at=needed.at) if needed else lease

@@ -113,7 +113,7 @@ def forgotten_parents(listed: Iterable[Shard], first: Mapping[str, ShardOffset])
 
 
 def named(record: ReadTo) -> str:
-    """For messages about the last record read."""
+    """Names the last record read, for a message."""
     return f"record {record.sequence_number}" + (
         f", arrived {record.arrived.isoformat()}," if record.arrived else ""
     )

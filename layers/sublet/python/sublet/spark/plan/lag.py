@@ -30,7 +30,7 @@ class ShardLook(NamedTuple):
 
 
 class LagThen(NamedTuple):
-    """See LagReport. `arrived_at`: of the checkpointed record; None if not known."""
+    """See LagReport. `arrived_at`: when the checkpointed record arrived; None if that is not known."""
 
     at: datetime
     lag: timedelta | None
@@ -46,8 +46,8 @@ def looks_of(
 def lag_then(
     checkpoint: Checkpoint, look: ShardLook, now: datetime, nothing_at: datetime | None = None
 ) -> LagThen | None:
-    """None if the look says nothing about this checkpoint, as when another worker has moved it. `nothing_at`: when nothing waited
-    at its beginning, by the look before; None if something did, or it is not known.
+    """Returns None if the look says nothing about this checkpoint, as when another worker has moved it. `nothing_at`: when
+    nothing waited at the look's beginning, by the look before it; None if something did, or if that is not known.
     """
     begin, end = look.begin.position, look.found.end
     if is_end_of(look, checkpoint) and isinstance(end, ReadTo):
@@ -62,13 +62,13 @@ def lag_then(
 
 
 def is_end_of(look: ShardLook, checkpoint: Checkpoint) -> bool:
-    """Whether the batch that was planned then is handled, and no more."""
+    """Whether exactly the batch that was planned then is handled."""
     end = look.found.end
     return isinstance(end, ReadTo) and checkpoint_of(end) == checkpoint
 
 
 def _beyond(look: ShardLook, now: datetime) -> tuple[datetime, timedelta]:
-    """How long the first record beyond the batch has waited."""
+    """Returns how long the first record beyond the batch has waited."""
     behind = NOTHING if look.found.caught_up else look.found.lag
     if behind <= NEAR_TIP:
         return look.at - behind, NOTHING
@@ -76,13 +76,17 @@ def _beyond(look: ShardLook, now: datetime) -> tuple[datetime, timedelta]:
 
 
 def nothing_waited_at(before: ShardLook, begin: Position) -> datetime | None:
-    """At this position, by an earlier look; None if something waited, or it does not say."""
+    """Returns when nothing waited at this position, by an earlier look. None if something waited, or if the look says nothing
+    of it.
+    """
     then = lag_then(checkpoint_of(begin) or TRIM_HORIZON, before, before.at)
     return then.at if then is not None and then.lag == NOTHING else None
 
 
 def _first_since(look: ShardLook, nothing_at: datetime | None) -> datetime | None:
-    """When the batch's first record arrived, or shortly before it; its last one, if that is all that is known."""
+    """Returns when the batch's first record arrived, or shortly before that. If only the last record's arrival is known,
+    returns that.
+    """
     known = (unread_since(look.begin), look.begin.quiet_until, nothing_at)
     end = look.found.end
     last = end.arrived if isinstance(end, ReadTo) else None
@@ -90,7 +94,9 @@ def _first_since(look: ShardLook, nothing_at: datetime | None) -> datetime | Non
 
 
 def _is_at(checkpoint: Checkpoint, position: Position) -> bool:
-    """A sentinel is where nothing is read yet: its row has one start position."""
+    """Compares positions. A sentinel stands for every position at which nothing is read yet, since a row has only one start
+    position.
+    """
     if checkpoint.is_sequence_number:
         return checkpoint_of(position) == checkpoint
     return not isinstance(position, (ReadTo, Ended))

@@ -90,8 +90,9 @@ class ShardOffset:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has read a stream. Without shards: not planned yet. `application`: whose leases it holds.
-    `placement`: who places the stream's records, as known when the batch that ends here was planned."""
+    """How far a query has read a stream. It has no shards before the first plan. `application`: whose leases the query holds.
+    `placement`: who places the stream's records, as known when the batch that ends here was planned.
+    """
 
     stream: str
     identity: StreamIdentity

@@ -41,7 +41,7 @@ class OffsetOfSeveral:
 
     @property
     def shards(self) -> Mapping[str, ShardOffset]:
-        """Of all streams, by stream and shard."""
+        """The shards of all streams, by stream and shard."""
         return {name: shard for part in self.streams.values() for name, shard in part.shards.items()}
 
 
@@ -72,8 +72,8 @@ def any_offset_from_json(data: Any) -> AnyOffset:
 
 
 def as_of_several(offset: AnyOffset) -> OffsetOfSeveral:
-    """A checkpoint of one stream as that of several, one of which has been read so far. Raises OffsetMalformed for one
-    with leases, whose rows are of one stream.
+    """Reads a checkpoint of one stream as a checkpoint of several, of which one has been read so far. Raises OffsetMalformed
+    for a checkpoint with leases, because their rows are of one stream.
     """
     if isinstance(offset, OffsetOfSeveral):
         return offset

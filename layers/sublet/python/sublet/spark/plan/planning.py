@@ -30,7 +30,7 @@ CONFIRM_AFTER = SHORTEST_RETENTION / 2
 knows it."""
 
 WALKED_AGAIN = 10
-"""Calls. A batch without rows costs more than walking this far again."""
+"""Calls that may be repeated: a batch without rows costs more than walking this far again."""
 
 Begin = Unread | ReadTo
 
@@ -198,8 +198,9 @@ def next_offset(
 
 
 def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: datetime) -> ShardOffset:
-    """In the batch that begins the shard, `c` stays that of its beginning: it shows whether the batch can be read
-    again whole."""
+    """Returns the shard's part of the next offset. In the batch that begins the shard, it keeps the `c` of the shard's
+    beginning, which shows whether the whole batch can be read again.
+    """
     caught_up_at = looked_at if peek is not None and peek.caught_up else before.caught_up_at
     began = before.began if begins else None
     if isinstance(before.position, Ended):
@@ -229,7 +230,7 @@ def _needs_confirming(before: ShardOffset, after: ShardOffset, looked_at: dateti
 def plan_ranges(
     start: Offset, end: Offset, hash_key_ranges: Mapping[str, HashKeyRange], now: datetime
 ) -> list[ShardRange]:
-    """What the batch from `start` to `end` reads. The same for the same offsets, except for `verify`."""
+    """Returns what the batch from `start` to `end` reads. The same offsets give the same ranges, except for `verify`."""
     ranges = []
     for shard_id, after in sorted(end.shards.items()):
         begin = begin_of(shard_id, start, end)

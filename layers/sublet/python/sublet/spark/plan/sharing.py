@@ -12,8 +12,8 @@ from sublet.spark.plan.offsets_of_several import OffsetOfSeveral
 def unread_shards(
     start: OffsetOfSeveral, streams: Iterable[StreamKey], is_ours: Callable[[str], bool]
 ) -> dict[StreamKey, int]:
-    """How many shards of each stream are ours and not read to their end; at least 1, as for a stream of which nothing is known
-    yet. Within a stream, its part of the limit is divided again.
+    """Counts the shards of each stream that are ours and not read to their end. It counts at least 1, as it does for a stream
+    of which nothing is known yet. Within a stream, its part of the limit is divided again.
     """
 
     def unread(part: Offset) -> int:
@@ -25,7 +25,7 @@ def unread_shards(
 
 
 def parts(total: int | None, weights: Mapping[StreamKey, int]) -> dict[StreamKey, int | None]:
-    """Of a limit, in proportion to the weights; at least 1 each. None: no limit."""
+    """Divides a limit in proportion to the weights; each part is at least 1. None: no limit."""
     whole = max(1, sum(weights.values()))
     return {
         key: None if total is None else max(1, total * weight // whole) for key, weight in weights.items()

@@ -24,9 +24,9 @@ def is_sent_again(arrived: datetime | None, placement: Placement) -> bool:
 
 @dataclass(slots=True)
 class StrayFilter:
-    """For one shard in one batch.
+    """The filter of one shard in one batch.
 
-    inside      the shard's hash key range; None switches the filter off
+    inside          the shard's hash key range; None switches the filter off
     dropped, kept   user records that were out of range, and why those were kept
     """
 

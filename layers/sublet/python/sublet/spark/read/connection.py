@@ -52,12 +52,12 @@ class StreamsAccess:
 
 
 def connect_driver(options: Options) -> StreamAccess:
-    """For the driver's looks, all of which its one process makes."""
+    """Connects the driver, whose one process makes all of a query's looks."""
     return _connection(options.settings, options.access, options.patience, CallPace.of_driver)
 
 
 def connect_streams(options: Options) -> StreamsAccess:
-    """The same for a query of several streams."""
+    """Connects the driver of a query of several streams."""
     clock, sleep = SystemClock(), ThreadTasks().signal().wait
     return StreamsAccess(streams_of(options), connect_driver, clock, sleep, PythonLog("sublet.spark"))
 
@@ -68,12 +68,12 @@ def patient_streams(options: Options) -> Streams:
 
 
 def connect_task(options: Options) -> StreamAccess:
-    """For a task's reads, in any worker process."""
+    """Connects a task, which may run in any worker process."""
     return _connection(options.settings, options.access, options.patience, CallPace.of_task)
 
 
 def connect_once(options: Options) -> KinesisStream:
-    """For a call that need not succeed: it does not wait."""
+    """Connects for a call that need not succeed, and so does not wait."""
     return _kinesis(options.settings, options.access)
 
 

@@ -78,7 +78,7 @@ class CallPace:
         self.owe(shard_id, _SECOND * (size / BYTES_PER_SECOND))
 
     def debt(self, shard_id: str) -> timedelta:
-        """For how long earlier reads still use up the limit."""
+        """Returns for how long earlier reads still use up the limit."""
         now = self._clock.steady()
         return max(self._paid_at.get(shard_id, now) - now, timedelta(0))
 

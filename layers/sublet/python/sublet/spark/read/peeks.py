@@ -89,7 +89,7 @@ class Peeker:
         self._filters = filters
         self._at_tip: dict[str, _AtTip] = {}
         self._quiet: dict[str, tuple[Begin, datetime]] = {}
-        """By shard: a position, and until when nothing beyond it arrived."""
+        """By shard id: a position, and a time before which nothing beyond it arrived."""
         self._counts: dict[str, ShardCount] = {}
 
     def look(
@@ -155,7 +155,7 @@ class Peeker:
         return self._nearest(now, shard_id, position, first.record)
 
     def _nearest(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
-        """To the tip. `first`: an early record beyond the position."""
+        """Looks as near to the tip as possible. `first`: an early record beyond the position."""
         found = self._back_from(now, shard_id, position, first)
         return found or self._page_from(shard_id, position, first)
 
@@ -219,7 +219,7 @@ class Peeker:
             self._quiet[shard_id] = (position, until)
 
     def _quiet_until(self, shard_id: str, position: Begin) -> datetime | None:
-        """Only for this exact position: the time says nothing about another."""
+        """Returns the time only for exactly this position, since it says nothing about another one."""
         known = self._quiet.get(shard_id)
         return known[1] if known is not None and known[0] == position else None
 
@@ -274,8 +274,9 @@ class Peeker:
         return self._pages(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), 1)
 
     def _begins_at(self, shard_id: str, position: Begin) -> datetime | None:
-        """When the position's record arrived, otherwise the first unread one; None if there is none. Not before the
-        time until which the shard is proved quiet."""
+        """Returns when the position's record arrived, or else the first unread one; None if there is none. It is not before
+        the time until which the shard is proved quiet.
+        """
         arrived = position.arrived if isinstance(position, ReadTo) else position.at
         quiet_until = self._quiet_until(shard_id, position)
         known = max((at for at in (arrived, quiet_until) if at is not None), default=None)

@@ -12,7 +12,7 @@ from sublet.spark.plan.planning import Begin
 
 
 def open_at(position: Begin) -> ReadPosition:
-    """A partly read record comes again."""
+    """Opens the shard at the position. If a record was read in part, all of it comes again."""
     match position:
         case ReadTo(sequence_number, sub_sequence_number=None):
             return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number)

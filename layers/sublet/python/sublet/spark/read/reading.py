@@ -53,7 +53,7 @@ class ReadTask:
 
 
 def access_for(task: ReadTask, options: Options, connect: Callable[[Options], StreamAccess]) -> StreamAccess:
-    """To the task's stream, which may be one of several."""
+    """Connects to the task's stream, which may be one of several."""
     key = stream_key_of(task.range.shard_id)
     if key is None:
         return connect(options)
@@ -136,7 +136,9 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
 
 
 def _limit(task: ReadTask, fetched: int) -> int:
-    """As many as expected, if that is known; then as many again as were read, so that at most half are read in vain."""
+    """Returns as many records as are expected, if that is known; then as many again as were read, so that at most half are
+    read in vain.
+    """
     if task.expected is None:
         return POLL_LIMIT_MAX
     opened_at_one_read = _open_at(task.range, task.range.verify).type is IteratorType.AT_SEQUENCE_NUMBER

@@ -111,7 +111,7 @@ class Rows:
 
 
 def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord]]:
-    """At least one record each, and at most BATCH_BYTES of data unless a single record has more."""
+    """Cuts the records into portions of at most BATCH_BYTES of data. Each has at least one record, even if that is larger."""
     ends = list(accumulate(map(len, map(_data_of, records)), initial=0))
     first = 0
     while first < len(records):

@@ -49,7 +49,7 @@ class BatchReader(DataSourceReader):
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """For a scan without partitions Spark makes one of its own class: it has no rows."""
+        """Yields no rows for a partition of Spark's own class, which Spark makes for a scan without partitions."""
         if not isinstance(partition, TaskPartition):
             return iter(())
         task = partition.task

@@ -1,4 +1,4 @@
-"""What a batch read of several streams reads: of each what a read of it alone would."""
+"""Plans a batch read of several streams: for each stream, what a read of it alone would read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 
 AT_ONCE = 16
-"""Streams. Each looks into several of its shards at once."""
+"""Streams that are planned at the same time. Each looks into several of its shards at once."""
 
 
 def plan_several(
     streams: Streams, connect: Callable[[Options], StreamAccess], options: Options, wanted: ReadScope
 ) -> list[ReadTask]:
-    """In order of streams and shard ids. Raises what `plan_batch` raises, and StreamNotFound for a stream that is named and is
-    not there.
+    """Returns the tasks in the order of streams and shard ids. Raises what `plan_batch` raises, and StreamNotFound for a
+    stream that is named but does not exist.
     """
     found = streams.find()
     check_all_found(found, options)

@@ -34,7 +34,7 @@ class ReadScope:
     until: datetime | None = None
 
     def has(self, shard_id: str) -> bool:
-        """Also of a shard of one of several streams."""
+        """Whether the filter lets the shard pass, which may be a shard of one of several streams."""
         return self.shard_ids is None or own_id(shard_id) in self.shard_ids
 
     def has_stream(self, stream: str) -> bool:
@@ -66,7 +66,7 @@ def plan_batch(connection: StreamAccess, options: Options, wanted: ReadScope) ->
 
 
 def _placement(connection: StreamAccess, options: Options) -> Placement:
-    """Requested once everything to be read has arrived. If it is not available, nothing is dropped."""
+    """Asks who places records, once everything to be read has arrived. If there is no answer, nothing is dropped."""
     if options.hash_range_filter is HashRangeFilter.OFF:
         return NOT_DESCRIBED
     try:
@@ -128,7 +128,7 @@ def _range(
 
 
 def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:
-    """None: the shard has been read to its end."""
+    """Returns None if the shard has been read to its end."""
     if options.start_checkpoints is None:
         return Unread(
             max((m for m in (options.start_position.at, wanted.since) if m is not None), default=None)
@@ -144,7 +144,7 @@ def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:
 
 
 def _until(options: Options, wanted: ReadScope, now: datetime) -> datetime | None:
-    """Never later than now: everything that arrived by then can be read."""
+    """Returns a moment that is never later than now: everything that arrived by then can be read."""
     given = options.end_position.at if options.end_position is not None else None
     ends = [moment for moment in (given, wanted.until) if moment is not None]
     return min(*ends, now) if ends else None

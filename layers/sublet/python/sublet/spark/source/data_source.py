@@ -79,7 +79,7 @@ class SubletDataSource(DataSource):
         return StreamWriter(self._write_options(schema), connect_writer)
 
     def _write_options(self, schema: StructType) -> Options:
-        """Spark passes the query's own options too."""
+        """Takes our options out of Spark's, which passes the query's own too."""
         check_columns(schema)
         ours = {key: text for key, text in self.options.items() if key.lower() not in _SPARKS_OWN}
         options = parse_options(ours, Use.WRITE)
@@ -96,9 +96,8 @@ class SubletDataSource(DataSource):
 
 
 class _RefusedReader(DataSourceStreamReader):
-    """Of a query that is refused: every method raises the reason.
-
-    `latestOffset` has Spark 4.0's signature, which later releases accept too.
+    """The reader of a query that is refused: every method raises the reason. `latestOffset` has Spark 4.0's signature, which
+    later releases accept too.
     """
 
     def __init__(self, refusal: SubletError) -> None:
@@ -122,7 +121,7 @@ class _RefusedReader(DataSourceStreamReader):
 
 
 def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
-    """The table to start from, and what its application remembers; None if the query follows no application."""
+    """Returns the table to start from, and what its application remembers; None if the query follows no application."""
     if options.leases is not Leases.FOLLOW:
         return None
     way, settings = connection_of(options.lease_access), options.settings
@@ -133,6 +132,6 @@ def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
 
 
 def connect_writer(options: Options) -> tuple[KinesisWriter, StreamAccess]:
-    """For puts, and for listing the shards."""
+    """Connects for puts, and for listing the shards."""
     client = kinesis_put_client(*connection_of(options.access))
     return KinesisWriter(client, options.settings), connect_task(options)

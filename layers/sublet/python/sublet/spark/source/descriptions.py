@@ -31,21 +31,22 @@ class Descriptions:
         self._filters = filters
         self._known = NOT_DESCRIBED
         self._due_at: datetime | None = None
-        """None: at once."""
+        """When to ask next; None means at once."""
         self._pause: timedelta | None = ASK_LATEST
         """The pause after the next request, in the form of `ask_again_after`."""
 
     @property
     def identity(self) -> StreamIdentity:
-        """Described only if nothing is known yet. Raises what Stream raises."""
+        """Describes the stream only if nothing is known yet. Raises what Stream raises."""
         if self._known.last is None:
             self._ask()
         assert self._known.last is not None, "it has just been described"
         return self._known.last.identity
 
     def placement(self, logged: Placement) -> Placement:
-        """Who places the records that have arrived. `logged`: what the query's offsets remember. Raises what Stream
-        raises."""
+        """Returns who places the records that have arrived. `logged`: what the query's offsets remember. Raises what Stream
+        raises.
+        """
         self._known = self._known.merged(logged)
         shared, known = self._shared(), self._known.last
         self._known = self._known.merged(shared)
@@ -56,7 +57,7 @@ class Descriptions:
         return self._known
 
     def note_listing(self, before: Mapping[str, Shard], now: Mapping[str, Shard]) -> None:
-        """Two successive listings. The first one proves nothing."""
+        """Compares a listing with the one before it. The first listing proves nothing."""
         if not before:
             return
         if _is_other_stream(before, now):

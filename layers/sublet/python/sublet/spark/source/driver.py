@@ -78,7 +78,7 @@ class QueryDriver:
         follow."""
 
     def initial_offset(self) -> Offset:
-        """Before the first plan. Spark calls it again when it repeats planning batch 0."""
+        """The offset before the first plan. Spark calls it again when it repeats planning batch 0."""
         return Offset(self._options.stream, self._described.identity, application=self._portion.application)
 
     @property
@@ -101,7 +101,7 @@ class QueryDriver:
         return self._targets is not None
 
     def set_targets(self, start: AnyOffset | None = None) -> None:
-        """From now on, plan nothing beyond what is available now. `start`: how far the query has read, if known."""
+        """From now on, plans nothing beyond what is available now. `start`: how far the query has read, if known."""
         start = None if start is None else as_of_one(start)
         self._portion.settle()
         self._list()
@@ -218,7 +218,9 @@ class QueryDriver:
         )
 
     def _beginning(self, start: Offset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
-        """Until the targets are read: only shards that were listed then, and those that were already gone."""
+        """Returns the shards that the batch begins. Until the targets are read, these are only shards that were listed then,
+        and those that were already gone.
+        """
         fresh = self._portion.beginning(start, self._shards, denied, self._list, now)
         later = frozenset[str]() if self._targets is None else self._shards.keys() - self._targets.keys()
         return {shard_id: shard for shard_id, shard in fresh.items() if shard_id not in later}

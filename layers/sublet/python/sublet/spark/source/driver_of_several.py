@@ -26,15 +26,14 @@ from sublet.spark.source.portion import Portions
 from sublet.spark.source.streams_read import StreamsRead
 
 AT_ONCE = 16
-"""Streams. Each looks into several of its shards at once."""
+"""Streams that are asked at the same time. Each looks into several of its shards at once."""
 
 T = TypeVar("T")
 
 
 class DriverOfSeveral:
-    """What Spark calls on a streaming source, in our own values, as QueryDriver.
-
-    A stream that leaves the option, or is gone, keeps its part of the offset. It is read on from there when it is back.
+    """What Spark calls on a streaming source of several streams, in our own values; see QueryDriver. A stream that leaves the
+    option, or is gone, keeps its part of the offset, and is read on from there when it is back.
     """
 
     def __init__(self, access: StreamsAccess, options: Options, portions: Portions) -> None:
@@ -49,7 +48,7 @@ class DriverOfSeveral:
 
     @property
     def lag(self) -> Mapping[str, timedelta]:
-        """By stream and shard."""
+        """How far each shard's last planned end was behind its tip, by stream and shard."""
         return {name: lag for driver in self._read.values() for name, lag in driver.lag.items()}
 
     @property
@@ -64,7 +63,7 @@ class DriverOfSeveral:
         return OffsetOfSeveral()
 
     def set_targets(self, start: AnyOffset) -> None:
-        """From now on, plan nothing beyond what is available now. Streams that appear later are for the next run."""
+        """From now on, plans nothing beyond what is available now. Streams that appear later are for the next run."""
         self._portions.settle()
         self._look()
         before = as_of_several(start).streams
@@ -95,7 +94,9 @@ class DriverOfSeveral:
         return end
 
     def tasks(self, start: AnyOffset, end: AnyOffset) -> list[ReadTask]:
-        """Also of streams that are not read any more, if they are in a logged batch that is to be repeated."""
+        """Returns the tasks. They include streams that are no longer read, if they are in a logged batch that is to be
+        repeated.
+        """
         before, after = as_of_several(start), as_of_several(end)
         moved = {key: part for key, part in after.streams.items() if part != before.streams.get(key)}
         starts = {key: before.streams.get(key) or _nothing_of(part) for key, part in moved.items()}
@@ -128,7 +129,7 @@ class DriverOfSeveral:
             )
 
     def _look(self) -> None:
-        """Streams that appear once the targets are set have none."""
+        """Looks for the streams. Those that appear once the targets are set have no target."""
         if self.has_targets:
             return
         starts = self._streams.look()
@@ -155,7 +156,7 @@ class DriverOfSeveral:
     def _of_each(
         self, drivers: Mapping[StreamKey, QueryDriver], call: Callable[[StreamKey, QueryDriver], T]
     ) -> dict[StreamKey, T]:
-        """Many at once. Without the streams that are gone."""
+        """Calls a function for each stream, many at once. Leaves out the streams that are gone."""
         with ThreadPoolExecutor(min(AT_ONCE, len(drivers) or 1)) as pool:
             answers = dict(
                 zip(drivers, pool.map(lambda key: self._asked(key, drivers[key], call), drivers), strict=True)
@@ -168,7 +169,9 @@ class DriverOfSeveral:
     def _asked(
         self, key: StreamKey, driver: QueryDriver, call: Callable[[StreamKey, QueryDriver], T]
     ) -> T | _Gone:
-        """Whatever a call says: if Kinesis does not describe the stream, it is gone."""
+        """Calls a function for one stream. Whatever it returns or raises, the stream counts as gone if Kinesis does not
+        describe it.
+        """
         try:
             return call(key, driver)
         except TransientError:
@@ -198,7 +201,7 @@ class DriverOfSeveral:
 
 
 class _Gone:
-    """Of a stream that Kinesis does not describe any more."""
+    """Stands for a stream that Kinesis does not describe any more."""
 
     def __init__(self, problem: StreamError) -> None:
         self.problem = problem

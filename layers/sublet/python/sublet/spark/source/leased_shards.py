@@ -21,14 +21,14 @@ from sublet.spark.plan.planning import ShardRange, other_listed_parents
 from sublet.spark.read.pace import Sleep
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
-"""Between two looks of a query that waits for leases."""
+"""The pause between two looks of a query that waits for leases."""
 
 LOOK_AGAIN = timedelta(seconds=1)
-"""Between two checks that a lease's owner is alive."""
+"""The pause between two checks that a lease's owner is alive."""
 
 
 class ClockAndSleep(Protocol):
-    """What it needs of the access to one stream, or to several."""
+    """The part of the access to one stream, or to several, that `LeasedShards` needs."""
 
     @property
     def clock(self) -> Clock: ...

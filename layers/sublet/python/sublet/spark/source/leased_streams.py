@@ -22,7 +22,7 @@ from sublet.spark.source.portion import Portion
 
 
 class LeasedStreams:
-    """What concerns all streams is asked of the keeper once, and what concerns one by its own portion."""
+    """Asks the keeper once for what concerns all streams. What concerns one stream is asked of its portion."""
 
     def __init__(self, keeper: Keeping, access: StreamsAccess, options: Options) -> None:
         self.application = options.application
@@ -57,7 +57,7 @@ class LeasedStreams:
 
 
 class _LeasesOfStream:
-    """The portion of one stream. When and what Spark commits is not its business: a batch is of all streams."""
+    """The portion of one stream. It is not asked when and what Spark commits, because a batch is of all streams."""
 
     def __init__(self, stream: StreamKey, whole: LeasedShards, keeper: Keeping) -> None:
         self.application = whole.application
@@ -72,13 +72,13 @@ class _LeasesOfStream:
         }
 
     def settle(self) -> None:
-        """See the class."""
+        """Does nothing: see the class."""
 
     def committed(self, start: Offset) -> None:
-        """See the class."""
+        """Does nothing: see the class."""
 
     def planned(self, end: Offset) -> None:
-        """See the class."""
+        """Does nothing: see the class."""
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         self._whole.looked(found)

@@ -1,4 +1,4 @@
-"""Which part of what there is a query reads: all of it, or the shards whose leases it holds."""
+"""Which part of a stream a query reads: all of it, or the shards whose leases it holds."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Portion(Protocol):
         """Spark has committed everything up to `start`. Called before each plan."""
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
-        """What a plan has found in each shard that it looked into, whether there is something to read or not."""
+        """Takes what a plan has found in each shard that it looked into, even if there is nothing to read."""
 
     def planned(self, end: Offset) -> None:
-        """A batch up to there is about to run."""
+        """Called when a batch up to there is about to run."""
 
     def is_ours(self, shard_id: str) -> bool: ...
 
     def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:
-        """True if a shard that is ours to read is not in the listing."""
+        """True if a shard that is ours to read is missing from the listing."""
 
     def beginning(
         self,
@@ -51,20 +51,20 @@ class Portion(Protocol):
         list_again: Callable[[], Iterable[Shard]],
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
-        """The shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are gone."""
+        """Returns the shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are gone."""
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
-        """Closed shards that may only be read to their last record for now, not to their end."""
+        """Returns closed shards that may only be read to their last record for now, not to their end."""
 
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """What is left to read of a batch that may be a logged one, to be repeated."""
+        """Returns what is left to read of the batch, which may be a logged one that is repeated."""
 
     def placement(self) -> Placement:
         """Who places the stream's records, as other processes of the application know it."""
 
 
 class Portions(Protocol):
-    """Which part of the streams the query reads: `whole_streams`, `leased_streams`. As Portion, for all of them."""
+    """Which part of several streams the query reads: `whole_streams`, `leased_streams`. It is the Portion of all of them."""
 
     @property
     def application(self) -> str | None: ...
@@ -82,7 +82,7 @@ class Portions(Protocol):
     def looked_over(
         self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]
     ) -> None:
-        """Each stream is planned. `listed`: shards of all of them."""
+        """Called when each stream is planned. `listed`: the shards of all streams."""
 
     def resume(
         self, ranges: Sequence[ShardRange], start: OffsetOfSeveral, end: OffsetOfSeveral

@@ -78,7 +78,7 @@ def lag_of(progress: str) -> tuple[ShardLag, ...]:
 
 
 def _shard_lag(stream: str, name: str, behind: timedelta) -> ShardLag:
-    """`name`: the shard's id, or in a query of several streams that of stream and shard."""
+    """`name`: the shard's id; in a query of several streams, the ids of stream and shard."""
     key = stream_key_of(name)
     return ShardLag(stream if key is None else key.stream, own_id(name), behind)
 

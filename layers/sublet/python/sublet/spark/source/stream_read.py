@@ -49,7 +49,7 @@ BY_SPAN = ReadMaxRows(sys.maxsize)
 
 
 class Driver(Protocol):
-    """Of a query of one stream, or of several."""
+    """The driver of a query, of one stream or of several."""
 
     @property
     def lag(self) -> Mapping[str, timedelta]: ...

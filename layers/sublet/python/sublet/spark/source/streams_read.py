@@ -15,7 +15,7 @@ from sublet.spark.read.found_streams import check_names
 from sublet.spark.read.patient import RepeatedCalls
 
 Starts = Mapping[StreamKey, StartPosition | None]
-"""Of each stream its own start position, if it has one."""
+"""Each stream's own start position, if it has one."""
 
 
 class StreamsRead:
@@ -31,9 +31,8 @@ class StreamsRead:
         self._missing: tuple[str, ...] = ()
 
     def look(self) -> Starts:
-        """Only the first look is waited for: until a later one succeeds, the streams stay as they are.
-
-        Raises what Streams raises, and SettingsError for streams of the same name.
+        """Waits only for the first look; until a later one succeeds, the streams stay as they are. Raises what Streams raises,
+        and SettingsError for streams of the same name.
         """
         clock = self._access.clock
         if self._has_looked and clock.steady() < self._look_at:
@@ -54,7 +53,7 @@ class StreamsRead:
         return self.starts
 
     def is_gone(self, stream: StreamKey, problem: StreamError) -> None:
-        """Kinesis does not describe it any more, though it was found: another one of its name may be there."""
+        """True if Kinesis does not describe the stream any more, though it was found: there may be another stream of its name."""
         if stream in self.starts:
             self._access.log.warning("a stream is gone", stream=str(stream), problem=str(problem))
             self.starts = {key: start for key, start in self.starts.items() if key != stream}

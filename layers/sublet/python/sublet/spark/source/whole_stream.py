@@ -79,7 +79,9 @@ class WholeStream:
         return ranges
 
     def placement(self) -> Placement:
-        """As the followed application knew it when the query started; unknown if that cannot be read."""
+        """Who places the stream's records, as the followed application knew it when the query started; unknown if that cannot
+        be read.
+        """
         if self._placement is None:
             self._placement = NOT_DESCRIBED if self._sightings is None else self._remembered(self._sightings)
         return self._placement

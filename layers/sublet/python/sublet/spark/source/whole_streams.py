@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class WholeStreams:
-    """`leases`, `sightings`: of the application that the query follows, if it follows one."""
+    """`leases`, `sightings`: those of the application that the query follows, if it follows one."""
 
     application: str | None = None
 
@@ -72,7 +72,7 @@ class WholeStreams:
 
 
 class _OneLook(Generic[T]):
-    """The first answer, for many threads, until it is forgotten."""
+    """Keeps the first answer for many threads, until it is forgotten."""
 
     def __init__(self, ask: Callable[[], T]) -> None:
         self._ask = ask

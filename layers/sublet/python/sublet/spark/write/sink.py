@@ -39,7 +39,7 @@ ANYWHERE_PUT = Placing(None)
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has put."""
+    """What one task has written."""
 
     rows: int
     stream_records: int
@@ -74,8 +74,9 @@ def source_of(connection: StreamAccess) -> PlacingSource:
 
 
 def check_keyless(connection: StreamAccess) -> None:
-    """Raises RecordRefused if the stream accepts no record without a partition key. If that is not known, Kinesis
-    decides."""
+    """Raises RecordRefused if the stream accepts no record without a partition key. If it is not known whether it does,
+    Kinesis decides.
+    """
     if source_of(connection).distribution() is RecordDistribution.USER_PARTITION_KEY:
         raise RecordRefused(
             "partitionKey is null or missing: the stream accepts a record without one only if it distributes "
