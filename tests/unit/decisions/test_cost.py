@@ -115,6 +115,12 @@ def test_metrics_by_shard_are_counted_for_sublet_alone() -> None:
         assert (cheaper[offer.name] < offer.total) is offer.is_ours
 
 
+def test_each_of_several_streams_has_metrics_and_alarms_of_its_own() -> None:
+    one, ten = ({each.name: each for each in offers(BUSY, streams=streams)} for streams in (1, 10))
+    more = {round(ten[name].beside - each.beside, 6) for name, each in one.items() if each.is_ours}
+    assert more == {round(10 * (3 * 0.30 + 3 * 0.10), 6)}
+
+
 def test_no_worker_is_paid_for_where_nothing_comes() -> None:
     """As docs/cost.md has it: about a dollar a month for 100 quiet shards at a tick each minute."""
     (quiet,) = (each for each in named(QUIET, "catch_up every 1 minute, 10") if each.is_ours)

@@ -6,14 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sublet.decisions.chosen_streams import KnownStream
 from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
 from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.shard_status import ShardState
+from sublet.decisions.stream_standing import gone_streams
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.stream_key import StreamKey, in_stream
 from sublet.settings import Settings
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -132,3 +135,19 @@ def test_when_an_owner_last_wrote_is_known_from_its_row_or_a_sighting_that_stand
     assert (shard.idle, fleet.distribution.expired) == (idle, expired)
     assert shard.is_owner_gone == bool(expired)
     assert [worker.idle for worker in fleet.distribution.workers] == ([] if expired else [idle])
+
+
+def test_leases_of_a_deleted_stream_are_counted_and_not_judged() -> None:
+    """Nothing of it can be read, so what its row last said of records that wait is void."""
+    old, new = StreamKey("1" * 12, "orders", 1_700_000_000), StreamKey("1" * 12, "orders", 1_700_000_900)
+    gone = gone_streams({old: KnownStream(NOW), new: KnownStream(NOW)})
+    leases = tuple(Lease(in_stream(key, "shardId-000000000000"), TRIM_HORIZON) for key in (old, new))
+    found = fleet_status(LeaseScan(leases), NOW, SETTINGS, Findings(gone=gone))
+    assert [shard.shard_id for shard in found.shards] == [leases[1].lease_key]
+    assert found.of_gone == 1
+
+
+def test_an_epoch_that_is_no_time_tells_no_newer_stream() -> None:
+    """A KCL fleet may number its streams as it likes."""
+    streams = {StreamKey("1" * 12, "orders", epoch): KnownStream(NOW) for epoch in (1, 2)}
+    assert not gone_streams(streams)

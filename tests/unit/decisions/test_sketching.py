@@ -83,6 +83,15 @@ def test_the_worst_second_of_each_minute_by_arrival() -> None:
     )
 
 
+def test_a_heavy_record_counts_in_its_own_second() -> None:
+    """In a page of two seconds, and of few records."""
+    made = Sketching("0", FULL_RANGE, Random(0), NOW)
+    later = NOW + timedelta(seconds=1)
+    light, heavy = StreamRecord("1", b"1" * 9, "k", NOW), StreamRecord("2", b"1" * 999_999, "k", later)
+    made.turn(Page((light, heavy), 1_000_008, 0))
+    assert made.sketch(NOW).peaks == (Peak(later, 1, 1_000_000),)
+
+
 def test_a_long_catch_up_keeps_the_latest_minutes() -> None:
     made = Sketching("0", FULL_RANGE, Random(0), NOW)
     for minute in range(50):

@@ -30,7 +30,7 @@ class ApplicationStatus:
 
     @property
     def word(self) -> Word | None:
-        """Of its worst shard; None if it has no shards, or cannot be read."""
+        """The word of its worst shard; None if it has no shards, or cannot be read."""
         words = () if self.status is None else self.status.words
         return min(words, key=WORST_FIRST.index, default=None)
 
@@ -41,18 +41,16 @@ class ApplicationStatus:
 
 
 def last_write(leases: Iterable[Lease], sightings: Mapping[str, Sighting]) -> datetime | None:
-    """By what owners of ours have left in the rows, and by when ticks first saw a row as it is."""
-    left = [
-        at
-        for lease in leases
-        for at in (lease.caught_up_at, None if lease.lag_report is None else lease.lag_report.at)
-    ]
+    """Returns when a lease was last written to: by what owners of ours have left in the rows, and by when ticks first saw a
+    row as it is.
+    """
+    left = [lease.reported_at for lease in leases]
     seen = [sighting.seen_at for sighting in sightings.values()]
     return max((at for at in (*left, *seen) if at is not None), default=None)
 
 
 def worst_applications_first(found: Iterable[ApplicationStatus]) -> list[ApplicationStatus]:
-    """Those that cannot be read, then by the worst word, then by name."""
+    """Sorts those that cannot be read first, then by the worst word, then by name."""
 
     def badness(one: ApplicationStatus) -> tuple[int, int, str]:
         word = one.word

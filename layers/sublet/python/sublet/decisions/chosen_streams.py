@@ -16,7 +16,7 @@ from msgspec import Struct
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.protocol.stream_key import StreamKey
-from sublet.settings import Settings, StartPosition, StreamChoice, StreamSelector
+from sublet.settings import Reading, Settings, StartPosition, StreamChoice, StreamSelector
 from sublet.settings.stream_filters import criteria_of
 
 Tag = tuple[str, str]
@@ -87,7 +87,9 @@ def _found_by(
 
 
 def start_of(stream: StreamKey, settings: Settings) -> StartPosition:
-    """Where the stream's shards begin. The streams' tags are not known here, so a part by tag is taken to name every stream."""
+    """Returns the start position of the stream's shards. The streams' tags are not known here, so a part by tag is taken to
+    name every stream.
+    """
     for selector in () if settings.streams is None else settings.streams.selectors:
         if selector.names(stream.account, stream.stream, stream.epoch) or selector.tag is not None:
             return selector.start or settings.start_position
@@ -95,15 +97,28 @@ def start_of(stream: StreamKey, settings: Settings) -> StartPosition:
 
 
 def settings_for(stream: StreamKey, arn: str, settings: Settings) -> Settings:
-    """The settings by which one of the streams is read, as those of an application of this stream alone."""
+    """The settings by which one of the streams is read, as those of an application that polls this stream alone."""
     criteria = settings.filter_criteria
+    return replace(
+        of_one_stream(settings, stream.stream, arn),
+        start_position=start_of(stream, settings),
+        filter_criteria=criteria and criteria_of(criteria, stream.account, stream.stream, stream.epoch),
+    )
+
+
+def of_one_stream(settings: Settings, stream: str, arn: str | None = None) -> Settings:
+    """Returns the settings without what concerns several streams: their filters, and the fan-out consumers that are found by
+    name.
+    """
     return replace(
         settings,
         streams=None,
-        stream=stream.stream,
+        stream=stream,
         stream_arn=arn,
-        start_position=start_of(stream, settings),
-        filter_criteria=criteria and criteria_of(criteria, stream.account, stream.stream, stream.epoch),
+        filter_criteria=None,
+        reading=Reading.POLLING,
+        fan_out_consumer=None,
+        register_fan_out=False,
     )
 
 

@@ -25,7 +25,7 @@ MAX_ACK_PENDING_MOST = 1_000_000_000
 """In effect no bound, and still readable in an error message."""
 
 Options = Mapping[str, str]
-"""By name, as text; the empty text stands for None."""
+"""Options by name, as text; the empty text stands for None."""
 
 _OF_SETTINGS = (
     "start_position", "failover_time", "heartbeat_interval", "deaggregate", "hash_range_filter", "filter_criteria", "on_failure",

@@ -43,28 +43,28 @@ SCHEDULES = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 4, 10, 30, 60
 PACKINGS = ((LEASES, 0.5), (1, 0.25))
 """Leases in a worker, and its memory in GB."""
 WRITES_PER_WINDOW = 3
-"""Of a lease with records, as counted at the wire for both schedules of docs/cost.md."""
+"""How often a lease with records is written in a window, as counted at the wire for both schedules of docs/cost.md."""
 LOG_BYTES_PER_WINDOW = COUNTED_LOG_BYTES[EACH_FIVE] / 12
 WINDOW_SECONDS = 2.5
-"""Besides the handler's time: the linger at a shard's tip, and a window's calls."""
+"""Seconds of a window beside the handler's time: the linger at a shard's tip, and the window's calls."""
 SECONDS_TO_START = 5.0
 """How long it takes from a tick to the first record in the handler: the tick, an execution, perhaps a cold start."""
 AT_ONCE = timedelta(seconds=1)
 """A shard is polled about once a second."""
 PUSHED = timedelta(milliseconds=200)
-"""By fan-out: 70 ms on average (Kinesis Developer Guide, "Develop enhanced fan-out consumers")."""
+"""The latency of fan-out: 70 ms on average (Kinesis Developer Guide, "Develop enhanced fan-out consumers")."""
 
 ESM_GIGABYTES = 0.25
 ESM_BATCHES = (timedelta(seconds=0), timedelta(minutes=1), timedelta(minutes=5))
 """MaximumBatchingWindowInSeconds: 300 at most."""
 ESM_RECORDS_MAX, ESM_BYTES_MAX = 10_000, 4.5e6
-"""Of a batch: a payload has 6 MB, and carries its data in base64."""
+"""The limits of a batch: a payload has 6 MB, and carries its data in base64."""
 ESM_SECONDS = 0.03
-"""Of an invocation, besides the handler's time."""
+"""Seconds of an invocation beside the handler's time."""
 
 
 class Load(Struct, frozen=True):
-    """Of the whole stream, spread evenly. `handler`: a record's share of a handler call."""
+    """The load of the whole stream, spread evenly. `handler`: a record's share of a handler call."""
 
     shards: int
     records_per_second: float
@@ -77,7 +77,9 @@ class Load(Struct, frozen=True):
         return self.records_per_second / self.shards
 
     def shards_with_records(self, every: timedelta) -> int:
-        """In a tick, on average, if records arrive independently: no worker is sent to the others."""
+        """Returns how many shards have records in a tick, on average, if records arrive independently. No worker is sent to
+        the others.
+        """
         return math.ceil(self.shards * -math.expm1(-self.records * every.total_seconds()))
 
     @property
@@ -108,10 +110,10 @@ class PricedDesign(Struct, frozen=True):
 
 
 def offers(
-    load: Load, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST
+    load: Load, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
 ) -> tuple[PricedDesign, ...]:
-    """All that can keep up with the load, the cheapest first."""
-    watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard)
+    """All that can keep up with the load, the cheapest first. `streams`: how many bring it."""
+    watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard, streams=streams)
     ours = [*_on_lambda(load, watched), *_in_containers(load, watched)]
     found = [*ours, *_by_fan_out(ours, load), *_event_source_mappings(load)]
     return tuple(sorted(found, key=lambda offer: offer.total))

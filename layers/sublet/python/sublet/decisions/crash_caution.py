@@ -23,9 +23,9 @@ class Caution(IntEnum):
     CHECKPOINT_EACH_BATCH = 1
     """A crash costs the other leases one batch, not a window."""
     ALONE = 2
-    """In a worker item of its own, so that a crash ends only its own worker."""
+    """Tries the lease in a worker item of its own, so that a crash ends only its own worker."""
     PAUSES = 3
-    """After a pause that doubles with each crash: the cause may be outside and need time to recover."""
+    """Tries the lease after a pause that doubles with each crash: the cause may be outside and need time to recover."""
 
 
 def caution(lease: Lease) -> Caution:

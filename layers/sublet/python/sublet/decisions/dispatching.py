@@ -39,8 +39,8 @@ NOTHING: Mapping[str, Dispatched] = MappingProxyType({})
 def under_way(
     dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
 ) -> Mapping[str, Dispatched]:
-    """By lease key: the dispatches whose worker may still come. It has not acquired the lease, and its time to start is
-    not over.
+    """Returns, by lease key, the dispatches whose worker may still come: it has not acquired the lease, and its time to start
+    is not over.
     """
     return {
         lease.lease_key: sent

@@ -87,7 +87,9 @@ def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, 
 
 
 def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
-    """Of each stream of an application, in the order of the rules. What is found of every stream alike is about all of them."""
+    """Returns the findings for each stream of an application, in the order of the rules. What is found of every stream alike
+    is about all of them.
+    """
     if len(examined) == 1:
         return findings(examined[0], rules)
     found: list[Finding] = []

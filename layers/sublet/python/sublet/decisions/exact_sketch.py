@@ -15,8 +15,8 @@ from sublet.protocol.shard import HashKeyRange
 
 
 class KeyTotal(Struct, frozen=True):
-    """Of the user records with this key. `stream_records`: those that are a stream record's first. `bytes` are of data and keys,
-    `aggregated` the part of them in aggregates, as far as the records show it.
+    """The total of the user records with one key. `stream_records`: how many of them are a stream record's first. `bytes` are
+    of data and keys, `aggregated` the part of them in aggregates, as far as the records show it.
     """
 
     partition_key: str | None

@@ -20,7 +20,7 @@ from sublet.decisions.window import handler_backoff
 from sublet.settings import Settings
 
 FOR_EVER = -1
-"""As a value of maximum_retry_attempts, as in ESM."""
+"""The value of maximum_retry_attempts that sets no limit, as in ESM."""
 
 NARROWED_BY = 4
 """With bisect, each crash divides the size of the next call by 2 to the power of this: a process that died cannot say
@@ -90,8 +90,8 @@ class Called(NamedTuple):
 
 
 def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Called, ...]:
-    """For each record left, the last failed call that included it. A run is called whole and then split, so that is the
-    last call whose run contains the record.
+    """Returns, for each record left, the last failed call that included it. A run is called whole and then split, so that is
+    the last call whose run contains the record.
     """
     around = (each for each in called if each.run.end > run.end)
     return (*around, Called(run, answer)) if answer.done < run.size else tuple(around)
@@ -146,7 +146,7 @@ class Course:
 
     @property
     def attempts(self) -> int:
-        """Of the first record that is left."""
+        """The attempts of the first record that is left."""
         return self.runs[0].attempts if self.runs else 0
 
 

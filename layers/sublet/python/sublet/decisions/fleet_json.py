@@ -27,6 +27,7 @@ def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None)
         "shards": [shard_json(shard) for shard in (status.shards if shards is None else shards)],
         **distribution_json(status.distribution),
         "multi_stream": status.multi_stream,
+        "of_gone_streams": status.of_gone,
         "malformed": [{"row": row.lease_key, "problem": row.problem} for row in status.malformed],
     }
 

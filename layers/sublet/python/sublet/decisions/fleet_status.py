@@ -18,6 +18,7 @@ from sublet.decisions.unread_shards import REMEMBERED_EVERY, UnreadShard, known_
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings
 
 FOUND_QUIET_LATELY = REMEMBERED_EVERY + timedelta(minutes=2)
@@ -34,6 +35,7 @@ class Findings:
     positions          of shards that were asked for the checkpointed record
     retention          of the stream
     paused             leases that an operator has paused
+    gone               streams that are deleted, of an application of several
     """
 
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Findings:
     positions: Mapping[str, HandledPosition] = field(default_factory=dict)
     retention: timedelta | None = None
     paused: Mapping[str, Pause] = field(default_factory=dict)
+    gone: frozenset[StreamKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class FleetStatus:
     distribution  the load of each worker and group of workers, beside the fair share
     retention     for how long the stream keeps records; None if not known
     multi_stream  how many leases of a multi-stream KCL there are, which belong to several streams and are not shown
+    of_gone       how many leases of deleted streams there are, which are not shown: nothing of them can be read
     """
 
     at: datetime
@@ -60,6 +64,7 @@ class FleetStatus:
     distribution: WorkDistribution
     retention: timedelta | None = None
     multi_stream: int = 0
+    of_gone: int = 0
 
     @property
     def workers(self) -> Mapping[str, int]:
@@ -89,7 +94,7 @@ class FleetStatus:
 
     @property
     def earlier_lags(self) -> Sequence[tuple[datetime, timedelta]]:
-        """Of all shards, as far as the last observations of each tell; in no order."""
+        """The earlier lags of all shards, as far as the last observations of each tell; in no order."""
         return [
             (seen.at, seen.behind)
             for shard in self.shards
@@ -120,11 +125,12 @@ def fleet_status(
     owner of which neither is known counts as alive.
     """
     known = known or Findings()
-    unfinished = frozenset(lease.shard_id for lease in scan.leases if not lease.is_ended)
+    leases = [lease for lease in scan.leases if stream_key_of(lease.lease_key) not in known.gone]
+    unfinished = frozenset(lease.shard_id for lease in leases if not lease.is_ended)
     unfinished |= {row.lease_key for row in scan.malformed}
     shards = tuple(
         _shard_status(lease, unfinished & lease.parent_shard_ids, now, settings, known)
-        for lease in sorted(scan.leases, key=lambda lease: lease.shard_id)
+        for lease in sorted(leases, key=lambda lease: lease.shard_id)
     )
     return FleetStatus(
         now,
@@ -133,6 +139,7 @@ def fleet_status(
         work_distribution(shards, now, settings),
         known.retention,
         len(scan.multi_stream),
+        len(scan.leases) - len(leases),
     )
 
 
@@ -240,7 +247,7 @@ def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
 def _is_owner_gone(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:
-    """By sightings, and by the last word of an owner of ours, unless a lease manager has seen another write since."""
+    """Judges by sightings, and by the last word of an owner of ours, unless a lease manager has seen another write since."""
     if is_expired(lease, sightings, now, failover_time):
         return True
     sighting, idle = sightings.get(lease.lease_key), shown_idle(lease, sightings, now)

@@ -111,7 +111,9 @@ def _to_take(
 def _next_last(
     groups: Mapping[str, str], units: Iterable[_Unit], *, is_descending: bool = False
 ) -> dict[str, list[_Unit]]:
-    """By group, sorted so that the next one can be popped: the most leases first, or the fewest if `is_descending`."""
+    """Returns the units by group, sorted so that the next one can be popped: the most leases first, or the fewest if
+    `is_descending`.
+    """
     queues: dict[str, list[_Unit]] = {}
     for unit in units:
         queues.setdefault(groups[unit.worker_id], []).append(unit)

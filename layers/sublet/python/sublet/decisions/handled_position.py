@@ -23,7 +23,7 @@ class HandledPosition(NamedTuple):
 
 
 def position_of(lease: Lease, page: Page, now: datetime) -> HandledPosition:
-    """From a page of one record, read from the lease's position. That is the checkpointed record, if there is one."""
+    """Reads a page of one record, which was polled at the lease's position. That is the checkpointed record, if there is one."""
     behind = timedelta(milliseconds=page.millis_behind_latest)
     if not page.records:
         return HandledPosition(None, None if behind else behind)

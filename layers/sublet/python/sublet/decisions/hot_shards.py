@@ -257,7 +257,7 @@ def _divided(known: HotShard) -> HotShard:
 
 
 def _merges(shards: Iterable[Shard], judged: Mapping[str, HotShard]) -> Iterable[HotShard]:
-    """From the lowest hash key up; a shard is in one pair at most."""
+    """Pairs shards from the lowest hash key up; a shard is in one pair at most."""
     taken: set[str] = set()
     for lower, upper in pairwise(sorted(shards, key=lambda shard: shard.hash_key_range)):
         pair = judged[lower.shard_id], judged[upper.shard_id]

@@ -31,7 +31,9 @@ class RecordedHour(NamedTuple):
 
 
 class LastHour(NamedTuple):
-    """As RecordedHour. `at`: of the last look. `moves` are shards whose owner changed, each once: the last time."""
+    """The hour as RecordedHour has it. `at`: the time of the last look. `moves` are shards whose owner changed, each once: the
+    last time.
+    """
 
     lags: Mapping[datetime, float] = NONE
     kbps: Mapping[datetime, float] = NONE
@@ -39,7 +41,7 @@ class LastHour(NamedTuple):
     moves: Mapping[datetime, float] = NONE
 
     def after(self, status: FleetStatus) -> LastHour:
-        """With this look, and with what owners have left in the rows of the minutes before the first one."""
+        """Adds this look, and what owners have left in the rows of the minutes before the first one."""
         lags = _recent(self.lags, status.at)
         if not self.lags:
             for at, lag in status.earlier_lags:

@@ -36,8 +36,8 @@ History = tuple[Observation, ...]
 
 
 def waiting_times(probes: Iterable[Probe]) -> Mapping[str, timedelta | None]:
-    """By lease key: how long the first record has waited, zero if nothing waits, None if the shard's pages did not tell:
-    an empty page that lags proves nothing.
+    """Returns, by lease key, how long the first record has waited: zero if nothing waits, None if the shard's pages did not
+    tell. An empty page that lags proves nothing.
     """
     return {probe.lease.lease_key: _waiting(probe) for probe in probes}
 
@@ -54,8 +54,8 @@ def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP
 
 
 def believed_for(lease: Lease, silent_after: timedelta) -> timedelta:
-    """For how long a row that says that nothing waits is believed. An owner that has been silent for longer than `silent_after`
-    may be gone. A free lease was released by a worker that had read to the tip.
+    """Returns for how long a row that says that nothing waits is believed. An owner that has been silent for longer than
+    `silent_after` may be gone. A free lease was released by a worker that had read to the tip.
     """
     return HELD_CAUGHT_UP_LATELY if lease.actual_owner is None else min(silent_after, HELD_CAUGHT_UP_LATELY)
 
@@ -88,7 +88,7 @@ def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
 def _behind(
     lease: Lease, waiting: timedelta | None, now: datetime, silent_after: timedelta
 ) -> timedelta | None:
-    """Of a shard that was not asked, or did not tell, what its owner reports."""
+    """Returns the answer of the shard, or what its owner reports if the shard was not asked, or did not tell."""
     if waiting is not None:
         return waiting
     if is_caught_up(lease, now, believed_for(lease, silent_after)):

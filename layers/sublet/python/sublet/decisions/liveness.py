@@ -86,8 +86,8 @@ def with_own(
     now: datetime,
     longer_than: timedelta,
 ) -> Mapping[str, Sighting]:
-    """Also those that this process has made itself, of leases that stood still for longer than that before its eyes, where
-    nothing better is stored. A younger one says only when the process began to look.
+    """Adds sightings that this process has made itself, of leases that it has seen stand still for longer than `longer_than`,
+    if nothing better is stored. A younger one says only when the process began to look.
     """
     found = dict(sightings)
     for lease in leases:

@@ -28,7 +28,7 @@ def streams_of(scan: LeaseScan) -> tuple[StreamKey, ...]:
 def streams_meant(
     streams: Collection[StreamKey], named: str | None, application: str
 ) -> tuple[StreamKey, ...]:
-    """Those of this name, or all. Raises StreamNotFound."""
+    """Returns the streams of this name, or all. Raises StreamNotFound."""
     meant = tuple(key for key in streams if named in (None, key.stream))
     if not meant:
         there = _some(sorted({key.stream for key in streams}))

@@ -106,7 +106,7 @@ class QueuedRecord(Struct):
         epoch: int,
         ticket: object,
     ) -> QueuedRecord:
-        """For a record that passes `why_not_put`."""
+        """Makes the value for a record that passes `why_not_put`."""
         hashed, key_size = None, 0
         if partition_key is not None:
             hashed, key_size = hash_key(partition_key, explicit_hash_key), len(partition_key.encode()) + 4

@@ -44,16 +44,16 @@ class Pace:
     shared: timedelta = timedelta(0)
     """The shortest interval allowed: polls were throttled, so the shard has other readers."""
     is_at_tip: bool = False
-    """As of the last page."""
+    """Whether the last page was at the tip."""
     refusals: int = 0
-    """In a row."""
+    """Refused polls in a row."""
     page_bytes: int = 0
-    """Of the last page."""
+    """The bytes of the last page."""
     record_bytes: int = KPL_BYTES
     """The average size of a stream record in the last page that held any."""
 
     def polled(self, page: Page, at: datetime, settings: Settings) -> Pace:
-        """After a poll that returned this page."""
+        """Returns the pace after a poll that returned this page."""
         is_at_tip = page.millis_behind_latest == 0
         shared = self.shared * RECOVERS if is_at_tip else self.shared
         return Pace(
@@ -65,15 +65,17 @@ class Pace:
         )
 
     def throttled(self, settings: Settings) -> Pace:
-        """After a throttled poll. Kinesis allows a shard five calls and 2 MB a second over all its readers. Behind the
-        tip our own pages use that up, so throttling there says nothing about other readers.
+        """Returns the pace after a throttled poll. Kinesis allows a shard five calls and 2 MB a second over all its readers.
+        Behind the tip our own pages use that up, so throttling there says nothing about other readers.
         """
         slower = min(2 * max(self.shared, settings.poll_interval), settings.idle_poll_interval)
         return replace(self, shared=slower if self.is_at_tip else self.shared, refusals=self.refusals + 1)
 
 
 def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Settings) -> datetime:
-    """After a successful poll: `poll_interval` while behind, or as `poll_bytes` says; at the tip, as the pace says."""
+    """Returns when to poll after a successful poll: after `poll_interval` while behind, or as `poll_bytes` says; at the tip,
+    as the pace says.
+    """
     if not pace.is_at_tip:
         paid_for = timedelta(seconds=pace.page_bytes / READ_BYTES_PER_SECOND)
         return polled_at + (
@@ -102,8 +104,8 @@ def _interval_at_tip(pace: Pace, now: datetime, settings: Settings) -> timedelta
 
 
 def records_to_ask_for(pace: Pace, settings: Settings) -> int:
-    """For the next poll: at most half of what may be in flight, so that a shard whose few records are being handled
-    leaves room for other shards' polls.
+    """Returns how many records the next poll asks for: at most half of what may be in flight, so that a shard whose few
+    records are being handled leaves room for other shards' polls.
     """
     most = min(settings.poll_limit, settings.max_records_in_flight // 2)
     if settings.poll_bytes is None:
@@ -112,7 +114,7 @@ def records_to_ask_for(pace: Pace, settings: Settings) -> int:
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:
-    """After the n-th refusal in a row: 1, 2, 4, then 5 s, since one reply of 10 MB uses up a shard's 2 MB a second for
-    five seconds.
+    """Returns how long to wait after the n-th refusal in a row: 1, 2, 4, then 5 s, since one reply of 10 MB uses up a shard's
+    2 MB a second for five seconds.
     """
     return now + min(timedelta(seconds=1 << min(refusals - 1, 3)), timedelta(seconds=5))

@@ -14,7 +14,7 @@ from sublet.settings import MetricsByShard
 AS_OF, REGION = "November 2026", "us-east-1"
 """Where and when these prices were the list prices."""
 HOURS = 730
-"""In a month."""
+"""Hours in a month."""
 GIGABYTE_SECOND = 0.0000133334
 INVOCATION = 0.20e-6
 TRANSITION = 25e-6
@@ -33,21 +33,23 @@ ENDPOINT_HOUR, ENDPOINT_GIGABYTE = 0.01, 0.01
 PUBLIC_ADDRESS_HOUR = 0.005
 """A task's own public IPv4 address. (VPC pricing.)"""
 ENDPOINTS = 4
-"""For a task in ECR's image: Kinesis, CloudWatch Logs, ECR's two. One more for a queue or topic as on_failure."""
+"""Interface endpoints of a task in ECR's image: Kinesis, CloudWatch Logs, ECR's two. One more for a queue or topic as
+on_failure.
+"""
 INSIGHTS_METRICS = 38
 """Container Insights for one cluster with one service: 13 of the cluster, 15 of the service, 10 of the task's family,
 each at a custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
 SHARD_HOUR = 0.015
-"""Of a provisioned shard with a day's retention. (Kinesis Data Streams pricing, us-east-1, same date.)"""
+"""The price of a provisioned shard's hour, with a day's retention. (Kinesis Data Streams pricing, us-east-1, same date.)"""
 FAN_OUT_SHARD_HOUR, FAN_OUT_GIGABYTE = 0.015, 0.013
 """A registered consumer of a provisioned stream: for each shard and hour, and for each GB that it reads. (Kinesis Data Streams
 pricing, us-east-1. A stream on demand is charged by the GB alone, at another price.)"""
 RECORD_BYTES = 1_000
-"""For traffic through a NAT gateway or an endpoint, with a record a second in each shard."""
+"""The size of a record, for traffic through a NAT gateway or an endpoint, with a record a second in each shard."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356
 
 LEASES = 10
-"""In one worker, unless stated."""
+"""Leases in one worker, unless stated."""
 WINDOW_MINUTES = 14
 CONTINUOUS_WINDOWS = 60 / WINDOW_MINUTES
 WINDOWS_PER_EXECUTION = 40
@@ -61,11 +63,13 @@ COUNTED_LOG_BYTES = {EACH_FIVE: 16_000, EACH_MINUTE: 77_000, CONTINUOUS: 11_000}
 """Per lease and hour, including metrics of the worst shards, measured by `log_bytes`."""
 
 METRICS = 17
-"""Of the application, without trouble."""
+"""The metrics of an application without trouble."""
 METRICS_BY_SHARD = 3
 """millis_behind_latest, bytes, records."""
 METRICS_OF_WORST = 2
 """The first two."""
+METRICS_BY_STREAM, ALARMS_BY_STREAM = 3, 3
+"""What each stream of an application of several adds: the same three metrics, and the alarms that name a stream."""
 ALARMED_METRICS = 29
 """23 alarms on one metric each, three on two."""
 
@@ -74,7 +78,7 @@ TICK_SECONDS = 0.3
 TICK_SECONDS_PER_LEASE = 1e-4
 """`limits` measures half of that, on a whole CPU."""
 READ_UNITS_PER_LEASE = 0.033
-"""For a tick, measured by `limits`."""
+"""Read units of a tick for each lease, measured by `limits`."""
 
 MAP_STATES = 1
 """EachItem, shared by the items of an execution."""
@@ -108,13 +112,13 @@ class Design(NamedTuple):
 
 
 VISITS_PER_HOUR = 1
-"""Of a quiet shard's worker: `quiet_visit_interval`."""
+"""How often a quiet shard gets a worker in an hour: `quiet_visit_interval`."""
 VISIT_SECONDS = 4.0
 """Assumed length of a window that finds nothing, for ten leases."""
 VISIT_WRITES = 2
 """Per lease: acquire and release."""
 PROBE_SECONDS = 1.7e-3
-"""Of a tick, per quiet shard: `quiet_ticks` measures 0.5 ms of a whole CPU, and 512 MB are 0.29 of one."""
+"""Seconds of a tick for each quiet shard: `quiet_ticks` measures 0.5 ms of a whole CPU, and 512 MB are 0.29 of one."""
 KEPT_BYTES, KEPT_PER_HOUR = 40, 6
 """What the sightings keep of a quiet shard, and how often it is written."""
 TICK_LOG_BYTES, TICK_LOG_BYTES_PER_SHARD = 3_000, 5
@@ -122,7 +126,7 @@ TICK_LOG_BYTES, TICK_LOG_BYTES_PER_SHARD = 3_000, 5
 
 
 class QuietMonth(NamedTuple):
-    """Of shards to which nothing comes, the ticks that find it included."""
+    """A month of shards to which nothing comes, with the ticks that find that."""
 
     lambda_: float
     step_functions: float
@@ -213,15 +217,18 @@ def _task(cpus: float, gigabytes: float) -> float:
     return cpus * FARGATE_CPU_HOUR + gigabytes * FARGATE_GIGABYTE_HOUR
 
 
-def metrics_and_alarms(shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST) -> float:
-    """Includes the dashboard."""
+def metrics_and_alarms(
+    shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
+) -> float:
+    """Includes the dashboard. `streams`: of all of them, `shards` in all."""
     of_shards = {
         MetricsByShard.ALL: METRICS_BY_SHARD * shards,
         MetricsByShard.WORST: METRICS_OF_WORST * min(shards, WORST),
         MetricsByShard.NONE: 0,
     }
     metrics = METRICS + of_shards[by_shard]
-    return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD
+    by_stream = METRIC * METRICS_BY_STREAM + ALARM * ALARMS_BY_STREAM if streams > 1 else 0
+    return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD + streams * by_stream
 
 
 def through_nat(shards: int, zones: int = 1) -> float:

@@ -62,7 +62,7 @@ class Probe(Struct, frozen=True):
         return self.waiting is None and self.is_at_tip and not self.is_ended
 
     def after(self, page: Page, now: datetime) -> Probe:
-        """With its next page, as of now."""
+        """Adds the shard's next page, as of now."""
         new = next((record for record in page.records if _is_unhandled(record, self.lease)), None)
         if new is not None:
             age = now - new.approximate_arrival_timestamp
@@ -77,7 +77,7 @@ class Probe(Struct, frozen=True):
         )
 
     def again(self, lease: Lease) -> Probe:
-        """For the next look, which goes on where this one ended. The lease is at the same position."""
+        """Returns the probe for the next look, which goes on where this one ended. The lease is at the same position."""
         return replace(self, lease=lease, waiting=None, is_quiet=False, is_at_tip=False, is_ended=False)
 
     @property

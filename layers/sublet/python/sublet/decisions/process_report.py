@@ -11,7 +11,9 @@ from sublet.decisions.process_end import Ending
 from sublet.settings import Settings
 
 LOOP_HANGS_AFTER = timedelta(minutes=5)
-"""And not before three ticks were due. A scan that AWS does not answer is given up much sooner, by its client."""
+"""How long the loop may stand still; at least until three ticks were due. A scan that AWS does not answer is given up much
+sooner, by its client.
+"""
 
 STALLS_AFTER = timedelta(minutes=5)
 """How long a shard with records to come may stand still, or a handler call may last."""
@@ -47,7 +49,7 @@ class ProcessState(NamedTuple):
     is_leaving: bool
     ending: Ending | None
     shards: Sequence[ShardReport]
-    """Of the leases that it holds."""
+    """The shards of the leases that it holds."""
     hung: Sequence[ShardReport] = ()
     """Abandoned calls that have not returned, whose leases it no longer holds."""
 

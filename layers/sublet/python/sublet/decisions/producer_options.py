@@ -18,13 +18,13 @@ BUFFERED_MIN = RECORD_MAX
 """The largest record has room."""
 
 CONNECTIONS_MAX = 50
-"""As many as the client's pool keeps."""
+"""The most connections, which is as many as the client's pool keeps."""
 
 PATIENCE_MAX = timedelta(hours=24)
 
 
 class ProducerOptions(TypedDict, total=False):
-    """For type checkers: what may be given by name to a producer. `sublet.Producer` says what each means."""
+    """Tells type checkers what may be given by name to a producer. `sublet.Producer` says what each means."""
 
     aggregation_enabled: bool
     aggregation_max_size: int

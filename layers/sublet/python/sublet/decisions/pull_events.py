@@ -117,7 +117,7 @@ class SignsOfLife:
         return replace(self, last_at=now, owed=owed), EventKind.MISSED_HEARTBEAT
 
     def _less(self, service: Service, since: datetime) -> Mapping[Service, Owed]:
-        """With one request less."""
+        """Returns what is owed with one request less."""
         left = self.owed.get(service, Owed(0, since)).questions - 1
         others = {one: owed for one, owed in self.owed.items() if one is not service}
         return {**others, service: Owed(left, since)} if left > 0 else others

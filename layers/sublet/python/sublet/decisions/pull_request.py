@@ -129,7 +129,7 @@ class FetchProgress:
         return Demand(records, left, records, left or 0)
 
     def give(self, record_bytes: int) -> FetchProgress | None:
-        """With one more record. None: it would exceed max_bytes, and the fetch is over. A first record is given
+        """Adds one more record. Returns None if it would exceed max_bytes: then the fetch is over. A first record is given
         whatever its size.
         """
         is_too_much = self.max_bytes is not None and self.given.bytes + record_bytes > self.max_bytes
@@ -192,7 +192,7 @@ def buffering_of(
     idle_heartbeat: timedelta | float | None = None,
     **maxima: int | None,
 ) -> tuple[Demand, Patience]:
-    """From the arguments in `Buffering`. Raises TypeError for any other."""
+    """Reads the arguments in `Buffering`. Raises TypeError for any other."""
     unknown = maxima.keys() - Buffering.__annotations__.keys()
     if unknown:
         known = ", ".join(Buffering.__annotations__)
@@ -240,7 +240,7 @@ class Patience:
 def patience_of(
     expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None
 ) -> Patience:
-    """In seconds, or as timedeltas. The default heartbeat is half of expires, within its limits. Raises SettingsError."""
+    """Reads seconds, or timedeltas. The default heartbeat is half of expires, within its limits. Raises SettingsError."""
     whole = as_duration("expires", expires)
     if whole < EXPIRES_MIN:
         raise SettingsError("expires", str(whole), f"at least {EXPIRES_MIN}")

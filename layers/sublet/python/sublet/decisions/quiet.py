@@ -72,7 +72,7 @@ NOTHING_WALKED = Walked()
 
 
 def begun(position: ReadPosition | None) -> Walked:
-    """For a reader that opens there, before its first page."""
+    """Returns the state of a reader that opens there, before its first page."""
     return NOTHING_WALKED if position is None else Walked(position.at)
 
 

@@ -26,7 +26,7 @@ MILLISECOND = timedelta(milliseconds=1)
 ASKED_EVERY = timedelta(minutes=1)
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
-"""At most, between the worker that wrote a time and the one that reads it."""
+"""How much two clocks differ at most: that of the worker that wrote a time, and that of the one that reads it."""
 
 LONGEST_RETENTION = timedelta(days=365)
 """Nothing older is ever kept, so a time this long ago is the beginning of any shard."""
@@ -181,7 +181,9 @@ NOTHING_READ = Kept()
 
 
 def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
-    """After a page that `shows_what_follows`, polled at this time; by the service's clock if the page has its time."""
+    """Returns what is known after a page that `shows_what_follows`, polled at this time; by the service's clock if the page
+    has its time.
+    """
     last = page.records[-1].sequence_number if page.records else kept.last
     at = page.answered_at or polled_at
     return Kept(last, at - page.millis_behind_latest * MILLISECOND, kept.asked_at)

@@ -33,11 +33,11 @@ class Fault(NamedTuple):
 
 
 Faults = Mapping[Checkpoint, Fault]
-"""By the record's position."""
+"""Faults by the record's position."""
 
 
 class Filtered(NamedTuple):
-    """In order: the records that are wanted, and those in `faults`."""
+    """The records that are wanted, and those in `faults`, in order."""
 
     records: list[UserRecord]
     faults: Faults

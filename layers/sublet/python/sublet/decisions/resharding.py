@@ -13,7 +13,7 @@ class Split(Struct, frozen=True):
 
 
 class Merge(Struct, frozen=True):
-    """Of two shards whose hash key ranges meet, the lower one first."""
+    """A merge of two shards whose hash key ranges meet, the lower one first."""
 
     shard_id: str
     adjacent_shard_id: str

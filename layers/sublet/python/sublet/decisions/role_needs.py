@@ -28,7 +28,7 @@ LEASE_MANAGER_ON_STREAM = [
 """GetRecords reads one record of an unread shard, to see whether any waits. Only its arrival time is used."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
-"""To see whether an operator has paused the leases."""
+"""What a lease worker needs to see whether an operator has paused the leases."""
 LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
 """Only on the items of the sightings table whose keys begin with "hot": a worker writes neither the control nor a tick's
 sightings.
@@ -44,6 +44,9 @@ LEASE_WORKER_ON_STREAM = [
 READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
 """Only on the registered consumer. Polls remain allowed, because they read where a subscription cannot."""
 
+FINDS_FAN_OUT = ["kinesis:DescribeStreamConsumer"]
+"""On the stream, with several streams: each one's consumer is found by its name."""
+
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
 PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)
 PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
@@ -53,7 +56,7 @@ SETS_ASIDE: Mapping[str, Sequence[str]] = {
     "sns": ["sns:Publish"],
     "s3": ["s3:PutObject"],
 }
-"""On the failure destination, by its service."""
+"""What may be done to the failure destination, by its service."""
 
 STARTS_WORKERS = ["states:StartExecution"]
 
@@ -71,7 +74,7 @@ ON_TABLES_AND_STREAM: Mapping[Runtime, tuple[Sequence[str], Sequence[str], Seque
     Runtime.WORKER: (LEASE_WORKER_ON_LEASES, LEASE_WORKER_ON_SIGHTINGS, LEASE_WORKER_ON_STREAM),
     Runtime.PROCESS: (PROCESS_ON_LEASES, PROCESS_ON_SIGHTINGS, PROCESS_ON_STREAM),
 }
-"""On the leases, on the sightings and on the stream."""
+"""What each runtime may do to the leases, to the sightings and to the stream."""
 
 
 class Need(NamedTuple):
@@ -114,7 +117,7 @@ def needs_of(
 
 
 def _on_failure(destination: str, application: str) -> Need:
-    """In a bucket, the application's own folder."""
+    """Returns what the failure destination takes; in a bucket, only the application's own folder."""
     service = destination.split(":")[2]
     written = f"{destination.rstrip('/')}/{application}/*" if service == "s3" else destination
     return Need(SETS_ASIDE[service], written)

@@ -116,8 +116,8 @@ def check_parents(shards: Sequence[Shard], found: Mapping[str, Found], only: Col
 
 
 def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> dict[str, Position]:
-    """By shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one has not
-    begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
+    """Returns, by shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one
+    has not begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
     """
     children: dict[str, list[str]] = {}
     for shard in shards:
@@ -270,7 +270,7 @@ def _move(
 
 
 def _is_forward(before: Position, then: Position, moment: datetime | None) -> bool:
-    """In doubt True: records may be skipped then, so the operator is asked."""
+    """Returns True in doubt: records may be skipped then, so the operator is asked."""
     if then in (BEGINNING, END) or before == UNOPENED:
         return then == END
     wanted = then.start_at or moment

@@ -145,7 +145,7 @@ class SeekEstimate:
 
 
 def joined(estimates: Iterable[SeekEstimate]) -> SeekEstimate:
-    """Of several streams. Records count as CloudWatch's only if all of them are."""
+    """Adds up the estimates of several streams. Records count as CloudWatch's only if all of them are."""
     each = tuple(estimates)
     counted_by = {one.counted_by for one in each} - {None}
     moves = {key: move for one in each for key, move in one.moves.items()}
@@ -279,7 +279,7 @@ def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) ->
 
 
 def _trend(lease: Lease, known: SeekEvidence) -> float | None:
-    """By how many seconds the lag has grown each second. None: it is not known, or the shard was at its tip."""
+    """Returns by how many seconds the lag has grown each second. None: it is not known, or the shard was at its tip."""
     return _standing(lease, known).trend
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 FORGOTTEN_SOON = timedelta(days=4)
-"""From then on, its end is named."""
+"""How long before its deletion a set-aside batch's end is named."""
 
 
 class SetAsideWaiting(Struct, frozen=True):
@@ -28,7 +28,7 @@ class SetAsideWaiting(Struct, frozen=True):
 
 
 def set_aside_text(waiting: SetAsideWaiting, now: datetime) -> str:
-    """In words."""
+    """Says how much waits, and until when."""
     if not waiting.batches:
         return "nothing waits"
     text = f"about {waiting.batches:,} batches wait"

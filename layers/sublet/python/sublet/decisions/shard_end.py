@@ -46,7 +46,9 @@ def plan_shard_end(
 
 
 def _child_lease(parent: Lease, child: ChildShard) -> Lease:
-    """At TRIM_HORIZON, as in KCL. Only a parent that ended before its AT_TIMESTAMP moment passes that moment on."""
+    """Makes the child's lease at TRIM_HORIZON, as KCL does. Only a parent that ended before its AT_TIMESTAMP moment passes
+    that moment on.
+    """
     waits_for_moment = parent.checkpoint == AT_TIMESTAMP and parent.start_at is not None
     return Lease(
         lease_key=lease_key_of(child.shard_id),

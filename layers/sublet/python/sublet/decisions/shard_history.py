@@ -17,7 +17,7 @@ NOT_KEPT = (
     'seeks, undos and skips before the last five: their log line is "position moved"',
     "positions that were written by hand or by other tools",
 )
-"""In words."""
+"""What no record keeps, in words."""
 
 
 class ShardEvent(Struct, frozen=True):
@@ -70,7 +70,7 @@ def _moves(lease_key: str, snapshots: Iterable[Snapshot]) -> Iterator[ShardEvent
 
 
 def _reports(lease: Lease) -> Iterator[ShardEvent]:
-    """Its owners', in the row: one a minute at most, and the last ten."""
+    """Reads its owners' reports in the row: one a minute at most, and the last ten."""
     for seen in lease.lag_history:
         behind = "" if seen.lag is None else f"{seen.lag.total_seconds():.0f} s behind"
         yield ShardEvent(seen.at, "its owner reported", after=behind)

@@ -13,8 +13,8 @@ def share_of_quota(bytes_per_second: float, records_per_second: float) -> float:
 
 
 def read_shares(shards: Iterable[ShardStatus]) -> Mapping[str, float]:
-    """By shard id: an average of how fast it is read, which is more than is written while its reader catches up. Shards whose
-    rows do not say, or that nothing reads, are missing.
+    """Returns shares by shard id: an average of how fast it is read, which is more than is written while its reader catches
+    up. Shards whose rows do not say, or that nothing reads, are missing.
     """
     return {
         shard.shard_id: share_of_quota(shard.kbps * 1024, shard.records_per_second or 0)

@@ -119,5 +119,5 @@ class ShardStatus:
 
 
 def worst_first(shards: Iterable[ShardStatus]) -> list[ShardStatus]:
-    """By word, then by lag."""
+    """Sorts by word, then by lag."""
     return sorted(shards, key=lambda shard: (WORST_FIRST.index(shard.word), -(shard.lag or NOTHING)))

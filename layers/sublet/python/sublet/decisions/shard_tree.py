@@ -22,7 +22,7 @@ class Branch(NamedTuple):
 
 
 def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[Branch]:
-    """In the order in which a tree is read. A shard whose parents have no lease is a root."""
+    """Returns the branches in the order in which a tree is read. A shard whose parents have no lease is a root."""
     known = {shard.shard_id: shard for shard in sorted(shards, key=lambda shard: shard.shard_id)}
     children: defaultdict[str, list[ShardStatus]] = defaultdict(list)
     roots: list[ShardStatus] = []

@@ -164,8 +164,15 @@ def _lag(
         return NOTHING
     if unhandled:
         return max(unhandled)
-    last = history[-1] if history else None
-    return last.behind if last is not None and last.position != here else None
+    return _lag_when_it_moved(history[-1], here) if history else None
+
+
+def _lag_when_it_moved(last: Observation, here: Position) -> timedelta | None:
+    """The lag at the last look, if the position has moved since; None if that says nothing of where it is now."""
+    is_moved_back = _is_before(here, last.position)
+    if last.position == here or (is_moved_back and last.behind == NOTHING):
+        return None
+    return last.behind
 
 
 def _waits_since(lease: Lease, history: History, here: Position) -> list[datetime]:

@@ -16,7 +16,7 @@ from sublet.protocol.shard import HashKeyRange
 
 VERSION = 1
 STORED_KEYS, NAMED_KEYS = 64, 10
-"""Of the 256; and how many of these keep their names, each of up to 1 KiB."""
+"""How many of the 256 keys are stored; and how many of these keep their names, each of up to 1 KiB."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -36,7 +36,7 @@ _SUMS = (
 
 
 def encode_sketch(sketch: ShardSketch, *, with_names: bool) -> bytes:
-    """Without names a key is known by its MD5 alone, by which Kinesis places it."""
+    """Encodes a sketch. Without names a key is known by its MD5 alone, by which Kinesis places it."""
     keys, missed = fewer(sketch.keys, sketch.missed, STORED_KEYS)
     stored = replace(sketch, missed=missed)
     named = NAMED_KEYS if with_names else 0

@@ -13,7 +13,7 @@ from sublet.protocol.shard import Shard
 
 RECORDS_MAX = 1000
 BYTES_MAX = 64 * 2**20
-"""Of one skip: its records are in memory."""
+"""The most bytes of one skip, because its records are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class SkipPlan:
 
     @property
     def what(self) -> str:
-        """In words, as logs and snapshots show it."""
+        """What is skipped, in words, as logs and snapshots show it."""
         count = len(self.records)
         return f"skip past {count} {'record' if count == 1 else 'records'} of {self.shard.shard_id}"
 

@@ -123,7 +123,7 @@ def _by_groups(
 
 
 def _of_group(holdings: Holdings, groups: Mapping[str, str], group: str) -> Holdings:
-    """As if this group's workers were the only ones."""
+    """Returns the holdings as if this group's workers were the only ones."""
     return Holdings(
         Counter({one: held for one, held in holdings.held.items() if groups[one] == group}),
         holdings.live,

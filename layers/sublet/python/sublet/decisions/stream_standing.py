@@ -28,7 +28,7 @@ class StreamWord(StrEnum):
     LEFT = "LEFT"
     """No lease manager has named it for former_streams_wait. Its leases wait."""
     GONE = "GONE"
-    """Kinesis did not list its shards, and did not describe it. Its leases wait."""
+    """Kinesis did not list its shards and did not describe it, or there is a newer stream of its name. Its leases wait."""
     UNKNOWN = "UNKNOWN"
     """It has leases, and no lease manager of sublet has ever named it: a KCL fleet may read it."""
 
@@ -48,6 +48,19 @@ class StreamStanding(Struct, frozen=True):
     named_at: datetime | None
 
 
+def gone_streams(known: Mapping[StreamKey, KnownStream]) -> frozenset[StreamKey]:
+    """The streams that are deleted: Kinesis said so, or a lease manager has found a newer one of the same name."""
+    newest: dict[tuple[str, str], StreamKey] = {}
+    for stream in sorted(known, key=lambda each: each.epoch):
+        newest[stream.account, stream.stream] = stream
+    return frozenset(
+        stream
+        for stream, remembered in known.items()
+        if remembered.gone_at is not None
+        or (stream.is_dated and newest[stream.account, stream.stream] != stream)
+    )
+
+
 def stream_standings(
     leases: Iterable[Lease],
     known: Mapping[StreamKey, KnownStream],
@@ -57,8 +70,11 @@ def stream_standings(
 ) -> tuple[StreamStanding, ...]:
     """How each stream stands that has a lease or is known, sorted by name."""
     held = by_stream((lease.lease_key, lease) for lease in leases)
+    gone = gone_streams(known)
     return tuple(
-        _standing(stream, tuple(held.get(stream, ())), known.get(stream), sightings, now, settings)
+        _standing(
+            stream, tuple(held.get(stream, ())), known.get(stream), sightings, now, settings, stream in gone
+        )
         for stream in sorted(
             held.keys() | known.keys(), key=lambda each: (each.stream, each.account, each.epoch)
         )
@@ -72,6 +88,7 @@ def _standing(
     sightings: Mapping[str, Sighting],
     now: datetime,
     settings: Settings,
+    is_gone: bool,
 ) -> StreamStanding:
     owners = {
         lease.actual_owner
@@ -82,7 +99,7 @@ def _standing(
     }
     if known is None:
         word = StreamWord.UNKNOWN
-    elif known.gone_at is not None:
+    elif is_gone:
         word = StreamWord.GONE
     else:
         word = StreamWord.LEFT if has_left(known, now, settings.former_streams_wait) else StreamWord.READ

@@ -87,13 +87,13 @@ class TickPlan(Struct, frozen=True):
     deletions: tuple[Deletion, ...]
     sightings: Mapping[str, Sighting]
     dispatched: Mapping[str, Dispatched]
-    """Of this and earlier ticks, while the worker may still be on its way."""
+    """The dispatches of this and earlier ticks, while the worker may still be on its way."""
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
     standing: Standing
     fleet: Fleet
     reports: ReportPlan
-    """Of our own worker ids."""
+    """The reports of our own worker ids."""
     probes: Probes
     """Leases whose shards to ask Kinesis about after everything else: no worker reports on them."""
     needing_nobody: frozenset[str]
@@ -109,7 +109,7 @@ class TickPlan(Struct, frozen=True):
     announces: bool
     """Whether to announce that leases of others are wanted, before any is stolen."""
     others: AmongOthers
-    """For a process, which schedules its own scans and keeps its leases."""
+    """How the others stand, for a process, which schedules its own scans and keeps its leases."""
     paused: Mapping[str, Pause]
     """The leases for which no worker is sent because an operator has paused them, by lease key."""
 

@@ -147,7 +147,7 @@ def first_probes(chosen: Probes, unread: Mapping[str, UnreadShard]) -> Mapping[s
 
 
 def _probe_of(lease: Lease, unread: Mapping[str, UnreadShard], *, is_held: bool) -> Probe | None:
-    """From where the shard is known to be quiet, or behind what is handled. None: it has ended."""
+    """Begins where the shard is known to be quiet, or behind what is handled. None: it has ended."""
     position = read_position(lease)
     if position is None:
         return None
@@ -186,7 +186,9 @@ def remembered(
     unread: Mapping[str, UnreadShard],
     now: datetime,
 ) -> Mapping[str, UnreadShard]:
-    """For the next tick. Earlier findings stay true while the checkpoint stays the same, whether the shard was asked or not."""
+    """Returns what the next tick needs to know. Earlier findings stay true while the checkpoint stays the same, whether the
+    shard was asked or not.
+    """
     asked = {probe.lease.lease_key: probe for probe in probes}
     kept = {}
     for lease in leases:

@@ -97,7 +97,7 @@ def _worker_load(worker_id: str, shards: list[ShardStatus], settings: Settings) 
 
 
 def _by_owner(shards: Iterable[ShardStatus]) -> Mapping[str, list[ShardStatus]]:
-    """By live owner."""
+    """Returns the shards by live owner."""
     owned: dict[str, list[ShardStatus]] = {}
     for shard in shards:
         if shard.consumer is not None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sublet.protocol.lease import Lease
 
 WORST = 10
-"""Of each measure."""
+"""How many shards of each measure."""
 
 MINUTE = timedelta(minutes=1)
 REPORTED_LATELY = timedelta(minutes=10)
