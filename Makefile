@@ -50,16 +50,15 @@ synth: setup ## the CloudFormation template, in cdk.out
 SIDE_BY_SIDE := -n 4 --dist worksteal
 HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
 .PHONY: test
-test: lint ## lint, then tests of every promise: fourteen minutes on two cores, with those on Spark
-	@$(say) "Tests, and those on Spark beside them, whose output comes at the end"
-	@if $(HAS_JAVA); then \
-		log=$$(mktemp); \
-		$(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow and not explores"' >"$$log" 2>&1 & \
-		on_spark=$$!; \
-		trap 'kill $$on_spark 2>/dev/null || true; cat "$$log"; rm -f "$$log"' EXIT; \
-	fi; \
+test: setup ## lint, and tests of every promise: twelve minutes on two cores, with those on Spark
+	@$(say) "Tests. Lint and the tests on Spark run beside them; their output comes at the end"
+	@logs=$$(mktemp -d); started=""; \
+	beside() { $(MAKE) --no-print-directory "$$@" >"$$logs/$$1" 2>&1 & started="$$started $$!"; }; \
+	trap 'kill $$started 2>/dev/null || true; cat "$$logs"/*; rm -rf "$$logs"' EXIT; \
+	beside lint; \
+	if $(HAS_JAVA); then beside test-spark SPARK_TESTS='-m "not slow and not explores"'; fi; \
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not explores" $(PYTEST_ARGS); \
-	[ -z "$${on_spark:-}" ] || wait $$on_spark
+	for each in $$started; do wait "$$each"; done
 
 .PHONY: test-all
 test-all: test explore ## the same, and what explores: more worlds and examples, mutants, chaos, the releases of Spark (an hour)
@@ -147,7 +146,7 @@ mutants: setup ## small mistakes in the rules against their tests and the simula
 	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE),--warm) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES)) $(if $(RESUME),--resume)
 
 .PHONY: chaos
-chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7")
+chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7"; CHAOS=--produce for producers)
 	@$(PY) -m tests.chaos $(CHAOS)
 
 .PHONY: rolling

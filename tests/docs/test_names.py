@@ -177,3 +177,25 @@ def test_no_message_installs_from_an_index_that_does_not_have_it() -> None:
         if re.search(r"""pip install ['"`]*sublet""", path.read_text())
     ]
     assert not telling
+
+
+HEADING_FIRST = re.compile(r'"([A-Z][^"\n]+)"\s+in\s+(docs/[\w-]+\.md)')
+HEADING_LAST = re.compile(r'(docs/[\w-]+\.md),?\s+"([A-Z][^"\n]+)"')
+
+
+def test_headings_that_are_named_exist() -> None:
+    """In code, messages and documents, as `"Closed networks" in docs/operations.md` or the other way round."""
+    folders = ("layers/sublet", "infra/sublet_cdk", "demo", "functions", "examples", "benchmarks")
+    files = [*CURRENT, *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
+    named = set()
+    for file in files:
+        text = file.read_text()
+        named |= {(document, heading) for heading, document in HEADING_FIRST.findall(text)}
+        named |= set(HEADING_LAST.findall(text))
+    assert len(named) > 2
+    assert [each for each in named if not _has_heading(*each)] == []
+
+
+def _has_heading(document: str, heading: str) -> bool:
+    text = (ROOT / document).read_text()
+    return re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE) is not None

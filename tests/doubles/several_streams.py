@@ -24,7 +24,7 @@ from sublet.memory import (
     memory_ports,
 )
 from sublet.polling import PollingReader
-from sublet.ports import PollRefusal, Ports, ShardReader, Stream
+from sublet.ports import PollRefusal, Ports, Pushes, ShardReader, Stream
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
@@ -113,6 +113,8 @@ class SeveralWorld:
         """When, which call, of which stream."""
         self.tags: dict[str, dict[str, str]] = {}
         self.find_fails: Exception | None = None
+        self.pushes: Pushes | None = None
+        """Who pushes records to workers; None: they poll."""
         self.streams: dict[str, CountedStream] = {}
         for name in names:
             self.create(name)
@@ -151,7 +153,7 @@ class SeveralWorld:
             table=self.table, sightings=self.sightings, clock=self.clock, tasks=self.tasks, chance=Random(0),
             metrics=self.metrics, log=self.log,
         )  # fmt: skip
-        return with_streams(ports, FindingStreams(self, choice))
+        return replace(with_streams(ports, FindingStreams(self, choice)), pushes=self.pushes)
 
     def manager(self, streams: str | None = None, **changes: Any) -> LeaseManager:
         """One process's. `streams`: another choice than the world's."""

@@ -18,7 +18,7 @@ from tests.package.distributions import ROOT, build, environment_with, run
 
 NODE_MODULES = ROOT / "node_modules"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), explores]
 
 APP = """
 import platform
@@ -74,7 +74,6 @@ def test_nothing_of_this_repository_is_on_their_path(project: Path) -> None:
     assert not [path for path in said if str(Path(__file__).resolve().parents[2]) in path]
 
 
-@explores
 def test_without_a_line_of_cdk_the_command_writes_the_same_template(project: Path) -> None:
     (project / "node_modules").symlink_to(NODE_MODULES)  # or npx would fetch the CDK's command line from npm
     own = [

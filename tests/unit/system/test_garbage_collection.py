@@ -14,7 +14,6 @@ def collector() -> Iterator[None]:
     thresholds = gc.get_threshold()
     yield
     gc.set_threshold(*thresholds)
-    gc.unfreeze()
 
 
 def test_a_worker_walks_its_user_records_seldom_and_never_its_imports() -> None:
