@@ -16,9 +16,10 @@ from sublet.settings.reasons import reasons
 from sublet.spark.option_table import OPTIONS
 from sublet.spark.other_connectors import THEIRS
 from sublet_cdk import alarm_definitions, roles
-from sublet_cdk.alarm_kinds import Alarm
+from sublet_cdk.alarm_kinds import EACH_STREAM, Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 from sublet_cdk.set_aside_alarm import set_aside_alarm
+from sublet_cdk.stream_alarms import stream_alarms
 
 from docs import cost_rows, keywords
 from docs.reference import reference
@@ -63,6 +64,13 @@ def metrics() -> str:
 def alarms() -> str:
     """Alarms, with a tick every minute."""
     rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in defined_alarms()]
+    return _table(("alarm", "fires when", "periods"), rows)
+
+
+def alarms_by_stream() -> str:
+    """Those that name a stream, by their kinds."""
+    found = stream_alarms(Pace(), AlarmThresholds(), "", [EACH_STREAM])
+    rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in found]
     return _table(("alarm", "fires when", "periods"), rows)
 
 
@@ -158,6 +166,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "settings elsewhere": settings_elsewhere,
     "metrics": metrics,
     "alarms": alarms,
+    "alarms by stream": alarms_by_stream,
     "stories": stories,
     "options": options,
     "other connectors": other_connectors,

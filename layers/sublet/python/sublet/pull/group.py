@@ -19,6 +19,7 @@ from sublet.decisions.pull_request import (
     fetch_of,
     patience_of,
 )
+from sublet.decisions.stream_standing import gone_streams
 from sublet.decisions.work_distribution import WorkDistribution
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.look import check_stream
@@ -108,7 +109,10 @@ class Group:
             scan, remembered = ports.table.scan(), ports.sightings.load()
             found = positions(scan.leases, ports) if with_positions else {}
             stopped = ControlWatch(ports).pauses(scan.leases)
-            known = Findings(remembered.sightings, remembered.unread, positions=found, paused=stopped)
+            gone = gone_streams(remembered.streams)
+            known = Findings(
+                remembered.sightings, remembered.unread, positions=found, paused=stopped, gone=gone
+            )
             self._told = fleet_status(scan, ports.clock.now(), settings, known)
         return self._told
 
