@@ -11,7 +11,8 @@ import pytest
 from botocore.stub import Stubber
 from sublet.aws.role_permissions import functions_of, lacking, roles_of
 from sublet.decisions.role_needs import DeployedRoles, Need, Runtime, needs_of
-from sublet.settings import HotShardKeys, Settings
+from sublet.settings import HotShardKeys, Mode, Reading, Settings
+from sublet.settings.stream_choice import StreamChoice
 from sublet_cdk.state_machine import Functions, definition
 
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:orders-lease-workers"
@@ -120,6 +121,27 @@ def test_a_permission_on_some_items_is_asked_about_for_such_an_item() -> None:
 def test_a_worker_that_makes_no_sketches_need_not_write_them() -> None:
     without = Settings(application="orders", stream="events", hot_shard_keys=HotShardKeys.NONE)
     assert all(need.leading_key is None for need in needs_of(Runtime.WORKER, without, STREAM))
+
+
+CONSUMER = "arn:aws:kinesis:us-east-1:123456789012:stream/events/consumer/{}:*"
+
+
+def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_with_whatever_arn_it_has() -> (
+    None
+):
+    by_name: Any = {
+        "reading": Reading.FAN_OUT,
+        "mode": Mode.CONTINUOUS,
+        "streams": StreamChoice.parse("events,audit-*"),
+    }
+    for named, name in ((Settings(application="orders", **by_name), "orders"),
+                        (Settings(application="orders", fan_out_consumer="fast", **by_name), "fast")):  # fmt: skip
+        for runtime, reads in ((Runtime.WORKER, True), (Runtime.PROCESS, True), (Runtime.MANAGER, False)):
+            needs = needs_of(runtime, named, STREAM)
+            on_consumer = [need for need in needs if "/consumer/" in need.resource]
+            found = [need for need in needs if need.actions == ["kinesis:DescribeStreamConsumer"]]
+            assert [need.resource for need in on_consumer] == ([CONSUMER.format(name)] if reads else [])
+            assert [need.resource for need in found] == ([STREAM] if reads else [])
 
 
 def test_a_process_needs_what_both_functions_need() -> None:

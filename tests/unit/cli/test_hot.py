@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from sublet.cli.hot import as_json, chosen, exact, lines_of
+from sublet.cli.hot import as_json, chosen, exact, is_made, lines_of
 from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
+from sublet.decisions.resharding import Merge, Split
 from sublet.errors import CheckRefused
 from sublet.memory import memory_ports
 from sublet.protocol.shard import FULL_RANGE, Shard
@@ -47,6 +48,13 @@ def test_a_split_has_its_command_and_its_price() -> None:
     assert said["split"]["at"] == str(shard.split.at)
     assert said["command"] in command
     assert said["is_sampled"] is True
+
+
+def test_a_merge_is_made_only_of_a_shard_that_is_named() -> None:
+    """The shards of a stream whose producers are about to start are idle."""
+    merge, split = Merge("shardId-0", "shardId-1"), Split("shardId-0", 5)
+    assert [is_made(change, is_named=False) for change in (merge, split)] == [False, True]
+    assert is_made(merge, is_named=True)
 
 
 def test_what_is_fine_is_one_line_and_nothing_reaches_the_terminal_as_a_command() -> None:

@@ -16,7 +16,7 @@ from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import printable
 from sublet.cli.status import duration
 from sublet.decisions.hot_shards import HeatVerdict, HotShard
-from sublet.decisions.resharding import aws_command
+from sublet.decisions.resharding import Reshard, Split, aws_command
 from sublet.errors import CheckRefused, LeaseTableError
 from sublet.operate.hot_text import key_text, peak_text, price_text
 from sublet.protocol.stream_key import own_id, shard_alone
@@ -40,6 +40,7 @@ that a shard takes, the partition keys with their share of the load, and a verdi
   merge                with its neighbour it needs a quarter of one shard
   on demand, auto      Kinesis splits, or places the records, by itself
   unknown              its row says that it is hot, and no worker has made a sketch yet
+  not measured         no worker says how fast it reads the shard; it may be hot
   fine                 nothing to do
 
 Workers of sublet make sketches while they read; those of the ten hottest shards are kept for an hour. A share is a lower bound:
@@ -48,8 +49,10 @@ workers' setting hot_shard_keys is `names`. With --exact, Spark reads the last m
 the keys' names; that needs Spark and shares the shards' polls with the consumers.
 Of a KCL 3 fleet only the bytes a second in its rows are known.
 
-Without --execute nothing is changed. With it, the splits and merges that are shown are made, one after the other; give --shard to
-choose. Of an application of several streams all are shown, or the one of --stream; a shard of --shard is then named in full, as
+Without --execute nothing is changed. With it, the splits that are shown are made, one after the other; give --shard to choose. A
+merge is made only of a shard that --shard names, because the load may be about to grow.
+
+Of an application of several streams all are shown, or the one of --stream; a shard of --shard is then named in full, as
 `sublet status` does, or by its own id with --stream. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
 
 EXAMPLES = """\
@@ -62,7 +65,11 @@ examples:
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     add_shards(parser)
-    parser.add_argument("--execute", action="store_true", help="make the splits and merges that are shown")
+    parser.add_argument(
+        "--execute",
+        action="store_true",
+        help="make the splits that are shown, and the merges of the shards that --shard names",
+    )
     parser.add_argument(
         "--exact", action="store_true", help="read the stream once more, with Spark, and count every record"
     )
@@ -95,9 +102,12 @@ def run(options: Namespace) -> int:
     changes = [
         (stream, shard.change) for stream, shards in found for shard in shards if shard.change is not None
     ]
+    made = [each for each in changes if options.execute and is_made(each[1], is_named=bool(options.shards))]
     if changes and not options.execute:
         print("\nNothing has been changed: add --execute.", file=sys.stderr)
-    for stream, change in changes if options.execute else ():
+    elif len(made) < len(changes):
+        print("\nNo merge is made unless --shard names its shard.", file=sys.stderr)
+    for stream, change in made:
         for done in reshard(stream.named, [change], account):
             print(f"done: {aws_command(stream.settings.stream, done)}", file=sys.stderr, flush=True)
     return 1 if any(shard.is_hot for _, shards in found for shard in shards) else 0
@@ -122,6 +132,11 @@ def looks(
             shards = look(stream.settings, stream.ports, account, sketches)
             found.append((stream, chosen(shards, names, stream.settings.stream)))
     return found
+
+
+def is_made(change: Reshard, *, is_named: bool) -> bool:
+    """Whether --execute carries the change out. Shards that are idle now may be about to get their load."""
+    return is_named or isinstance(change, Split)
 
 
 def _lines(stream: OneStream, shards: Sequence[HotShard], streams: int) -> Iterable[str]:

@@ -61,7 +61,12 @@ class HeatVerdict(StrEnum):
     """Kinesis places the records: a hot shard is not due to a key."""
     UNKNOWN = "unknown"
     """It is hot, and no sketch says why."""
+    NOT_MEASURED = "not measured"
+    """Nothing says how fast it is read, so it may be hot."""
     FINE = "fine"
+
+
+_NOT_HOT = frozenset({HeatVerdict.FINE, HeatVerdict.MERGE, HeatVerdict.NOT_MEASURED})
 
 
 class KeyShare(Struct, frozen=True):
@@ -98,7 +103,7 @@ class HotShard(Struct, frozen=True):
 
     @property
     def is_hot(self) -> bool:
-        return self.verdict not in (HeatVerdict.FINE, HeatVerdict.MERGE)
+        return self.verdict not in _NOT_HOT
 
 
 class StreamLook(Struct, frozen=True):
@@ -147,7 +152,7 @@ def _judged(shard: Shard, look: StreamLook, share: float | None, sketch: ShardSk
 
 def _without_sketch(shard: Shard, look: StreamLook, share: float | None) -> HotShard:
     if share is None:
-        return HotShard(shard.shard_id, HeatVerdict.FINE, "no row says how fast it is read")
+        return HotShard(shard.shard_id, HeatVerdict.NOT_MEASURED, "no row says how fast it is read")
     known = HotShard(shard.shard_id, HeatVerdict.FINE, "it is read slowly, on average", share=share)
     if share < HOT_ON_AVERAGE:
         return known

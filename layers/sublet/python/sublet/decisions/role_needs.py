@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sublet.decisions.sketch_places import KEYS_BEGIN_WITH
 from sublet.protocol.stream_identity import StreamArn
-from sublet.settings import HotShardKeys, Settings
+from sublet.settings import HotShardKeys, Reading, Settings
 
 LEASE_MANAGER_ON_LEASES = [
     "dynamodb:Scan",
@@ -109,11 +109,21 @@ def needs_of(
         needs.append(Need(LEASE_WORKER_ON_SKETCHES, table + settings.sightings_table, KEYS_BEGIN_WITH))
     if runtime is Runtime.MANAGER and state_machine is not None:
         needs.append(Need(STARTS_WORKERS, state_machine))
-    if runtime is not Runtime.MANAGER and settings.fan_out_consumer is not None:
-        needs.append(Need(READER_ON_FAN_OUT, settings.fan_out_consumer))
+    if runtime is not Runtime.MANAGER and settings.reading is Reading.FAN_OUT:
+        needs.extend(_on_consumer(settings, stream_arn))
     if runtime is not Runtime.MANAGER and settings.on_failure is not None:
         needs.append(_on_failure(settings.on_failure, settings.application))
     return needs
+
+
+def _on_consumer(settings: Settings, stream_arn: str) -> Sequence[Need]:
+    """Returns what it takes to find the stream's consumer and to subscribe with it. With several streams, each consumer is known
+    by its name alone; its ARN ends with its creation time. Any of the name is allowed, since it may be registered again.
+    """
+    if settings.streams is not None:
+        consumer = f"{stream_arn}/consumer/{settings.fan_out_name}:*"
+        return [Need(FINDS_FAN_OUT, stream_arn), Need(READER_ON_FAN_OUT, consumer)]
+    return [Need(READER_ON_FAN_OUT, settings.fan_out_consumer)] if settings.fan_out_consumer else []
 
 
 def _on_failure(destination: str, application: str) -> Need:
