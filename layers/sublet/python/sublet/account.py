@@ -49,7 +49,7 @@ class Account(Protocol):
 
     @property
     def log(self) -> Log:
-        """For the consumers that `compose` makes."""
+        """The log of the consumers that `compose` makes."""
 
     def streams(self) -> Iterator[str]:
         """The names of all streams, in order."""

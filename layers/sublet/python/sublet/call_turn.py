@@ -47,4 +47,4 @@ class Turn:
 
 
 TURN: ContextVar[Turn | None] = ContextVar("sublet_turn", default=None)
-"""Of the call that this thread makes."""
+"""The turn of the call that this thread makes."""

@@ -62,7 +62,7 @@ anything.
 """
 
 _START = Repr()
-"""Only inspects what it shows: the usual repr raises for a value that nests a thousand levels."""
+"""Inspects only what it shows: the usual repr raises for a value that nests a thousand levels."""
 _START.maxstring = _START.maxother = 250
 
 

@@ -30,12 +30,12 @@ class CheckpointReply(StrEnum):
 
 
 def too_late(_: Checkpoint) -> CheckpointReply:
-    """For a batch without a lease: Spark's, or a test's."""
+    """Says that it is not too late: a batch without a lease, Spark's or a test's, has no window."""
     return CheckpointReply.TOO_LATE
 
 
 def never_written(_: UserRecord, __: bytes) -> bool:
-    """For a batch without a lease: Spark's, or a test's."""
+    """Says that nothing was written: a batch of Spark or a test has no lease."""
     return False
 
 
@@ -79,7 +79,7 @@ class Batch(Struct, frozen=True):
     is_redrive: bool = False
 
     def __repr__(self) -> str:
-        """Without the data, since a batch may end up in a log."""
+        """Leaves the data out, since a batch may end up in a log."""
         span = f", {self.records[0].checkpoint} to {self.records[-1].checkpoint}" if self.records else ""
         return f"<Batch of {self.stream} {self.shard_id}: {len(self.records)} records{span}, attempt {self.attempt}>"
 
@@ -131,8 +131,8 @@ class Handler(Protocol):
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
-        """Before the first batch of a lease in this window. Called again, without lease_lost, if an operator has moved
-        its checkpoint in the table: then state kept for it is stale. `checkpoint` is where the next batch begins.
+        """Called before the first batch of a lease in this window. It is called again, without lease_lost, if an operator has
+        moved its checkpoint in the table: then state kept for it is stale. `checkpoint` is where the next batch begins.
 
         `pending`: a prepared checkpoint in the row that is not checkpointed yet. A user's function gets it if it takes
         three arguments.

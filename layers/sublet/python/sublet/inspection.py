@@ -28,7 +28,7 @@ class Inspection(Protocol):
     """
 
     def of_stream(self, stream: str, arn: str) -> Inspection:
-        """The same questions about one stream of an application of several, with its name and ARN."""
+        """Asks the same questions about one stream of an application of several, with its name and ARN."""
 
     def incoming(self, over: timedelta) -> Volume:
         """What producers have written to the stream during the last `over`, by CloudWatch, which is some minutes late.
@@ -36,7 +36,7 @@ class Inspection(Protocol):
         """
 
     def incoming_by_shard(self, shard_ids: Sequence[str], over: timedelta) -> Mapping[str, Volume]:
-        """The same by shard; empty if the stream has no shard-level metrics."""
+        """What producers have written to each shard; empty if the stream has no shard-level metrics."""
 
     def last_hour(self) -> RecordedHour:
         """What the application's metrics say of the last hour, up to some minutes ago. One call, which CloudWatch charges for by
@@ -65,13 +65,13 @@ class Inspection(Protocol):
         """
 
     def alarms(self) -> Sequence[RingingAlarm]:
-        """All of the account and region that are in ALARM."""
+        """All alarms of the account and region that are in ALARM."""
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
-        """All that are registered with the stream, and which have subscribed in the last hour, by CloudWatch."""
+        """All consumers that are registered with the stream, and whether each has subscribed in the last hour, by CloudWatch."""
 
     def executions(self) -> Executions | None:
-        """Of the application's state machine; None if it has none. Counts a thousand at most."""
+        """The executions of the application's state machine; None if it has none. Counts a thousand at most."""
 
     def concurrency(self) -> Usage:
         """The account's concurrent Lambda executions: the most in the last hour, and the quota."""

@@ -35,7 +35,7 @@ class PollingReader:
         self._shard_id = shard_id
         self._position = position
         self._iterator: str | None = None
-        """None: not open yet."""
+        """None until it is opened."""
 
     def open(self) -> None:
         self._opened()

@@ -86,7 +86,7 @@ class PollRefusal(StrEnum):
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
     NOT_YET = "not_yet"
-    """Of a push: nothing has come within the time that a read waits. Read again at once: the read waits, not the caller."""
+    """A push has brought nothing within the time that a read waits. Read again at once: the read waits, not the caller."""
     NOT_PUSHED = "not_pushed"
     """The push's consumer is not registered any more. From the next read on, this reader polls."""
 
@@ -122,8 +122,8 @@ class Streams(Protocol):
         """Which streams the setting `streams` names now. Some calls for the whole account: find them seldom."""
 
     def of(self, stream: StreamKey) -> Stream:
-        """One of them, whether there is such a stream or not. Its shards are named as in the application, and
-        StreamNotFound also means that there is another stream of its name. Makes no call.
+        """One of the streams, whether it exists or not. Its shards are named as in the application, and StreamNotFound also means
+        that there is another stream of its name. Makes no call.
         """
 
     def arn(self, stream: StreamKey) -> str:
@@ -155,7 +155,7 @@ class PushReader(ShardReader, Protocol):
 
     @property
     def is_polling(self) -> bool:
-        """True once it polls, because the consumer is gone or to make sure of the shard's end: then its caller has to pace its
+        """True once it polls, because the consumer is gone or to make sure of the shard's end. Its caller then has to pace its
         reads.
         """
 
@@ -278,7 +278,7 @@ class SightingStore(Protocol):
         """
 
     def forget_stream(self, stream: StreamKey) -> None:
-        """If it is known."""
+        """Forget the stream, if it is known."""
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         """Store the options that all pulling programs share if the stored ones are `instead_of` (None: none). Returns
@@ -317,10 +317,10 @@ class SnapshotStore(Protocol):
         """Store it, instead of one of the same name."""
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """All, the newest last. One that cannot be read has a `problem`."""
+        """All snapshots, the newest last. One that cannot be read has a `problem`."""
 
     def delete_snapshot(self, name: str) -> None:
-        """If it is there."""
+        """Delete the snapshot, if it is there."""
 
 
 class ControlStore(Protocol):
@@ -329,7 +329,7 @@ class ControlStore(Protocol):
     """
 
     def control(self) -> Control:
-        """As it stands, strongly consistent; an empty one if none was ever kept. Raises ControlUnreadable."""
+        """The control as it stands, strongly consistent; an empty one if none was ever kept. Raises ControlUnreadable."""
 
     def keep_control(self, control: Control) -> bool:
         """Replace the control whose `round` this one has; the stored one has the next round. Returns whether it was replaced:
@@ -351,7 +351,7 @@ class SketchStore(Protocol):
         """
 
     def sketches(self) -> tuple[ShardSketch, ...]:
-        """All that can be read, old ones too."""
+        """All sketches that can be read, old ones too."""
 
 
 class WorkerReports(Protocol):
@@ -413,11 +413,11 @@ class HeldBack(Struct, frozen=True):
 
 
 GIVEN_FOR = timedelta(minutes=15)
-"""As long as a window: a store gives a batch to no other consumer during this time."""
+"""A window's length: a store gives a batch to no other consumer during this time."""
 
 
 class Counted(NamedTuple):
-    """About how many batches a store keeps: available ones, and ones that another consumer has received."""
+    """About how many batches a store keeps: those that are available, and those that another consumer has received."""
 
     available: int
     hidden: int = 0
@@ -459,14 +459,16 @@ class Clock(Protocol):
     """The time, as an argument. Both are UTC-aware, and equal as long as the machine's clock is not set."""
 
     def now(self) -> datetime:
-        """By the wall clock: for stored times, and for comparing with other machines' times. It may jump."""
+        """The moment by the wall clock: for stored times, and for comparing with other machines' times. It may jump."""
 
     def steady(self) -> datetime:
-        """For durations: never set, never back. It stands still while the machine is suspended."""
+        """The moment by a clock for durations, which is never set and never goes back. It stands still while the machine is
+        suspended.
+        """
 
 
 class Signal(Protocol):
-    """Set once, never cleared."""
+    """A flag that is set once and never cleared."""
 
     def set(self) -> None: ...
 
@@ -517,7 +519,7 @@ class Metrics(Protocol):
         """
 
     def flush(self) -> None:
-        """Called at the end of a tick or window, and at least each minute within."""
+        """Write what was put. The engine calls it at the end of a tick or window, and at least each minute within."""
 
 
 class Log(Protocol):
@@ -550,14 +552,14 @@ class Ports:
     metrics: Metrics
     log: Log
     destination: FailureDestination | None = None
-    """None without the setting `on_failure`: then no record is ever set aside."""
+    """None without the setting `on_failure`: no record is ever set aside."""
     reports: WorkerReports | None = None
-    """None: we do not report to a KCL 3.x leader, and it assigns us nothing."""
+    """None if we do not report to a KCL 3.x leader, which then assigns us nothing."""
     control: ControlStore | None = None
-    """None: no operator can pause this application's leases."""
+    """None if no operator can pause this application's leases."""
     sketches: SketchStore | None = None
-    """None: no sketches are made."""
+    """None if no sketches are made."""
     pushes: Pushes | None = None
-    """None: shards are read by polls."""
+    """None if shards are read by polls."""
     streams: Streams | None = None
-    """Of an application of several streams; `stream` then goes to each of them. None: it reads one."""
+    """The streams of an application of several; `stream` then goes to each of them. None if it reads one."""

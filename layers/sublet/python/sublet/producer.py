@@ -74,7 +74,7 @@ class Producer:
 
     @property
     def stream(self) -> str:
-        """As it was given."""
+        """The stream as the program gave it."""
         return self._made.stream
 
     @property
@@ -177,7 +177,9 @@ class LazyLoop:
         return self._loop is not None
 
     def loop(self, tell: Tell) -> PuttingLoop:
-        """Over AWS the first call loads boto3, which would block an event loop for a moment. Raises ProducerClosed."""
+        """The loop, which the first call makes. Over AWS that loads boto3, which would block an event loop for a moment. Raises
+        ProducerClosed.
+        """
         loop = self._loop
         if loop is None:
             with self._making:
@@ -191,13 +193,13 @@ class LazyLoop:
         return loop
 
     def loop_if_used(self) -> PuttingLoop | None:
-        """None: no record was put. Raises ProducerClosed."""
+        """The loop; None if no record was put. Raises ProducerClosed."""
         if self._loop is not None and self._is_of_parent:
             raise ProducerClosed(FORKED)
         return self._loop
 
     def loop_to_close(self) -> PuttingLoop | None:
-        """None: there is nothing to close, here at least. No loop is made from now on."""
+        """The loop to close; None if there is none, here at least. No loop is made from now on."""
         if self._loop is None:
             with self._making:
                 self._is_closed = True

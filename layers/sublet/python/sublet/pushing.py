@@ -51,7 +51,8 @@ class FanOutReader:
         self._rest: Page | None = None
         """What is left of an event with more records than the last read wanted."""
         self._refusal: PollRefusal | None = None
-        """For the next read: the last call was refused, so that calls which keep being refused show in the metrics."""
+        """The refusal for the next read: the last call was refused, so that calls which keep being refused show in the metrics.
+        """
         self._polls: ShardReader | None = None
         self._as_of, self._listened_until = clock.now(), clock.steady()
 
@@ -64,7 +65,7 @@ class FanOutReader:
         return None if self.is_polling else self._as_of
 
     def open(self) -> None:
-        """Nothing: the first wait subscribes, since a call may have to wait for another subscription."""
+        """Does nothing: the first wait subscribes, since a call may have to wait for another subscription."""
 
     def wait(self, longest: timedelta) -> bool:
         began = self._clock.steady()
@@ -181,11 +182,11 @@ class FanOutReader:
         return PollRefusal.NOT_YET
 
     def _poll(self) -> None:
-        """From now on, by polls."""
+        """Read by polls from now on."""
         self._polls = self._stream.reader(self._shard_id, self._known.position)
 
     def _with_lag(self, page: Page, has_more: bool) -> Page:
-        """With the lag of now, if more has come since: the service's figure is as of when it sent the event."""
+        """Corrects the lag if more has come since: the service's figure is as of when it sent the event."""
         if not has_more or not page.records:
             return page
         behind = self._clock.now() - page.records[-1].approximate_arrival_timestamp
@@ -194,7 +195,7 @@ class FanOutReader:
         )
 
     def _cut(self, limit: int) -> Page:
-        """At most `limit` records of what has come. The rest waits for the next read."""
+        """Takes at most `limit` records of what has come. The rest waits for the next read."""
         page, self._rest = self._rest, None
         assert page is not None, "something has come"
         if len(page.records) <= limit:

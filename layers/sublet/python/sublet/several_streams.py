@@ -138,7 +138,7 @@ class AllStreams:
     streams: Streams
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
-        """Of every stream that there is: a call for each."""
+        """Lists the shards of every stream that exists, with a call for each."""
         shards: list[Shard] = []
         for found in self.streams.find().streams:
             with suppress(StreamNotFound):
@@ -195,7 +195,7 @@ class LeasesOfStreams:
 
 
 def streams_read(ports: Ports) -> tuple[StreamKey, ...]:
-    """Empty in an application of one stream. Raises what Streams raises."""
+    """The streams that the application reads; empty in an application of one. Raises what Streams raises."""
     return () if ports.streams is None else tuple(found.stream for found in ports.streams.find().streams)
 
 
@@ -221,7 +221,7 @@ def settings_of_stream(settings: Settings, ports: Ports, shard: str) -> Settings
 
 
 def with_streams(ports: Ports, streams: Streams | None) -> Ports:
-    """The same ports, reading these streams; without any, the one that they read already."""
+    """Makes the ports read these streams; without any, the one that they read already."""
     return ports if streams is None else replace(ports, stream=AllStreams(streams), streams=streams)
 
 
@@ -233,17 +233,17 @@ class OneStream(NamedTuple):
     key: StreamKey | None = None
 
     def full_name(self, shard_id: str) -> str:
-        """Of the stream's shard with this id."""
+        """The full name of the stream's shard with this id."""
         return shard_id if self.key is None else in_stream(self.key, shard_id)
 
     @property
     def named(self) -> str:
-        """As the account knows it: its stream may be another account's."""
+        """The name or ARN by which the account finds the stream, which may be another account's."""
         return self.settings.stream_arn or self.settings.stream
 
 
 def each_stream(settings: Settings, ports: Ports) -> tuple[OneStream, ...]:
-    """Of the application. Raises what Streams raises."""
+    """The application's streams. Raises what Streams raises."""
     if ports.streams is None:
         return (OneStream(settings, ports),)
     return tuple(

@@ -25,7 +25,7 @@ def check_callback(callback: object) -> None:
 
 
 class Consuming:
-    """As `sublet.pull.consume.Consuming`. Made on a running loop, as a task of it."""
+    """Does what `sublet.pull.consume.Consuming` does, as a task of the loop that runs when it is made."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class Consuming:
         return self._running.done()
 
     def stop(self) -> None:
-        """At once: no further call begins, and what is buffered goes back. On the loop, even in the callback."""
+        """End at once: no further call begins, and what is buffered goes back. Call it on the loop; the callback may, too."""
         self._calls.is_stopped = True
         self._records.stop()
 
     def drain(self) -> None:
-        """Nothing new comes: the callback is awaited with what is buffered, then it is over."""
+        """End after what is buffered: nothing new comes, and the callback is still awaited with that."""
         self._records.drain()
 
     def cancel(self) -> None:
@@ -64,7 +64,7 @@ class Consuming:
         self._running.cancel()
 
     async def wait(self) -> None:
-        """Until it is over. Raises what has ended it; in the callback RuntimeError. Cancelling the wait ends nothing else."""
+        """Wait until it is over. Raises what has ended it; in the callback RuntimeError. Cancelling it ends nothing else."""
         if asyncio.current_task() in self._lanes:
             raise RuntimeError(WAITS_FOR_ITSELF)
         await asyncio.shield(self._running)

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = ThreadTasks()
-"""Not the loop's executor, which the program may keep busy."""
+"""A pool of our own, and not the loop's executor, which the program may keep busy."""
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

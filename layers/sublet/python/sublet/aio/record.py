@@ -16,7 +16,7 @@ from sublet.pull.record import Record as PlainRecord
 
 
 class Record(Struct, frozen=True, gc=False, eq=False):
-    """As `sublet.Record`. Only `term` makes a call: the others return at once, and the checkpoint follows later."""
+    """Does what `sublet.Record` does. Only `term` makes a call: the others return at once, and the checkpoint follows later."""
 
     _buffer: Buffer
     _delivery: Delivery

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """As `sublet.Context`. Methods that call AWS do so in a thread."""
+    """Does what `sublet.Context` does. Methods that call AWS do so in a thread."""
 
     def __init__(self, account: Account) -> None:
         self._plain = plain.Context(account)
@@ -64,7 +64,7 @@ def connect(
 
 
 class Stream:
-    """As `sublet.Stream`. Methods that call AWS do so in a thread."""
+    """Does what `sublet.Stream` does. Methods that call AWS do so in a thread."""
 
     def __init__(self, account: Account, name: str) -> None:
         self._account = account

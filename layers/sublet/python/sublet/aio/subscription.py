@@ -22,8 +22,8 @@ uvloop's clock.
 
 
 class Records:
-    """As `sublet.pull.subscription.Records`, with `async for` and `async with`. For one task at a time, but for `stop` and
-    `drain`.
+    """Does what `sublet.pull.subscription.Records` does, with `async for` and `async with`. Only one task at a time may use it,
+    but for `stop` and `drain`.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -92,12 +92,12 @@ class Records:
         return self._subscription.session
 
     def stop(self) -> None:
-        """At once: nothing more comes, and what is buffered goes back."""
+        """End at once: nothing more comes, and what is buffered goes back."""
         self._subscription.stop()
         self._slice_ends = 0.0
 
     def drain(self) -> None:
-        """Nothing new comes. What is buffered is handed out, and the iterator ends when all of it is acknowledged."""
+        """Take nothing new. What is buffered is handed out, and the iterator ends when all of it is acknowledged."""
         self._subscription.drain()
 
     async def aclose(self) -> None:

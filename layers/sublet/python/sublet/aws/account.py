@@ -104,7 +104,7 @@ class AwsAccount:
 
     @cached_property
     def _scans(self) -> Any:
-        """One of its own: its Scan replies are raw JSON."""
+        """A table client of its own: its Scan replies are raw JSON."""
         return clients.dynamodb_client(*self._connection)
 
     def streams(self) -> Iterator[str]:
@@ -194,7 +194,7 @@ class AwsAccount:
         return registered(self._kinesis, self.info(stream).identity.arn, name, stop)
 
     def consumer_arn(self, stream: str, name: str) -> str | None:
-        """Of the stream's fan-out consumer of this name, if there is one."""
+        """The ARN of the stream's fan-out consumer of this name; None if there is none."""
         arn = self.info(stream).identity.arn
         with named_stream_errors(stream):
             return look(self._kinesis, arn, name).arn
@@ -269,8 +269,8 @@ class AwsAccount:
                 yield from page["TableNames"]
 
     def _tagged(self, tags: Tags) -> Sequence[str]:
-        """By the Resource Groups Tagging API: a call for each hundred tables that have the tags. DynamoDB's ListTagsOfResource
-        is one call for each table of the account, at most ten a second.
+        """Finds tables by the Resource Groups Tagging API, with a call for each hundred tables that have the tags. DynamoDB's
+        ListTagsOfResource is one call for each table of the account, at most ten a second.
         """
         pages = self._tagging.get_paginator("get_resources").paginate(
             ResourceTypeFilters=["dynamodb:table"],
@@ -307,7 +307,7 @@ class AwsAccount:
             return None
 
     def _known_stream(self, application: str) -> StreamIdentity | None:
-        """None also if the role may not read the item, as with version 0.2's roles; the caller then asks Kinesis."""
+        """Returns None also if the role may not read the item, as with version 0.2's roles; the caller then asks Kinesis."""
         try:
             return self.stream_of(application)
         except LeaseTableAccessDenied:

@@ -63,7 +63,7 @@ class Connection(NamedTuple):
     connections: int = CONNECTIONS
 
     def for_leases(self, leases: int) -> Connection:
-        """With a connection for each lease that a worker polls."""
+        """The same connection settings, with a connection for each lease that a worker polls."""
         return self._replace(connections=min(max(CONNECTIONS, leases), CONNECTIONS_MAX))
 
 
@@ -89,7 +89,7 @@ def kinesis_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """For every call but GetRecords. GetShardIterator allows 5 calls a second per shard, shared by all readers, hence
+    """The client for every call but GetRecords. GetShardIterator allows 5 calls a second per shard, shared by all readers, hence
     the many attempts.
 
     Kinesis validates the parameters, because older botocore's model does not know records without a partition key.
@@ -107,7 +107,7 @@ def kinesis_poll_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """For GetRecords. One attempt: a refused poll is a value, and the caller polls again anyway.
+    """The client for GetRecords. It makes one attempt: a refused poll is a value, and the caller polls again anyway.
 
     The read timeout is twice what 10 MB take at a shard's 2 MB/s, and shorter than a window's margin.
     """
@@ -122,7 +122,8 @@ def kinesis_put_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """For PutRecords. One attempt: the producer puts again what was refused, in the order that its records need.
+    """The client for PutRecords. It makes one attempt: the producer puts again what was refused, in the order that its records
+    need.
 
     Kinesis validates the parameters: see `kinesis_client`.
     """
@@ -134,7 +135,7 @@ def kinesis_put_client(
 
 
 def s3_client(region: str | None = None, session: Session | None = None) -> S3Client:
-    """For records set aside, and for a few small reads after a Spark query has ended."""
+    """The client for buckets: it writes records set aside, and makes a few small reads after a Spark query has ended."""
     client: S3Client = _client(
         "s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
@@ -142,7 +143,7 @@ def s3_client(region: str | None = None, session: Session | None = None) -> S3Cl
 
 
 def sqs_client(region: str | None = None, session: Session | None = None) -> SQSClient:
-    """For records set aside. A queue's endpoint is in the queue's own region."""
+    """The client for records set aside in a queue. A queue's endpoint is in the queue's own region."""
     client: SQSClient = _client(
         "sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
@@ -156,7 +157,7 @@ class TopicClient(Protocol):
 
 
 def sns_client(region: str | None = None, session: Session | None = None) -> TopicClient:
-    """For records set aside."""
+    """The client for records set aside by a topic."""
     client: TopicClient = _client(
         "sns", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
@@ -169,7 +170,7 @@ def cloudwatch_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> CloudWatchClient:
-    """For commands that show figures and alarms."""
+    """The client for commands that show figures and alarms."""
     client: CloudWatchClient = _client(
         "cloudwatch", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
         region, endpoint_url, session,
@@ -183,7 +184,7 @@ def tagging_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> Any:
-    """For tables and streams that are chosen by their tags."""
+    """The client that finds tables and streams by their tags."""
     return _client(
         "resourcegroupstaggingapi",
         _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
@@ -197,7 +198,7 @@ def lambda_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> LambdaClient:
-    """For the account's quota."""
+    """The client for the account's quota."""
     client: LambdaClient = _client(
         "lambda", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
         region, endpoint_url, session,
@@ -211,7 +212,7 @@ def iam_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> IAMClient:
-    """For commands that ask what a role may do."""
+    """The client for commands that ask what a role may do."""
     client: IAMClient = _client(
         "iam", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
         region, endpoint_url, session,

@@ -51,7 +51,7 @@ _CREDENTIALS_REFUSED = frozenset(
 
 
 def not_configured(problem: Exception) -> AwsNotConfigured:
-    """For an exception of NOT_CONFIGURED."""
+    """What to raise for an exception of NOT_CONFIGURED."""
     match problem:
         case NoRegionError():
             return AwsNotConfigured(
@@ -81,7 +81,7 @@ def credentials_refused(error: ClientError) -> AwsNotConfigured | None:
 
 
 REFUSED = (ClientError, BotoCoreError)
-"""What a call to a failure destination may raise."""
+"""The exceptions that a call to a failure destination may raise."""
 
 
 def refused(what: str, problem: Exception) -> NoReturn:

@@ -20,7 +20,7 @@ CONTROL = "control"
 
 
 class DynamoDbControlStore:
-    """The ControlStore port. `connect` returns the client, and is called with each use: a short-lived worker never makes it."""
+    """The ControlStore port. Each use calls `connect` for the client, so a short-lived worker that needs none never makes it."""
 
     def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
         self._connect = connect

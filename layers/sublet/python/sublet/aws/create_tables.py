@@ -112,8 +112,9 @@ def create_tables(
 
 
 def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Table]) -> bool:
-    """True if there are sightings but no lease table. Looks for the lease table again, because another process may
-    have created both meanwhile."""
+    """Whether there are sightings but no lease table. Looks for the lease table again, because another process may have created
+    both meanwhile.
+    """
     leases, sighted = tables_of(settings)
     if leases not in missing or sighted in missing:
         return False
@@ -123,7 +124,7 @@ def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Ta
 
 
 def _create(client: DynamoDBClient, table: Table, application: str) -> bool:
-    """False if another process is creating it."""
+    """Creates the table. Returns False if another process is creating it."""
     try:
         client.create_table(
             TableName=table.name,

@@ -41,7 +41,7 @@ class FifoFields(TypedDict, total=False):
 def failure_destination(
     arn: str, session: Session | None = None, *, is_connected: bool = False
 ) -> FailureDestination:
-    """For the `on_failure` setting, already validated.
+    """Makes the destination that the `on_failure` setting names, already validated.
 
     is_connected   make the client now, from the current environment, since a handler may change AWS_* in its process,
     or boto3's default session. Otherwise it is made for the first record that is set aside, which most Spark tasks
@@ -154,7 +154,9 @@ class SnsDestination:
 
 
 def _fifo(name: str, batch: SetAsideBatch, message: Message) -> FifoFields:
-    """For a FIFO queue or topic: one ordered message group per shard, and the message's identity for deduplication."""
+    """The parameters for a FIFO queue or topic: one ordered message group per shard, and the message's identity for
+    deduplication.
+    """
     if not name.endswith(FIFO):
         return {}
     group = f"{batch.application}.{batch.shard_id}"[-FIFO_GROUP_MAX:]

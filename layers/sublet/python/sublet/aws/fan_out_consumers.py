@@ -21,7 +21,9 @@ LOOKS_MAX = 60
 """Registering takes some seconds. Kinesis does not say how many at most."""
 
 CONSUMERS_MAX = 20
-"""Of a stream; some accounts may have 50. Kinesis gives the same code where it already registers five consumers."""
+"""A stream may have this many consumers; some accounts may have 50. Kinesis gives the same code where it already registers five
+consumers.
+"""
 
 _LIMIT, _IN_USE = "LimitExceededException", "ResourceInUseException"
 _STANDINGS = {"ACTIVE": ConsumerStanding.ACTIVE, "CREATING": ConsumerStanding.CREATING}
@@ -34,7 +36,7 @@ _WITHOUT = {
 
 
 class Looked(NamedTuple):
-    """What Kinesis says of a consumer. `arn`: None without one."""
+    """The consumer as Kinesis describes it. `arn`: None without one."""
 
     standing: ConsumerStanding
     arn: str | None = None
@@ -98,7 +100,7 @@ def register(client: Any, stream_arn: str, name: str) -> Looked:
 
 
 def _has_room(client: Any, stream_arn: str) -> bool:
-    """False too if the role may not list the stream's consumers."""
+    """Whether the stream may have another consumer. False too if the role may not list the stream's consumers."""
     try:
         return len(client.list_stream_consumers(StreamARN=stream_arn)["Consumers"]) < CONSUMERS_MAX
     except ClientError as error:
@@ -108,15 +110,15 @@ def _has_room(client: Any, stream_arn: str) -> bool:
 
 
 class StreamConsumer(Protocol):
-    """Who subscribes to a stream's shards. Thread-safe."""
+    """The registered consumer that subscribes to a stream's shards. Thread-safe."""
 
     def arn(self) -> str | PushEnd:
-        """Without a consumer: NO_CONSUMER to poll instead, IN_USE if one comes soon, REFUSED if Kinesis does not say. Raises what
-        no retry removes.
+        """The consumer's ARN. Without a consumer it is NO_CONSUMER to poll instead, IN_USE if one comes soon, REFUSED if Kinesis
+        does not say. Raises what no retry removes.
         """
 
     def lost(self, arn: str) -> bool:
-        """There is no consumer of this ARN any more. Returns whether to ask again."""
+        """Notes that there is no consumer of this ARN any more. Returns whether to ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class NamedConsumer:
         self._known = UNSEEN
         self._told: ConsumerStanding | None = None
         self._lock = threading.Lock()
-        """Held during a look, so that the readers of many shards make one."""
+        """A reader holds this during a look, so that the readers of many shards make one."""
 
     def arn(self) -> str | PushEnd:
         with self._lock:

@@ -15,9 +15,9 @@ PERIODS = (
     (timedelta(days=63), timedelta(minutes=5)),
     (timedelta.max, timedelta(hours=1)),
 )
-"""How long CloudWatch keeps figures of each length."""
+"""CloudWatch keeps figures of each length for this long."""
 QUERIES_MAX = 500
-"""Of one GetMetricData."""
+"""GetMetricData takes at most this many queries."""
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 OF_AN_HOUR = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Sum", Metric.LOST_LEASES: "Sum"}
 LATE = timedelta(minutes=3)
@@ -32,7 +32,7 @@ class Series(NamedTuple):
 
 
 class Figures:
-    """Until `now`, which CloudWatch reaches some minutes later."""
+    """CloudWatch's figures up to `now`, which it reaches some minutes later."""
 
     def __init__(self, cloudwatch: Any, now: datetime) -> None:
         self._cloudwatch, self._now = cloudwatch, now
@@ -69,7 +69,7 @@ class Figures:
         return Throttled(round(sum(writes)), round(sum(reads)))
 
     def last_hour(self, application: str) -> RecordedHour:
-        """As the application has put it, whatever its runtime."""
+        """The last hour as the application has put it, whatever its runtime."""
         lags, sizes, lost = self._by_time(
             [_of_application(application, metric, statistic) for metric, statistic in OF_AN_HOUR.items()],
             HOUR,
@@ -90,7 +90,7 @@ class Figures:
         return max(most, default=0)
 
     def oldest_message(self, queue: str, over: timedelta) -> timedelta | None:
-        """Its age; None without a figure, as for a queue that has been idle for hours."""
+        """The age of the queue's oldest message; None without a figure, as for a queue that has been idle for hours."""
         metric = Series("AWS/SQS", "ApproximateAgeOfOldestMessage", (("QueueName", queue),), "Maximum")
         ((*ages,),) = self.values([metric], over)
         return timedelta(seconds=ages[0]) if ages else None

@@ -39,7 +39,7 @@ from sublet.system.clock import SystemClock
 NO_SUCH_ROW = "sublet doctor"
 """The key of a row that no table has."""
 STATE_MACHINE = "{application}-lease-workers"
-"""As the construct names it."""
+"""The construct gives its state machine this name."""
 DRY_RUN_ANSWER = "DryRunOperationException"
 """Kinesis' reply to a call with DryRun that would have been allowed."""
 HOUR = timedelta(hours=1)

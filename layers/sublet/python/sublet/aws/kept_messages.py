@@ -71,7 +71,7 @@ def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
 
 
 def _received(queue: Queue) -> Iterator[MessageTypeDef]:
-    """Until the queue is empty, or a round is full."""
+    """Receives messages until the queue is empty, or a round is full."""
     for _ in range(HIDDEN_MAX // RECEIVED_AT_ONCE):
         messages = queue.receive()
         if not messages:

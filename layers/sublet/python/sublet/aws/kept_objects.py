@@ -83,7 +83,7 @@ class S3Destination:
             )
 
     def _read(self, key: str) -> KeptBatch | None:
-        """None if another redrive has removed it since it was listed."""
+        """Returns None if another redrive has removed the object since it was listed."""
         try:
             reply = self._client.get_object(Bucket=self._bucket, Key=key)
             size, version = reply["ContentLength"], reply["ETag"]
@@ -100,8 +100,9 @@ class S3Destination:
             return KeptBatch(key, None, f"object {key} cannot be read: {problem}")
 
     def remove(self, kept: KeptBatch) -> Removal:
-        """Only if the object is still the one that was read. A store that ignores conditions, as S3 itself did until
-        2025, removes whatever has the key, which since this version can only be another object with the same records."""
+        """Removes the object only if it is still the one that was read. A store that ignores conditions, as S3 itself did until
+        2025, removes whatever has the key, which since this version can only be another object with the same records.
+        """
         try:
             self._client.delete_object(Bucket=self._bucket, Key=kept.name, IfMatch=kept.version)
         except ClientError as problem:
@@ -125,7 +126,7 @@ class S3Destination:
         return True
 
     def leave(self, kept: KeptBatch) -> None:
-        """Nothing to do: objects are never hidden."""
+        """Does nothing: objects are never hidden."""
 
 
 def _foreign(key: str, application: str | None) -> KeptBatch:
@@ -133,6 +134,6 @@ def _foreign(key: str, application: str | None) -> KeptBatch:
 
 
 def _is_its_own(problem: ClientError) -> bool:
-    """True if only this object cannot be read: access is denied, it is archived, or its KMS key is unavailable."""
+    """Whether only this object cannot be read: access is denied, it is archived, or its KMS key is unavailable."""
     code = code_of(problem)
     return code in ("AccessDenied", "InvalidObjectState") or code.startswith("KMS.")

@@ -52,7 +52,7 @@ _SHARD_FILTERS = {
 
 
 LAG_NOT_TOLD = 1
-"""Milliseconds. Assumed for a page without MillisBehindLatest, which may not be at the tip."""
+"""A page without MillisBehindLatest counts as this many milliseconds behind, since it may not be at the tip."""
 
 
 class KinesisStream:
@@ -184,7 +184,7 @@ class KinesisStream:
         return Polled(Page(records, reply.data_bytes, behind, True, children), None)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
-        """None while the shard is listed but its children are not: a listing may lag behind."""
+        """Returns None while the shard is listed but its children are not: a listing may lag behind."""
         shards = self.list_shards()
         children = tuple(child_of(shard) for shard in shards if shard_id in shard.parent_shard_ids)
         return None if not children and any(shard.shard_id == shard_id for shard in shards) else children

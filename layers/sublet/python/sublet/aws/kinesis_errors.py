@@ -24,7 +24,7 @@ from sublet.errors import (
 from sublet.ports import PollRefusal
 
 NOT_FOUND = "ResourceNotFoundException"
-"""For a stream and for a shard: both have the same code."""
+"""Kinesis gives this code for a missing stream and for a missing shard."""
 
 BAD_ARGUMENT = frozenset({"InvalidArgumentException", "ValidationException"})
 
@@ -54,7 +54,7 @@ def shard_not_found(stream: str, shard_id: str) -> ShardNotFound:
 
 
 def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
-    """For an exception of CONNECTION_FAILED."""
+    """What to raise for an exception of CONNECTION_FAILED."""
     return StreamUnreachable(
         f"no reply about stream {stream}: {failure}; if this lasts, check the network path to that host: Kinesis has hosts for "
         'each account besides the region\'s (docs/operations.md, "Closed networks")'
@@ -62,7 +62,7 @@ def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
 
 
 def poll_refusal(error: ClientError) -> PollRefusal | None:
-    """Why GetRecords failed, if polling again will help; otherwise None.
+    """The refusal that GetRecords' error means, if polling again will help; otherwise None.
 
     If the service does not accept an iterator, a new one is opened, as after expiry. KCL does the same.
     """

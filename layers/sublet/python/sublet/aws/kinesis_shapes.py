@@ -43,7 +43,7 @@ class RecordsReply(Struct, frozen=True, rename="pascal"):
 
 
 decode_records_reply = Decoder(RecordsReply, strict=False).decode
-"""Decodes JSON. Not strict, because times are numbers, in seconds."""
+"""Decodes a reply's JSON. It is not strict, because times are numbers, in seconds."""
 
 
 class PushedReply(Struct, frozen=True, rename="pascal"):
@@ -106,7 +106,7 @@ def with_arrivals(
 
 
 def stream_info(response: Mapping[str, Any]) -> StreamInfo:
-    """DescribeStreamSummary's reply, for the user."""
+    """Turns DescribeStreamSummary's reply into what the user gets."""
     summary = _summary(response)
     return StreamInfo(
         summary["StreamName"],
@@ -132,9 +132,9 @@ def _identity(summary: Mapping[str, Any]) -> StreamIdentity:
 
 
 def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
-    """DescribeStreamSummary's raw reply: older botocore drops fields that it does not know, such as the distribution.
-    A provisioned stream does not distribute records itself; whether an on-demand one does is unknown unless the reply
-    says so."""
+    """Reads DescribeStreamSummary's raw reply: older botocore drops fields that it does not know, such as the distribution. A
+    provisioned stream does not distribute records itself; whether an on-demand one does is unknown unless the reply says so.
+    """
     summary = _summary(response)
     mode = summary.get("StreamModeDetails", {}).get("StreamMode")
     told = summary.get("RecordDistributionStrategy")
@@ -149,7 +149,7 @@ def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
 
 
 def shard_of(item: Mapping[str, Any]) -> Shard:
-    """One of ListShards' Shards. A shard is closed if it has an ending sequence number, whatever the number is."""
+    """Reads an element of ListShards' Shards. A shard is closed if it has an ending sequence number, whatever the number is."""
     numbers = item["SequenceNumberRange"]
     return Shard(
         shard_id=item["ShardId"],

@@ -18,7 +18,7 @@ REGION = "SubletRegion"
 
 _FIRST_REFUSAL = 300
 _ACCOUNT = re.compile(r"\baccount (\d{12})\b")
-"""In Kinesis' message: "Stream orders under account 123456789012 not found."."""
+"""Kinesis names the account in its message: "Stream orders under account 123456789012 not found."."""
 
 C = TypeVar("C", bound=AnyClient)
 
@@ -36,7 +36,7 @@ def say_region(client: C) -> C:
 
 
 def looked_in(error: ClientError) -> str:
-    """Such as "in region eu-west-1 of account 123456789012", as far as it is known."""
+    """Says where a call looked, as in "in region eu-west-1 of account 123456789012", as far as it is known."""
     metadata: dict[str, Any] = {**error.response.get("ResponseMetadata", {})}
     account = _ACCOUNT.search(error.response.get("Error", {}).get("Message", ""))
     return in_region(metadata.get(REGION), account and account[1])

@@ -25,7 +25,7 @@ VALUES_MAX = 100
 """EMF's limit for values of one metric in a line, and for metrics in a line."""
 
 OF_STREAMS = frozenset({Metric.MILLIS_BEHIND_LATEST, Metric.BYTES, Metric.RECORDS, Metric.STREAM_STALLED_AGE})
-"""Put for each stream too, or only, in an application of several."""
+"""In an application of several streams, each stream has these metrics; the last of them exists only there."""
 
 _Dimensions = tuple[tuple[str, str], ...]
 
@@ -66,7 +66,9 @@ class EmfMetrics:
                 self._add((self._application, *_of_shard(shard_id)), metric, value)
 
     def _has_its_own(self, metric: Metric) -> bool:
-        """Whether a shard does. One in trouble does, also if only the worst do."""
+        """Whether a shard has metrics of its own. A shard in trouble does even if only the worst do. One in trouble does, also if
+        only the worst do.
+        """
         is_worst = self._by_shard is MetricsByShard.WORST and metric.per is Per.TROUBLED_SHARD
         return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not Per.STREAM)
 
@@ -84,14 +86,16 @@ class EmfMetrics:
 
 
 def _of_shard(shard_id: str) -> _Dimensions:
-    """In an application of several streams, with the stream's name: shard ids repeat from stream to stream."""
+    """A shard's dimensions. In an application of several streams they have the stream's name, since shard ids repeat from stream
+    to stream.
+    """
     stream = stream_key_of(shard_id)
     named = () if stream is None else (("stream", stream.stream),)
     return (*named, ("shard_id", own_id(shard_id)))
 
 
 def _lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) -> Iterator[str]:
-    """As many lines as the metric with the most values needs, at 100 a line."""
+    """Makes as many lines as the metric with the most values needs, at 100 a line."""
     longest = max(map(len, metrics.values()))
     for first in range(0, longest, VALUES_MAX):
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dict(dimensions), service="")

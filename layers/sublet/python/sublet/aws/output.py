@@ -15,7 +15,7 @@ class Lines(Protocol):
 
     @property
     def is_read(self) -> bool:
-        """False if the output goes nowhere, so that lines need not be made."""
+        """Whether anybody reads the output. If it goes nowhere, lines need not be made."""
 
     def write(self, text: str) -> int: ...
 
@@ -64,7 +64,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing to do: `write` flushes every line."""
+        """Does nothing: `write` flushes every line."""
 
     def _tell(self, problem: Exception) -> None:
         if self._is_told:
@@ -78,4 +78,4 @@ class Output:
 
 
 STANDARD_OUTPUT = Output("stdout")
-"""For a process that runs nothing else: on Lambda, and `sublet run`."""
+"""A process that runs nothing else writes here: on Lambda, and `sublet run`."""

@@ -98,13 +98,13 @@ def _leases(settings: Settings, service: str) -> int:
 
 
 def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> KinesisStream:
-    """With its own clients."""
+    """The stream's port with clients of its own."""
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
     return KinesisStream(client, poll_client, settings)
 
 
 def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> AwsStreams:
-    """With its own clients."""
+    """The streams' port with clients of its own."""
     from sublet.aws.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
 
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)

@@ -19,7 +19,7 @@ from sublet.aws.push_http import Head, Http1Reply, Http2Reply, Reply, Request
 
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 10.0
-"""How long the head of a reply may take."""
+"""The head of a reply may take this many seconds."""
 
 RECEIVED_AT_ONCE = 2**18
 BUFFERED = 2**19
@@ -68,7 +68,7 @@ class PushConnection:
     def __init__(self, request: Request, network: Network) -> None:
         """Sends the request."""
         self._came = b""
-        """What of the body came with the head."""
+        """The bytes of the body that came with the head."""
         self._socket = _connected(request.url, network)
         try:
             self._reply: Reply = self._spoken(network)(request)

@@ -24,7 +24,7 @@ _OF_THE_CONNECTION = frozenset({"connection", "host", "keep-alive", "transfer-en
 
 
 class ReplyDamaged(ValueError):
-    """What came is not HTTP."""
+    """Raised if what came is not HTTP."""
 
 
 class Head(NamedTuple):
@@ -46,12 +46,12 @@ class Reply(Protocol):
     """One reply as its bytes come."""
 
     head: Head | None
-    """None: it has not come yet."""
+    """None until it has come."""
     is_over: bool
     """The body is complete, or the service has ended it."""
 
     def feed(self, data: bytes) -> bytes:
-        """The part of the body in what came. Raises ReplyDamaged."""
+        """Returns the part of the body in what came. Raises ReplyDamaged."""
 
     def to_send(self) -> bytes:
         """Bytes to send to the service: first the request, later acknowledgements."""

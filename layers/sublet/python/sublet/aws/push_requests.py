@@ -52,7 +52,7 @@ class PushRequests:
 
     @cached_property
     def _network(self) -> Network:
-        """Configured like botocore's own HTTP session."""
+        """Makes the network settings that botocore's own HTTP session has."""
         session = vars(vars(self._client)["_endpoint"].http_session)
         verify, certificate = session["_verify"], session["_cert_file"]
         context = tls_context(

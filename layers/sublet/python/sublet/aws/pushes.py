@@ -32,7 +32,7 @@ from sublet.protocol.event_stream import EventMessage, MessageReader, StreamDama
 from sublet.protocol.records import Page
 
 WHOLE_WITHIN = 30.0
-"""How many seconds the rest of an event may take after its first bytes."""
+"""The rest of an event may take this many seconds after its first bytes."""
 
 _IN_USE = "ResourceInUseException"
 _LOST = (OSError, ReplyDamaged, StreamDamaged, msgspec.DecodeError)
@@ -83,7 +83,7 @@ class KinesisPushes:
             return self.judged(shard_id, error, PushEnd.IN_USE)
 
     def judged(self, shard_id: str, error: ClientError, in_use: PushEnd) -> PushEnd:
-        """What an error of the call or in the stream of events means. Raises what no retry removes."""
+        """Says what an error of the call or in the stream of events means. Raises what no retry removes."""
         code = code_of(error)
         if code == _IN_USE:
             return in_use
@@ -200,7 +200,7 @@ class KinesisSubscription:
         return message
 
     def _receive(self, seconds: float) -> bool:
-        """False if nothing came within this time."""
+        """Receives bytes. Returns False if nothing came within this time."""
         try:
             body = self._connection.receive(seconds)
         except _LOST:

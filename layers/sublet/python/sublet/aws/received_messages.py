@@ -54,7 +54,7 @@ class Queue(NamedTuple):
         self._change(handle, 0)
 
     def delete(self, handle: str) -> bool:
-        """False if it is no longer ours, and stays in the queue."""
+        """Deletes the message. Returns False if it is no longer ours, and stays in the queue."""
         try:
             self.client.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
         except ClientError as refused:

@@ -47,7 +47,7 @@ class HttpReply(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """By Content-Length and by DynamoDB's checksum."""
+        """Whether the reply is whole, by Content-Length and by DynamoDB's checksum."""
         promised = self.headers.get("content-length", "")
         checksum = self.headers.get("x-amz-crc32", "")
         is_long_enough = not promised.isdecimal() or len(self.body) >= int(promised)

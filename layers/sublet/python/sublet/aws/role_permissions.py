@@ -28,7 +28,7 @@ def functions_of(stepfunctions: Any, state_machine: str) -> Mapping[str, str] | 
 
 
 def _calls(part: object) -> Iterator[tuple[str, str]]:
-    """Of all states, also of those inside a Map."""
+    """The calls of all states, also of those inside a Map."""
     if not isinstance(part, dict):
         return
     for name, state in part.get("States", {}).items():

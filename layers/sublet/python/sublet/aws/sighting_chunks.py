@@ -26,7 +26,7 @@ _DAMAGED = (zlib.error, ValueError, KeyError, TypeError, AttributeError, Overflo
 
 
 def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
-    """As few chunks as the item limit allows: halved until each part fits."""
+    """Encodes as few chunks as the item limit allows: parts are halved until each fits."""
     unheard = [lease_key for lease_key, sighting in items if sighting.is_unheard]
     moved = {lease_key: millis(sighting.moved_at) for lease_key, sighting in items if sighting.moved_at}
     chunk = _compressed(
@@ -44,7 +44,7 @@ def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
 
 
 def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
-    """Empty for an item that is damaged or not ours: lost sightings only delay an expiry."""
+    """Returns nothing for an item that is damaged or not ours: lost sightings only delay an expiry."""
     try:
         named = _named(chunk)
         unheard = frozenset(named.get(_UNHEARD, ()))
@@ -68,7 +68,7 @@ def encode_dispatched(dispatched: Sequence[tuple[str, Dispatched]]) -> bytes:
 
 
 def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
-    """Empty for a damaged item: a lease is then dispatched twice, but acquired once."""
+    """Returns nothing for a damaged item: a lease is then dispatched twice, but acquired once."""
     try:
         return {
             key: Dispatched(LeaseFence(key, owner, counter), worker_id, is_steal, moment(at))
@@ -99,7 +99,7 @@ def _millis(at: datetime | None) -> int | None:
 
 
 def decode_unread(chunk: bytes) -> Mapping[str, UnreadShard]:
-    """Empty for a damaged item: an alarm then comes one tick later."""
+    """Returns nothing for a damaged item: an alarm then comes one tick later."""
     try:
         rows = json.loads(zlib.decompress(chunk))
         return {str(key): _unread(*row) for key, *row in rows}

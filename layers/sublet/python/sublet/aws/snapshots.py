@@ -26,7 +26,7 @@ FIRST, OTHERS = "snapshot ", "snapshot-part "
 
 PARTS, DIGEST = "parts", "digest"
 TAKEN_AT = "taken_at"
-"""Of a part, in epoch seconds."""
+"""When a part was taken, in epoch seconds."""
 
 ABANDONED_AFTER = timedelta(days=1)
 """Parts without a first item may be those of a writer that is at work: a seek keeps its snapshot again when it has ended."""
@@ -56,7 +56,7 @@ class DynamoDbSnapshotStore:
         self._delete(_abandoned(self._items(KEY, PARTS, DIGEST, TAKEN_AT), snapshot.taken_at))
 
     def _items(self, *columns: str) -> Mapping[str, Mapping[str, Any]]:
-        """By key. Without `columns`, all of each."""
+        """The items, by key. Without `columns` each is read whole."""
         some: dict[str, Any] = {"ConsistentRead": True}
         if columns:
             some["ProjectionExpression"] = ", ".join(f"#{name}" for name in columns)

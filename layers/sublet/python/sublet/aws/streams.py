@@ -64,7 +64,7 @@ class AwsStreams:
             return self._made[stream]
 
     def alone(self, stream: StreamKey) -> KinesisStream:
-        """One of them, with its shards by their own ids. A new one with each call, which none of them makes."""
+        """One of the streams, with its shards by their own ids. Each call makes a new object and sends no request."""
         settings = settings_for(stream, self.arn(stream), self._settings)
         return KinesisStream(self._client, self._poll_client, settings)
 
@@ -114,7 +114,7 @@ class AwsStreams:
                     yield from self._described(named.stream, selector.what)
 
     def _own_account(self) -> str:
-        """Taken from any stream of the account. Empty if it has none: then every ARN names another account."""
+        """The account's id, from the ARN of any of its streams. Empty if it has none: then every ARN names another account."""
         for identity in self._listed():
             return StreamArn.parse(identity.arn).account
         return ""

@@ -57,7 +57,7 @@ def _in_folder(bucket: str, prefix: str) -> SetAsideWaiting:
 
 
 def _expires_after(s3: Any, bucket: str, folder: str) -> timedelta | None:
-    """By the bucket's lifecycle rules; None if none deletes this folder's objects, or the rules may not be read."""
+    """When the bucket's lifecycle rules delete objects; None if none deletes this folder's, or they may not be read."""
     try:
         rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     except ClientError as error:
@@ -75,8 +75,8 @@ def _expires_after(s3: Any, bucket: str, folder: str) -> timedelta | None:
 
 
 def _prefix_of(rule: Any) -> str:
-    """Of a rule that selects by prefix alone. Other rules (tags, sizes) may spare the objects, and count all the same: a
-    warning too many is better than one too few.
+    """The prefix of a rule that selects by prefix alone. Other rules (tags, sizes) may spare the objects, and count all the same:
+    a warning too many is better than one too few.
     """
     chosen = rule.get("Filter", {})
     prefix = chosen.get("Prefix", chosen.get("And", {}).get("Prefix", rule.get("Prefix", "")))

@@ -25,9 +25,9 @@ class RecordForm(StrEnum):
     LINE = "line"
     """One line with the beginning of the data."""
     TEXT = "text"
-    """The same line without the data, then all of the data as UTF-8."""
+    """Prints the line without the data, then all of the data as UTF-8."""
     HEX = "hex"
-    """The same line without the data, then all of the data as bytes."""
+    """Prints the line without the data, then all of the data as bytes."""
     JSON = "json"
     """One line of JSON, with the data in base64."""
 

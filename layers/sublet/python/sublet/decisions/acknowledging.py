@@ -63,10 +63,10 @@ class Acknowledging:
         self.finished = 0
         self.out: dict[int, Out] = {}
         self._beyond: set[int] = set()
-        """Done, beyond the finished prefix."""
+        """The numbers that are done beyond the finished prefix."""
         self._out_of: dict[str, set[int]] = {}
         self._waiting: dict[str, Waiting] = {}
-        """Never an empty queue. A key in here has no outstanding record later than the first in its queue."""
+        """No queue in here is empty. A key in here has no outstanding record later than the first in its queue."""
         self._due: list[tuple[datetime, str]] = []
         """A heap of delayed redeliveries; may hold stale entries."""
         self._ready: list[tuple[int, str]] = []

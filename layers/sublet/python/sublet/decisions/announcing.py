@@ -53,7 +53,7 @@ class Announcement(Struct, frozen=True):
 
 
 NOTHING_ANNOUNCED: Mapping[str, Announcement] = MappingProxyType({})
-"""By worker id."""
+"""Announcements by worker id: there are none."""
 
 
 class NextLook(NamedTuple):

@@ -33,7 +33,7 @@ def caution(lease: Lease) -> Caution:
 
 
 def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
-    """Until when a session that begins now checkpoints each batch at once; `now` if no owner has crashed.
+    """The moment until which a session that begins now checkpoints each batch at once; `now` if no owner has crashed.
 
     The first checkpoint clears the row's crashes, but the fatal record may be further on: up to where the dead owner
     was, which had checkpointed less than a checkpoint_interval before.

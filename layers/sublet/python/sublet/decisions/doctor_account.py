@@ -184,9 +184,7 @@ def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> It
 
 
 def _concerns(alarm: RingingAlarm, application: str, stream: str) -> bool:
-    """True if its metrics are the application's or the stream's, or those of a function, queue or state machine named after
-    it.
-    """
+    """Whether its metrics are the application's, the stream's, or those of a function, queue or state machine named after it."""
     names = {application, stream}
     return bool(names & alarm.mentions) or any(
         text.startswith((f"{application}-", f"sublet-{application}-"))

@@ -34,9 +34,9 @@ class Condition(StrEnum):
     RETRY_ATTEMPTS_EXHAUSTED = "RetryAttemptsExhausted"
     RECORD_AGE_EXCEEDED = "RecordAgeExceeded"
     TERMINATED = "Terminated"
-    """Not in ESM: the program that pulled the record called `record.term`."""
+    """The program that pulled the record called `record.term`. ESM has no such condition."""
     SKIPPED = "Skipped"
-    """Not in ESM: an operator skipped the record."""
+    """An operator skipped the record. ESM has no such condition."""
 
 
 class Run(NamedTuple):
@@ -98,7 +98,7 @@ def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Ca
 
 
 def last_answer(called: Sequence[Called], run: Run) -> Answer | None:
-    """None: these records have not been in a call in this window."""
+    """None if these records have not been in a call in this window."""
     return next(
         (each.answer for each in reversed(called) if each.run.start <= run.start < each.run.end), None
     )
@@ -122,7 +122,7 @@ class Done(NamedTuple):
 
 
 ArrivedAt = Callable[[int], datetime]
-"""From a record's index in the batch to its arrival time in the stream."""
+"""Maps a record's index in the batch to its arrival time in the stream."""
 
 Step = Call | SetAside | Wait | GiveUp | Done
 

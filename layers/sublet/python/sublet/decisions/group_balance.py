@@ -47,9 +47,9 @@ def group_of(worker_id: str, settings: Settings) -> str:
 
 
 def ranked_at(now: datetime, every: timedelta, looker: str = "") -> Rank:
-    """The same order for all workers that decide within `every`, and another in the next interval. So a worker that
-    does not take part (with another `balance` setting) does not block the others for ever. `looker`: gives this worker
-    an order of its own.
+    """Ranks workers in the same order for all that decide within `every`, and in another in the next interval. So a worker that
+    does not take part (with another `balance` setting) does not block the others for ever. `looker`: gives this worker an order
+    of its own.
     """
     turn = int(now.timestamp() / every.total_seconds())
     return lambda worker_id: blake2b(f"{turn}/{looker}/{worker_id}".encode(), digest_size=8).digest()

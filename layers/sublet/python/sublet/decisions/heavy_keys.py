@@ -97,7 +97,7 @@ def merged_keys(
 
 
 def fewer(keys: tuple[HeavyKey, ...], missed: int, counters: int) -> tuple[tuple[HeavyKey, ...], int]:
-    """The same summary with at most so many counters, and so with a larger `missed` if it had more."""
+    """Cuts the summary to at most so many counters, which makes its `missed` larger if it had more."""
     return (keys, missed) if len(keys) <= counters else merged_keys(keys, missed, (), 0, counters)
 
 

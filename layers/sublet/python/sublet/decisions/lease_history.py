@@ -105,7 +105,7 @@ def histories_after(
     now: datetime,
     silent_after: timedelta = HELD_CAUGHT_UP_LATELY,
 ) -> Mapping[str, History]:
-    """By lease key, after a tick. Ended and deleted leases have none.
+    """The histories by lease key, after a tick. Ended and deleted leases have none.
 
     sightings     those of the tick before, which tell which leases have been written to since
     waiting       as `waiting_times` returns it, of the shards that this tick has asked about

@@ -30,7 +30,8 @@ class KeptBecause(StrEnum):
 
 
 def why_kept(arrived: datetime, known: Placement) -> KeptBecause | None:
-    """None: an aggregate out of range that arrived at that time was put into the wrong shard, and is sent again.
+    """Why to keep an aggregate that is out of range and arrived at that time; None if it was put into the wrong shard, and is
+    sent again.
 
     Only a description younger than the record applies to it. A description with AUTO, now or within the stream's
     retention, applies to all records in the stream.

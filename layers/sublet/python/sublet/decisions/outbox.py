@@ -216,7 +216,7 @@ class Outbox:
 
     @property
     def is_held(self) -> bool:
-        """True if there is nothing to send, or if the order of keys forbids sending now."""
+        """Whether there is nothing to send, or the order of keys forbids sending now."""
         return not self.waiting or (self.ordered and self.in_flight > 0)
 
     def may_send_at(self, now: datetime) -> datetime:

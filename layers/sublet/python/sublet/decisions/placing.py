@@ -1,4 +1,4 @@
-"""Who places a producer's records, as far as it knows."""
+"""What a producer knows of who places its records."""
 
 from __future__ import annotations
 

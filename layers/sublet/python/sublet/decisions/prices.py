@@ -21,9 +21,11 @@ TRANSITION = 25e-6
 WRITE_UNIT = 0.625e-6
 READ_UNIT = 0.125e-6
 METRIC = 0.30
-"""Per custom metric and month. Lambda, Fargate: arm64."""
+"""A custom metric costs this much a month. Lambda and Fargate have arm64's prices."""
 ALARM, DASHBOARD = 0.10, 3.00
-"""Per month; an alarm's for each metric that it uses. Three dashboards per account are free."""
+"""An alarm costs this per month for each metric that it uses, and a dashboard this per month. Three dashboards per account are
+free.
+"""
 LOG_GIGABYTE = 0.50
 """Ingested."""
 NAT_HOUR, NAT_GIGABYTE = 0.045, 0.045
@@ -58,9 +60,9 @@ CATCH_UP_SECONDS, CATCH_UP_SECONDS_ALONE = 8.0, 5.0
 CONTINUOUS, EACH_MINUTE, EACH_FIVE = "continuous", "catch_up every minute", "catch_up every 5 min"
 CATCH_UP_WINDOWS = {EACH_MINUTE: 60, EACH_FIVE: 12}
 COUNTED_WRITES = {EACH_FIVE: 36, EACH_MINUTE: 180, CONTINUOUS: 360}
-"""Per lease and hour with a record a second, measured by `calls`."""
+"""Writes per lease and hour with a record a second, measured by `calls`."""
 COUNTED_LOG_BYTES = {EACH_FIVE: 16_000, EACH_MINUTE: 77_000, CONTINUOUS: 11_000}
-"""Per lease and hour, including metrics of the worst shards, measured by `log_bytes`."""
+"""Log bytes per lease and hour, including metrics of the worst shards, measured by `log_bytes`."""
 
 METRICS = 17
 """The metrics of an application without trouble."""
@@ -78,7 +80,7 @@ TICK_SECONDS = 0.3
 TICK_SECONDS_PER_LEASE = 1e-4
 """`limits` measures half of that, on a whole CPU."""
 READ_UNITS_PER_LEASE = 0.033
-"""Read units of a tick for each lease, measured by `limits`."""
+"""A tick uses this many read units for each lease, measured by `limits`."""
 
 MAP_STATES = 1
 """EachItem, shared by the items of an execution."""
@@ -93,9 +95,9 @@ KCL_CPUS, KCL_GIGABYTES = 1, 2
 PROCESS_LEASES_PER_TASK, PROCESS_CPUS, PROCESS_GIGABYTES = 10, 0.25, 0.5
 """Fargate's smallest task: a quarter of a CPU handles ten shards of plain records with a light handler."""
 PROCESS_TICKS = 180
-"""Per hour: one every two thirds of a failover_time of 30 s, in every process."""
+"""A process runs this many ticks per hour: one every two thirds of a failover_time of 30 s."""
 KCL_WRITES = 20 * 60
-"""Per lease and hour: 18 renewals a minute by kcl-rs in `idle_writes`, and a checkpoint each 30 s."""
+"""A KCL writes this often per lease and hour: 18 renewals a minute by kcl-rs in `idle_writes`, and a checkpoint each 30 s."""
 
 
 class Design(NamedTuple):
@@ -116,13 +118,13 @@ VISITS_PER_HOUR = 1
 VISIT_SECONDS = 4.0
 """Assumed length of a window that finds nothing, for ten leases."""
 VISIT_WRITES = 2
-"""Per lease: acquire and release."""
+"""A visit makes two writes per lease: acquire and release."""
 PROBE_SECONDS = 1.7e-3
 """Seconds of a tick for each quiet shard: `quiet_ticks` measures 0.5 ms of a whole CPU, and 512 MB are 0.29 of one."""
 KEPT_BYTES, KEPT_PER_HOUR = 40, 6
 """What the sightings keep of a quiet shard, and how often it is written."""
 TICK_LOG_BYTES, TICK_LOG_BYTES_PER_SHARD = 3_000, 5
-"""Per tick that finds everything quiet: Lambda's lines and the metrics."""
+"""A tick that finds everything quiet logs this much: Lambda's lines and the metrics."""
 
 
 class QuietMonth(NamedTuple):

@@ -1,4 +1,4 @@
-"""When to restart the process: faults that a fresh one would not have.
+"""Decides when to restart the process: after faults that a fresh one would not have.
 
 A Python thread cannot be ended from outside, and what a handler leaks stays leaked. Records are no reason to restart,
 since the next process gets the same ones.

@@ -103,7 +103,7 @@ class Subscribed:
     ended: PushEnd | None = None
 
     def begun(self, now: datetime, chance: Chance) -> Subscribed:
-        """After a successful call."""
+        """The state after a successful call."""
         renew_at = now + LASTS - RENEWED_EARLIER * _drawn(chance)
         return replace(
             self, since=now, renew_at=renew_at, heard_at=now, wait_until=None, has_event=False, ended=None
@@ -114,7 +114,9 @@ class Subscribed:
         return self if self.heard_at is None else replace(self, heard_at=self.heard_at + away)
 
     def moved(self, continuation: str, now: datetime) -> Subscribed:
-        """After an event. An empty one has a continuation too, and moves the position through a stretch without records."""
+        """The state after an event. An empty one has a continuation too, and moves the position through a stretch without
+        records.
+        """
         return replace(self, position=after(continuation), heard_at=now, failures=0, has_event=True)
 
     def put_off(self, now: datetime, chance: Chance) -> Subscribed:
@@ -153,7 +155,7 @@ def next_step(known: Subscribed, now: datetime) -> Step:
 
 
 def is_silent(known: Subscribed, now: datetime) -> bool:
-    """True if the subscription has to be given up: it was listened to for a minute without any event."""
+    """Whether the subscription has to be given up: it was listened to for a minute without any event."""
     return known.heard_at is not None and now - known.heard_at >= SILENCE_MAX
 
 

@@ -45,7 +45,8 @@ class Walked(Struct, frozen=True):
     until: datetime | None = None
 
     def after(self, page: Page) -> Walked:
-        """Only an empty page proves anything: a record just after the last record of a page may have the same arrival time.
+        """Adds what a page proves. Only an empty one proves anything: a record just after the last record of a page may have the
+        same arrival time.
 
         If the first page is empty, all that is known of the record that the reader was opened behind is that it arrived
         before.

@@ -24,7 +24,7 @@ class ReadingRate(Struct, frozen=True):
 
 
 def reading_rate(lease: Lease, now: datetime, *, is_owner_gone: bool) -> ReadingRate | None:
-    """None: it is read to its end, nothing reads it, or nothing says how fast it is read."""
+    """Returns None if the shard is read to its end, nothing reads it, or nothing says how fast it is read."""
     if lease.is_ended or is_owner_gone:
         return None
     report = lease.lag_report

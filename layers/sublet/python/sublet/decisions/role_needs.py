@@ -30,8 +30,8 @@ LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Upda
 LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
 """What a lease worker needs to see whether an operator has paused the leases."""
 LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
-"""Only on the items of the sightings table whose keys begin with "hot": a worker writes neither the control nor a tick's
-sightings.
+"""The role needs these only on the items of the sightings table whose keys begin with "hot": a worker writes neither the control
+nor a tick's sightings.
 """
 LEASE_WORKER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
@@ -42,7 +42,7 @@ LEASE_WORKER_ON_STREAM = [
 """DescribeStreamSummary says who distributes the stream's records, before an aggregate outside its shard's range is dropped."""
 
 READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
-"""Only on the registered consumer. Polls remain allowed, because they read where a subscription cannot."""
+"""The role needs these only on the registered consumer. Polls remain allowed, because they read where a subscription cannot."""
 
 FINDS_FAN_OUT = ["kinesis:DescribeStreamConsumer"]
 """On the stream, with several streams: each one's consumer is found by its name."""

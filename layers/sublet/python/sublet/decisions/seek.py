@@ -247,7 +247,7 @@ def _move(
     is_skipped: bool,
     moment: datetime | None,
 ) -> Move | None:
-    """None: nothing to do.
+    """How the lease moves; None if there is nothing to do.
 
     waits       a parent has a lease that has not ended
     is_skipped  a parent ends by this plan, before its end was read

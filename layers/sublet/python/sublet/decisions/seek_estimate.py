@@ -204,7 +204,7 @@ def _ends(move: Move, arrivals: _Arrivals) -> tuple[datetime | None, datetime | 
 
 @dataclass(frozen=True, slots=True)
 class _Arrivals:
-    """When the record at a position arrived; None: not known."""
+    """When the record at a position arrived; None if that is not known."""
 
     known: SeekEvidence
     children: Mapping[str, frozenset[str]]

@@ -23,7 +23,7 @@ class SetAsideWaiting(Struct, frozen=True):
     forgotten_at: datetime | None = None
 
     def left(self, now: datetime) -> timedelta | None:
-        """Until the oldest one is deleted."""
+        """The time until the oldest one is deleted."""
         return None if self.forgotten_at is None else max(self.forgotten_at - now, timedelta(0))
 
 

@@ -93,7 +93,7 @@ class ShardStatus:
 
     @property
     def stream(self) -> str | None:
-        """Its stream's name; None in an application of one stream."""
+        """The name of its stream; None in an application of one stream."""
         key = stream_key_of(self.shard_id)
         return None if key is None else key.stream
 

@@ -116,7 +116,7 @@ def standing_of(
     here: Position | None = None,
     silent_after: timedelta = HELD_CAUGHT_UP_LATELY,
 ) -> TimeStanding:
-    """From a lease's row and its last observations.
+    """How a shard stands, from its lease's row and the row's last observations.
 
     waiting      how long the next record has waited, if the shard was asked and its pages told (`waiting_times`)
     waits_since  a record has waited after this checkpoint since then, as earlier ticks found
@@ -259,7 +259,9 @@ def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) 
 
 
 def _rewound(seen: History) -> ShardVerdict | None:
-    """Before the next rule: a shard that was caught up, and then moved back to its beginning, would be OK by that one."""
+    """Whether the shard was caught up and then moved back to its beginning. This comes before the next rule, by which such a
+    shard would be OK.
+    """
     at = _last_rewind(seen)
     return None if at is None else ShardVerdict(Word.REWOUND, Because.MOVED_BACK, seen[at].at)
 

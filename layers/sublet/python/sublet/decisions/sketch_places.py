@@ -79,7 +79,7 @@ def encode_places(places: Sequence[SketchPlace]) -> bytes:
 
 
 def decode_places(data: bytes) -> tuple[SketchPlace, ...]:
-    """Empty if the item is damaged: the next sketches then find new places."""
+    """Returns no places if the item is damaged: the next sketches then find new ones."""
     try:
         return tuple(
             SketchPlace(int(number), str(shard_id), float(heat), _EPOCH + timedelta(seconds=int(at)))

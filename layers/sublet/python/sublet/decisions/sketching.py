@@ -75,7 +75,7 @@ class Sketching:
         self._seconds: dict[datetime, _Second] = {}
         self._peaks: tuple[Peak, ...] = ()
         self._stride = self._weight = 1
-        """One of how many records is counted, and how many the next one stands for."""
+        """One record in so many is counted, and the next one stands for this many."""
         self._skip = self._in_page = self._counted_in_page = self._pages = 0
         self._records = self._bytes = self._load = self._squares = 0
         self._aggregated = self._explicit = self._elsewhere = self._keyless = self.dropped = 0
@@ -117,7 +117,7 @@ class Sketching:
 
     @property
     def heat(self) -> float:
-        """The same as the finished sketch's, without making it."""
+        """The heat that the finished sketch would have, without making it."""
         return max((peak.share for peak in self._worst()), default=0.0)
 
     def sketch(self, now: datetime) -> ShardSketch:

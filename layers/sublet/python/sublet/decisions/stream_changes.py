@@ -64,8 +64,8 @@ class StreamOptions(TypedDict, total=False):
 
 
 class Wanted(Struct, frozen=True):
-    """None: unchanged. `retention`: whole hours, a day to a year. `key`: a KMS key's id, ARN or alias; empty for no
-    encryption. `max_record_kib`: 1,024 to 10,240.
+    """What the program wants of a stream; None leaves a value unchanged. `retention`: whole hours, a day to a year. `key`: a KMS
+    key's id, ARN or alias; empty for no encryption. `max_record_kib`: 1,024 to 10,240.
     """
 
     shards: int | None = None

@@ -14,10 +14,12 @@ CREATED_WITHIN = timedelta(minutes=1)
 """How long a shard waits for a consumer in creation, which takes some seconds. Kinesis does not say how many at most."""
 
 LOOKED_AT_EVERY = timedelta(seconds=1)
-"""While one is created."""
+"""The time between looks while a consumer is created."""
 
 LOOKED_FOR_EVERY = timedelta(minutes=1)
-"""While there is none. A look is one call; DescribeStreamConsumer allows 20 a second for each stream."""
+"""The time between looks while there is no consumer. A look is one call; DescribeStreamConsumer allows 20 a second for each
+stream.
+"""
 
 
 class ConsumerStanding(StrEnum):
@@ -59,7 +61,7 @@ class KnownConsumer:
     was_there: bool = False
 
     def seen(self, standing: ConsumerStanding, arn: str | None, now: datetime) -> KnownConsumer:
-        """After a look, and the registration that followed."""
+        """The state after a look, and the registration that followed."""
         comes = standing in _COMES
         is_there = standing in (ConsumerStanding.ACTIVE, ConsumerStanding.CREATING)
         since = (self.coming_since or now) if comes else None

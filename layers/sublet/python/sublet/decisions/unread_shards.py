@@ -35,7 +35,7 @@ HELD_PROBES_MAX = 40
 CAUGHT_UP_LATELY = timedelta(minutes=5)
 
 HELD_CAUGHT_UP_LATELY = timedelta(minutes=2)
-"""One of our owners writes this with its heartbeats and checkpoints, if all is well."""
+"""A held lease's row is this recent if all is well: the owner notes the moment with its heartbeats and checkpoints."""
 
 REMEMBERED_EVERY = timedelta(minutes=10)
 """How often to store how far a shard has been walked, so that an idle fleet writes nothing, and a shard with a foreign
@@ -203,14 +203,14 @@ def remembered(
 
 
 def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetime | None:
-    """Not longer ago than the first waiting record arrived; from now on if a clock was ahead."""
+    """The moment since which a record waits: not before the first waiting record arrived; from now on if a clock was ahead."""
     if probe.waiting is None:
         return None
     return max(min(since or now, now), now - probe.waiting)
 
 
 def _remembered_until(lease: Lease, known: UnreadShard, probe: Probe | None) -> datetime | None:
-    """Only if it is well beyond what the row says or what was known."""
+    """The moment until which a shard is remembered, only if it is well beyond what the row says or what was known."""
     until = None if probe is None else probe.quiet_until
     if until is None or (known.quiet_until is not None and until - known.quiet_until < REMEMBERED_EVERY):
         until = known.quiet_until

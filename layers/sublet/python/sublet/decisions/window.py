@@ -48,9 +48,9 @@ class Outcome(StrEnum):
     """Kinesis or DynamoDB refused, and a retry would not have helped: see the report's `problem`."""
     COULD_NOT_ACQUIRE = "could_not_acquire"
     TRIED_APART = "tried_apart"
-    """Its owners keep crashing: released, and the next tick sends a worker for it alone."""
+    """The lease is released, because its owners keep crashing, and the next tick sends a worker for it alone."""
     LEFT_ALONE = "left_alone"
-    """Its owners crashed with it alone too: released, and paused for longer with each crash."""
+    """The lease is released, because its owners crashed with it alone too, and paused for longer with each crash."""
 
 
 WORST_FIRST = (
@@ -110,7 +110,7 @@ class WindowReport:
 
 @dataclass(frozen=True, slots=True)
 class AtTip:
-    """Since when every page of a shard has been at the tip; None while it is behind."""
+    """The time since which every page of a shard has been at the tip; None while the shard is behind."""
 
     since: datetime | None = None
 

@@ -52,7 +52,7 @@ class ProcessHealth:
         self, ports: Ports, slots: int, *, replaced_at_once: bool = False, is_exclusive: bool = False
     ) -> None:
         self.ends_at_once = ports.tasks.signal()
-        """Set once, after the lock is released, because its callbacks may take long."""
+        """The signal is set once, after the lock is released, because its callbacks may take long."""
         self._lock = ports.tasks.lock()
         """Guards `_state`, `_ends` and `_hung`; a single one of them may be read without it."""
         self._state = Health(slots, is_exclusive=is_exclusive)
@@ -89,7 +89,7 @@ class ProcessHealth:
             )
 
     def is_hung(self, lease_key: str) -> bool:
-        """True if a call for this lease was given up and still runs."""
+        """Whether a call for this lease was given up and still runs."""
         with self._lock:
             return any(call.lease_key == lease_key for call in self._hung)
 
@@ -130,14 +130,14 @@ class ProcessHealth:
         return dict(self._finished_at)
 
     def _become(self, state: Health) -> bool:
-        """True if this is what ends the process. The caller has the lock."""
+        """Notes that the process is to end. True if this is what ends it. The caller has the lock."""
         self._state = state
         has_ended = self._ends is None and state.ends_now is not None
         self._ends = self._ends or state.ends_now
         return has_ended
 
     def _tell(self, has_ended: bool) -> None:
-        """Called without the lock, since a callback may take locks of its own."""
+        """Sets the signal. Called without the lock, since a callback may take locks of its own."""
         if has_ended and self._ends is not None:
             self._log.error("this process ends", because=self._ends.value)
             self.ends_at_once.set()

@@ -114,7 +114,7 @@ class Strays:
             self._known = self._known.with_auto_seen(seen_at)
 
     def may_drop(self, record: StreamRecord) -> bool:
-        """True if this aggregate, which is out of range, was put into the wrong shard: then its producer sends it again."""
+        """Whether this aggregate, which is out of range, was put into the wrong shard: then its producer sends it again."""
         arrived = record.approximate_arrival_timestamp
         with self._lock:
             why = why_kept(arrived, self._known)

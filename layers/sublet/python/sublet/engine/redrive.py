@@ -96,7 +96,9 @@ class Redrive:
         return self._so_far
 
     def _keep_to_rate(self, began: datetime) -> None:
-        """Before the next batch is asked for: from then on it is hidden from others for a time only, in which it must be done."""
+        """Waits before the next batch is asked for: from then on it is hidden from others for a time only, in which it must be
+        done.
+        """
         if self.max_rate is None or self.dry_run:
             return
         ahead = timedelta(seconds=self._handed / self.max_rate) - (self.clock.steady() - began)
@@ -155,7 +157,7 @@ class Redrive:
         self._so_far = replace(so_far, behind=max(0, counted.available + counted.hidden - known))
 
     def _handle(self, batch: SetAsideBatch) -> bool:
-        """True if the handler has finished all of it. It is called once: a batch that fails again stays."""
+        """Calls the handler once; a batch that fails again stays. Returns whether the handler has finished all of it."""
         self._handed += len(batch.records)
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))

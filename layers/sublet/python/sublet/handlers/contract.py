@@ -162,11 +162,11 @@ def _wrong_arguments(function: Callable[..., object], called_with: Sequence[str]
 
 
 def _parameters(signature: inspect.Signature) -> str:
-    """Their names; after a star, the keyword-only ones."""
+    """The names of the parameters; after a star, the keyword-only ones."""
     bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
     return str(inspect.Signature(bare))
 
 
 def _a(value: object) -> str:
-    """Only its type: the value may hold a record's data."""
+    """Names only the value's type: the value may hold a record's data."""
     return f"a value of type {type(value).__name__}"

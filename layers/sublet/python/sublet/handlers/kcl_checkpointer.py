@@ -17,7 +17,8 @@ THROTTLING = "ThrottlingException"
 """The lease table is out of reach; a retry may succeed."""
 
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
-"""Not a sequence number, one before the last checkpoint, or one beyond the records that the processor was given."""
+"""The processor gave what is not a sequence number, one before the last checkpoint, or one beyond the records that it was given.
+"""
 
 _ERRORS = {CheckpointReply.TOO_LATE: SHUTDOWN, CheckpointReply.OUT_OF_REACH: THROTTLING}
 
@@ -43,7 +44,7 @@ def checkpoint_error() -> type[Exception]:
 
 
 def nothing_given(_: Checkpoint) -> CheckpointReply:
-    """Before the first batch: the lease's row already has that checkpoint."""
+    """Checkpoints nothing before the first batch: the lease's row already has that checkpoint."""
     return CheckpointReply.WRITTEN
 
 

@@ -58,7 +58,7 @@ class KclRecord:
         return datetime.fromtimestamp(self.timestamp_millis / 1000)  # noqa: DTZ006 - as kclpy's
 
     def get(self, field: str) -> Any:
-        """By MultiLangDaemon's field names, as processors of version 1 mostly read a record."""
+        """Gets a field by MultiLangDaemon's name, as processors of version 1 mostly read a record."""
         return _FIELDS[field](self)
 
     def __getitem__(self, field: str) -> Any:
@@ -113,7 +113,7 @@ class ShutdownRequestedInput:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownInput:
-    """For version 2: the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
+    """What version 2 gets when the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
 
     reason: str
     checkpointer: Checkpoints

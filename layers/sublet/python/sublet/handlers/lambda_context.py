@@ -30,7 +30,7 @@ class FunctionIdentity(Struct, frozen=True):
 
     @classmethod
     def of_function(cls, environment: Mapping[str, str], settings: Settings) -> FunctionIdentity:
-        """From the variables that Lambda sets. The account is the role's, since the stream may be in another account."""
+        """Reads the variables that Lambda sets. The account is the role's, since the stream may be in another account."""
         name = environment.get("AWS_LAMBDA_FUNCTION_NAME", settings.application)
         role = StreamArn.parse(settings.invoke_identity_arn or settings.stream_arn or "arn:aws:kinesis")
         place = StreamArn(role.partition, environment.get("AWS_REGION", role.region), role.account, "")
@@ -62,7 +62,9 @@ class LambdaContext(Struct, frozen=True):
     client_context: None = None
     tenant_id: None = None
     is_redrive: bool = False
-    """As in the batch. An event source mapping has no such attribute: use `getattr(context, "is_redrive", False)`."""
+    """True as in the batch, if `sublet redrive` hands these records over. An event source mapping has no such attribute: use
+    `getattr(context, "is_redrive", False)`.
+    """
 
 
 def context_of(

@@ -19,8 +19,8 @@ from sublet.protocol.stream_key import own_id
 from sublet.settings import Settings
 
 ONE_AT_A_TIME = threading.Lock()
-"""For all consumers in the process. A Lambda process has one invocation at a time, and handlers rely on it: Powertools'
-BatchProcessor is a module's global that forgets one batch's failures when another begins.
+"""All consumers in the process share this lock. A Lambda process has one invocation at a time, and handlers rely on it:
+Powertools' BatchProcessor is a module's global that forgets one batch's failures when another begins.
 """
 
 
@@ -41,7 +41,7 @@ class LambdaEventHandler:
     turn: AbstractContextManager[object]
     new_id: Callable[[], object] = uuid.uuid4
     reports_failures: bool = True
-    """False: the return value is ignored if it is JSON, as behind a mapping without ReportBatchItemFailures."""
+    """If it is False, the return value is ignored if it is JSON, as behind a mapping without ReportBatchItemFailures."""
 
     def handle(self, batch: Batch) -> None:
         """Raises BatchItemsFailed for reported failures, and whatever the function raises."""

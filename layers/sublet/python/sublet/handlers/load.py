@@ -168,7 +168,7 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
 
 
 def _processors(named: Named) -> Handler:
-    """From a class, or from a callable that makes a processor."""
+    """Makes processors from a class, or from a callable that returns one."""
     from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - as above
     from sublet.handlers.record_processor import (  # noqa: PLC0415 - as above
         RecordProcessorHandler,

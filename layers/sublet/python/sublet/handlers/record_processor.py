@@ -87,7 +87,7 @@ class RecordProcessorHandler:
     make: Callable[[], object]
     error: type[Exception]
     processing: dict[str, Processing] = field(default_factory=dict)
-    """Of the held leases, by shard id."""
+    """The processors of the held leases, by shard id."""
 
     def lease_acquired(
         self,
@@ -109,7 +109,7 @@ class RecordProcessorHandler:
         self.processing[batch.shard_id].process_records(batch)
 
     def lease_releasing(self, shard_id: str) -> None:
-        """Like an ending MultiLangDaemon: shutdown_requested, then lease_lost."""
+        """Does what an ending MultiLangDaemon does: shutdown_requested, then lease_lost."""
         try:
             self.processing[shard_id].shutdown_requested()
         finally:
@@ -128,7 +128,7 @@ class RecordProcessorHandler:
 
 
 def version_of(processor: object) -> int:
-    """By its base class in kclpy; without one, by its methods."""
+    """Finds the version by the processor's base class in kclpy; without one, by its methods."""
     stated = getattr(processor, "version", None)
     return stated if stated in (1, 2, 3) else 3 if hasattr(processor, "lease_lost") else 2
 

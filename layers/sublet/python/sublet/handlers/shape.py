@@ -41,8 +41,8 @@ def meant_for_another(signature: Signature, contract: HandlerContract) -> str | 
 
 
 def _meant_for(signature: Signature) -> HandlerContract | None:
-    """By the number of parameters; if that is ambiguous, by the names that examples of Lambda functions use. None: any
-    contract, or none.
+    """Guesses the contract by the number of parameters; if that is ambiguous, by the names that examples of Lambda functions use.
+    None means any contract, or none.
     """
     takes = [contract for contract, names in CALLED_WITH.items() if names and signature.takes(len(names))]
     is_lambdas = signature.names[:1] == ("event",) and signature.names[1:2] in (("context",), ("_context",))
@@ -81,7 +81,7 @@ def signature_of(function: Callable[..., object]) -> Signature | None:
 
 
 def signature_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature | None:
-    """The same from a function's source. None if it is decorated, since only running the code shows the result."""
+    """Finds the signature in a function's source. None if it is decorated, since only running the code shows the result."""
     if function.decorator_list:
         return None
     takes = function.args

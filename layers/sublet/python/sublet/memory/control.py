@@ -19,7 +19,7 @@ class MemoryControlStore:
         self._is_damaged = False
 
     def damage(self) -> None:
-        """From now on every read raises ControlUnreadable, until it is replaced."""
+        """Makes every read raise ControlUnreadable from now on, until the control is replaced."""
         with self._lock:
             self._is_damaged = True
 

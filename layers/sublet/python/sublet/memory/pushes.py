@@ -31,7 +31,7 @@ class MemoryFanOut:
     looks_every: timedelta = LOOKS_EVERY
     _latest: dict[str, MemorySubscription] = field(default_factory=dict)
     _reached: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    """By shard and continuation: how far in the shard's time an event had come."""
+    """Tells by shard and continuation how far in the shard's time an event had come."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:

@@ -56,12 +56,12 @@ class ShardLog:
         self._dropped_bytes = 0
         self._records: list[StreamRecord] = []
         self._arrivals: list[datetime] = []
-        """By the service's own clock, which retention uses."""
+        """Arrival times by the service's own clock, which retention uses."""
         self._numbers: list[int] = []
         self._ends: list[int] = []
         """Cumulative bytes up to and including each record: a page's size is a difference, found by bisection."""
         self._data_ends: list[int] = []
-        """The same for the data alone, without keys."""
+        """The ends of the data alone, without keys."""
 
     @property
     def is_open(self) -> bool:
@@ -118,14 +118,14 @@ class ShardLog:
         return self._last_number
 
     def position_at(self, number: int) -> int:
-        """Of the record, or of the oldest one left if it is trimmed."""
+        """The position of the record, or of the oldest one left if it is trimmed."""
         return self._trimmed + bisect_left(self._numbers, number)
 
     def position_after(self, number: int) -> int:
         return self._trimmed + bisect_right(self._numbers, number)
 
     def position_at_time(self, moment: datetime) -> int:
-        """Of the first record with this arrival time or a later one."""
+        """The position of the first record with this arrival time or a later one."""
         later = (i for i, r in enumerate(self._records) if r.approximate_arrival_timestamp >= moment)
         return self._trimmed + next(later, len(self._records))
 

@@ -214,7 +214,7 @@ class Releasing:
     ports: Ports
     settings: Settings
     check_stands: Callable[[], None]
-    """Called with each look. Raises if there is no longer a reason to wait."""
+    """Each look calls this. Raises if there is no longer a reason to wait."""
     shards: frozenset[str] = frozenset()
     """The leases to wait for; empty means all."""
     settled_since: datetime | None = None

@@ -270,7 +270,7 @@ class PlannedSeek:
 
     @property
     def needs_confirmation(self) -> bool:
-        """So many shards lose records for ever that the operator has to type the application's name."""
+        """Whether so many shards lose records for ever that the operator has to type the application's name."""
         return len(self.plan.skips) > NAMED_SKIPS
 
 

@@ -23,7 +23,7 @@ NOTHING = RecordedHour()
 
 @dataclass(slots=True)
 class HourRecorder:
-    """Not thread-safe. `ask`: Inspection.last_hour."""
+    """Asks for the last hour, once a minute at most. Not thread-safe. `ask`: Inspection.last_hour."""
 
     ask: Callable[[], RecordedHour]
     clock: Clock

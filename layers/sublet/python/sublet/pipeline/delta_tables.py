@@ -83,5 +83,5 @@ def _adds(files: Sequence[File], part: str) -> list[AddAction]:
 
 
 def _values(path: str) -> dict[str, str | None]:
-    """From `arrivalDate=2026-01-31/shardId=shardId-0/part-0.parquet`."""
+    """Reads the partition values from a path like `arrivalDate=2026-01-31/shardId=shardId-0/part-0.parquet`."""
     return {name: unquote(value) for name, _, value in (part.partition("=") for part in path.split("/")[:-1])}

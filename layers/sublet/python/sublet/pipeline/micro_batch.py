@@ -41,7 +41,7 @@ class NotBegun(Exception):
 
 
 class WriteBatch:
-    """For `foreachBatch`. Any error fails the query; the next run repeats the same batch.
+    """Writes one micro-batch; `foreachBatch` calls it. Any error fails the query; the next run repeats the same batch.
 
     is_over      True once the run was asked to end: no more batches begin
     was_refused  True if a batch was refused for that

@@ -35,7 +35,7 @@ class ProgressBar:
 
     @property
     def done(self) -> float | None:
-        """From 0 (the largest lag seen) to 1 (the tip); None until a lag is known."""
+        """How much is done, from 0 (the largest lag seen) to 1 (the tip); None until a lag is known."""
         lag = self._lag
         if lag is None:
             return None

@@ -31,7 +31,7 @@ from sublet.spark import drain, lag_of, report_lag
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
-"""Between two checks of the query: for its lag, and for a request to stop."""
+"""The query is checked this often, in seconds: for its lag, and for a request to stop."""
 
 Stop = Callable[[], bool]
 
@@ -153,7 +153,7 @@ def recipe_of(spark: SparkSession, settings: PipelineSettings) -> Recipe:
 
 
 def schema_of(spark: SparkSession, text: str) -> StructType:
-    """From DDL, or from a `.json` file that Spark can read. Raises SettingsError, with Spark's own reason."""
+    """Reads a schema from DDL, or from a `.json` file that Spark can read. Raises SettingsError, with Spark's own reason."""
     try:
         if text.endswith(".json"):
             written = SparkFiles(spark).read_text(text)

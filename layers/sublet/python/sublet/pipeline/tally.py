@@ -67,7 +67,7 @@ class PlainLines:
         """Part of the summary."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing."""
 
 
 def batch_line(done: BatchDone) -> str:
@@ -91,7 +91,7 @@ def summary_lines(tally: Tally, took: timedelta, output: str, now: datetime) -> 
 
 
 def seconds(duration: timedelta) -> str:
-    """For people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """The duration as people write it: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = round(duration.total_seconds())
     if whole < 10:
         return f"{duration.total_seconds():.1f} s"

@@ -93,7 +93,7 @@ def deaggregated(
     at_once: int,
     may_drop: MayDrop = as_kcl,
 ) -> Iterator[Deaggregation]:
-    """The same in parts, each made on demand.
+    """Expands the records in parts, each made on demand.
 
     A part ends once it has `at_once` user records. Plain records do not count, since they exist already. An aggregate
     that is large (`large_aggregate`), or has many times `at_once` user records, is expanded a piece at a time. It
@@ -158,7 +158,7 @@ class AggregateColumns(NamedTuple):
     partition_key_table: Sequence[str]
     partition_key_indexes: Sequence[int]
     explicit_hash_keys: Sequence[str | None]
-    """Empty if no user record has one."""
+    """The list is empty if no user record has an explicit hash key."""
 
 
 class Whole(Enum):

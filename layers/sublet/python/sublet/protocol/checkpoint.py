@@ -56,7 +56,7 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, sequence_number: str, sub_sequence_number: int = 0) -> Checkpoint:
-        """From a lease row's two attributes. Raises MalformedCheckpoint.
+        """Parses a lease row's two checkpoint attributes. Raises MalformedCheckpoint.
 
         A sentinel's sub-sequence number is dropped: Java writes 0, kcl-rust writes AT_TIMESTAMP's epoch millis there
         (`lease_row` keeps that time as the lease's start).
@@ -72,7 +72,7 @@ class Checkpoint:
 
     @property
     def sentinel(self) -> Sentinel | None:
-        """None for a sequence number."""
+        """The checkpoint as a sentinel; None if it is a sequence number."""
         return Sentinel(self.sequence_number) if self.sequence_number in _RANK else None
 
     @property
@@ -85,7 +85,7 @@ class Checkpoint:
 
     @property
     def tail(self) -> str:
-        """Its last characters. No two checkpoints of a shard share them, so attributes name a checkpoint by them."""
+        """The checkpoint's last characters. No two checkpoints of a shard share them, so attributes name a checkpoint by them."""
         return str(self)[-TAIL_LENGTH:]
 
     # Each by one call: with functools.total_ordering three of them would cost two more, several times a batch.

@@ -30,7 +30,7 @@ class Equal(Struct, frozen=True):
 
 
 class NotEqual(Struct, frozen=True):
-    """Also true if the attribute is missing, as in DynamoDB."""
+    """The condition also holds if the attribute is missing, as in DynamoDB."""
 
     attribute: str
     value: AttributeValue

@@ -20,13 +20,13 @@ VERSION = 1
 
 
 class Order(StrEnum):
-    """Why no worker is to hold a lease. To a worker all are the same: it checkpoints, releases, and takes the lease no more."""
+    """Why no worker is to hold a lease. A worker obeys all of them alike: it checkpoints, releases, and does not take it again."""
 
     PAUSE = "pause"
     DRAIN = "drain"
-    """Before a deployment."""
+    """The operator waits until everything is released, before a deployment."""
     RELEASE = "release"
-    """Only until the owner has released the lease: the command then takes the order back."""
+    """The order stands only until the owner has released the lease: the command then withdraws it."""
 
 
 class Pause(Struct, frozen=True):

@@ -56,7 +56,7 @@ class MessageReader:
 
     @property
     def is_begun(self) -> bool:
-        """True if there are bytes of a message that has not been taken."""
+        """Whether there are bytes of a message that has not been taken."""
         return self._size > 0
 
     def next(self) -> EventMessage | None:

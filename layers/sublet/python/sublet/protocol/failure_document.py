@@ -170,7 +170,7 @@ def object_key(batch: SetAsideBatch, prefix: str) -> str:
 
 
 def place_of_key(key: str) -> BatchPlace:
-    """By an object's key alone, as `object_key` names it, or an earlier version did, without the identity. Any other
+    """Reads the place from an object's key, as `object_key` or an earlier version named it, without the identity. Any other
     object comes first in its folder.
     """
     folder, _, name = key.rpartition("/")

@@ -33,7 +33,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 Json = dict[str, Any]
 Name = Annotated[str, Meta(pattern=r"^(?!\.*\Z)[A-Za-z0-9_.-]{1,200}\Z")]
-"""Of a shard, a stream or an application: safe as a file name."""
+"""The name of a shard, a stream or an application: it is safe as a file name."""
 StreamArn = Annotated[
     str, Meta(pattern=r"^arn:[\w-]+:kinesis:[\w-]+:[0-9]{12}:stream/(?!\.*\Z)[A-Za-z0-9_.-]{1,128}\Z")
 ]

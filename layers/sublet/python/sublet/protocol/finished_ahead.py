@@ -38,7 +38,7 @@ def lane_of(order_key: str, lanes: int) -> int:
 
 
 def lanes_of(records: Sequence[UserRecord], count: int) -> list[list[int]]:
-    """At most `count` lanes of indexes into `records`, each in order. All records of a partition key share a lane."""
+    """Divides `records` into at most `count` lanes of indexes, each in order. All records of a partition key share a lane."""
     lanes: list[list[int]] = [[] for _ in range(count)]
     for place, record in enumerate(records):
         lanes[lane_of(record.order_key, count)].append(place)
@@ -66,7 +66,7 @@ class FinishedAhead(NamedTuple):
         return FinishedAhead(up_to, self.as_put) if any(up_to) else None
 
     def fewer(self) -> Iterator[FinishedAhead]:
-        """The same with fewer and fewer known lanes, down to one."""
+        """Yields this value with fewer and fewer known lanes, down to one."""
         known = [lane for lane, to in enumerate(self.up_to) if to is not None]
         for count in range(len(known) - 1, 0, -1):
             kept = frozenset(known[:count])
@@ -74,7 +74,7 @@ class FinishedAhead(NamedTuple):
 
 
 def joined(known: FinishedAhead | None, more: FinishedAhead) -> FinishedAhead:
-    """Both combined. If the number of lanes or the kind differs, only the newer is kept, once it has any known lane."""
+    """Combines the two. If the number of lanes or the kind differs, only the newer is kept, once it has any known lane."""
     if known is None:
         return more
     if len(known.up_to) != len(more.up_to) or known.as_put != more.as_put:
@@ -87,7 +87,7 @@ def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | Non
 
 
 def ahead_text(ahead: FinishedAhead, counter: int, checkpoint: Checkpoint, start_at: datetime | None) -> str:
-    """For a lease with this counter and position. At least one lane must be known."""
+    """The attribute's text for a lease with this counter and position. At least one lane must be known."""
     base = _base(checkpoint)
     nearest = min(int(to.sequence_number) for to in ahead.up_to if to is not None)
     lanes = ",".join(_lane_text(to, nearest) for to in ahead.up_to)

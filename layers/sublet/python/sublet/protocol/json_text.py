@@ -10,12 +10,12 @@ ROOM_FOR_MISSING = 50
 
 
 def json_size(text: str) -> int:
-    """Without the quotation marks."""
+    """The text's size as JSON in bytes, without the quotation marks."""
     return len(json.dumps(text)) - 2
 
 
 def shortened(text: str, most: int) -> str:
-    """At most `most` bytes: the whole text if it fits, or else its beginning and its end. Empty if there is no room for
+    """Cuts the text to `most` bytes: it keeps all of it if it fits, else its beginning and its end. Empty if there is no room for
     those.
     """
     if len(text) <= most and json_size(text) <= most:

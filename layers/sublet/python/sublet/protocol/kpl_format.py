@@ -45,12 +45,12 @@ class Contents(Struct, frozen=True):
     """Two tables of keys, and three columns with one entry per user record. Indexes are unchecked."""
 
     partition_key_table: Sequence[str]
-    """As text. A key that is not UTF-8 (Kinesis itself accepts none) is decoded as Java does it."""
+    """Keys are text. A key that is not UTF-8 (Kinesis itself accepts none) is decoded as Java does it."""
     explicit_hash_key_table: Sequence[bytes]
-    """Left unread, and empty, if no user record has an explicit hash key."""
+    """The table is left unread, and empty, if no user record has an explicit hash key."""
     partition_key_indexes: Sequence[int]
     explicit_hash_key_indexes: Sequence[int | None]
-    """Empty if no user record has an explicit hash key."""
+    """The list is empty if no user record has an explicit hash key."""
     data: Sequence[bytes]
 
 
@@ -82,7 +82,7 @@ def read_aggregate(data: bytes) -> Contents | None:
 
 
 def read_aggregate_of(data: bytes, at_most: int, bytes_max: int) -> Contents | TooMany | None:
-    """The same within limits: returns TOO_MANY, using little memory, for an aggregate of more user records or bytes."""
+    """Reads an aggregate within limits: returns TOO_MANY, using little memory, if it has more user records or bytes."""
     if len(data) > bytes_max:
         return TooMany.TOO_MANY
     message = message_of(data)
@@ -109,7 +109,7 @@ def read_message(payload: bytes | memoryview) -> Contents | None:
 
 
 def is_message(payload: memoryview) -> bool:
-    """For a part without records."""
+    """Whether a part without records parses as a message."""
     try:
         parse_proof(payload)
     except DecodeError:
@@ -163,7 +163,7 @@ def _count(message: Proof) -> int:
 
 
 def _read_records(payload: bytes | memoryview) -> Contents | None:
-    """The same, record by record, for the rest: a repeated field, explicit hash keys on some records only, odd keys."""
+    """Reads record by record what the fast path cannot: a repeated field, explicit hash keys on some records only, odd keys."""
     try:
         message = parse_aggregated_record(payload)
         message.SerializeToString()

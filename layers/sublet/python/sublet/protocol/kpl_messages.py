@@ -193,16 +193,16 @@ def _message_class(name: str) -> Any:
 _AGGREGATED_RECORD = _message_class("AggregatedRecord")
 
 parse_aggregated_record: Callable[[bytes | memoryview], AggregatedRecord] = _AGGREGATED_RECORD.FromString
-"""The message, or DecodeError. Parsing does not check required fields: serializing does, with EncodeError."""
+"""Parses the message. Raises DecodeError. It does not check required fields: serializing does, with EncodeError."""
 
 parse_proof: Callable[[bytes | memoryview], Proof] = _message_class("Proof").FromString
-"""The same bytes, with their tables left unread."""
+"""Parses the same bytes, but leaves their tables unread."""
 
 parse_strict_proof: Callable[[bytes | memoryview], Proof] = _message_class("StrictProof").FromString
-"""The same, but serializing demands an explicit hash key of every record too."""
+"""Like `parse_proof`, but serializing demands an explicit hash key of every record too."""
 
 parse_columns: Callable[[bytes | memoryview], Columns] = _message_class("Columns").FromString
-"""The same bytes as columns, or DecodeError."""
+"""Parses the same bytes as columns. Raises DecodeError."""
 
 parse_untagged_record: Callable[[bytes | memoryview], Record] = _message_class("UntaggedRecord").FromString
 """A Record with its tags left unread."""

@@ -29,14 +29,14 @@ class LagSeen(NamedTuple):
 
 
 def lag_history_text(history: Sequence[LagSeen]) -> str:
-    """Of one that is not empty."""
+    """The attribute's text; the history must not be empty."""
     began = history[0].at
     return ";".join((base36((began - _EPOCH) // _SECOND), *(_entry(each, began) for each in history)))
 
 
 @lru_cache(maxsize=1024)  # most writes leave it as it is, and each reads the row again
 def read_lag_history(text: str) -> tuple[LagSeen, ...]:
-    """Empty for a text that is not as we write it: it only informs, so it never makes a row malformed."""
+    """Returns an empty history for a text that is not as we write it: it only informs, so it never makes a row malformed."""
     if not _TEXT.fullmatch(text):
         return ()
     first, *entries = text.split(";")

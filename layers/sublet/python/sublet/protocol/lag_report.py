@@ -36,12 +36,12 @@ class LagReport(NamedTuple):
 
     @property
     def waits_since(self) -> datetime | None:
-        """Since when a record waits; None if none does, or it is not known."""
+        """The moment since which a record waits; None if none does, or it is not known."""
         return self.at - self.lag if self.lag else None
 
     @property
     def nothing_waited_at(self) -> datetime | None:
-        """None if a record waited, or it is not known."""
+        """When nothing waited; None if a record waited, or it is not known."""
         return self.at if self.lag is not None and not self.lag else None
 
 

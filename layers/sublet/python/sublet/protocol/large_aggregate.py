@@ -33,7 +33,7 @@ from sublet.protocol.kpl_format import (
 from sublet.protocol.records import StreamRecord, UserRecord
 
 PIECE = 2**15
-"""Bytes: some 5,000 of the smallest user records, which take a millisecond or two."""
+"""A piece has this many bytes: some 5,000 of the smallest user records, which take a millisecond or two."""
 
 LARGE_BYTES = 2**20
 """Anything bigger is large; producers' libraries write no more than this."""

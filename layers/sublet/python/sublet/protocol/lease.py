@@ -37,11 +37,11 @@ class Position(NamedTuple):
 
     checkpoint: Checkpoint
     start_at: datetime | None = None
-    """Only with a checkpoint that begins at a time."""
+    """The moment is set only with a checkpoint that begins at a time."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, start_at: datetime | None) -> Position:
-        """From a row's attributes."""
+        """Makes the position from a row's attributes."""
         has_start = start_at is not None and checkpoint in STARTING_AT_A_MOMENT
         return cls(checkpoint, start_at if has_start else None)
 
@@ -150,7 +150,7 @@ class Lease:
 
     @property
     def pending(self) -> PendingCheckpoint | None:
-        """Both columns as one value."""
+        """The pending checkpoint and its state as one value."""
         if self.pending_checkpoint is None:
             return None
         return PendingCheckpoint(self.pending_checkpoint, self.pending_checkpoint_state)

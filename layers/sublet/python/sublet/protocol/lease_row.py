@@ -58,10 +58,11 @@ THROUGHPUT = "throughputKBps"
 CHECKPOINT_OWNER = "checkpointOwner"
 ENTITY_TYPE = "entityType"
 STREAM_NAME = "streamName"
-"""Only in a row of an application of several streams: `account:stream:creation epoch`. KCL kept the name from older days."""
+"""The row has it only in an application of several streams: `account:stream:creation epoch`. KCL kept the name from older days.
+"""
 
 SHARD_ID = "shardId"
-"""Only in a row of an application of several streams: the shard's own id. Parents and children are own ids in every row."""
+"""The row has it only in an application of several streams: the shard's own id. Parents and children are own ids in every row."""
 
 START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
@@ -102,7 +103,7 @@ FAILING = "subletFailing"
 """A HandlerFailure. Java, an operator or version 0.2 move the checkpoint and leave it, which voids it: it names another."""
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD, FAILING)
-"""What progress clears."""
+"""The columns that progress clears."""
 
 ROW_BYTES_MAX = 1000
 """Writing an item of more than 1 KB costs twice as much."""
@@ -168,7 +169,7 @@ def of_stream(lease_key: str) -> Mapping[str, AttributeValue]:
 
 
 def throughput(kbps: float) -> AttributeValue:
-    """With as many digits as KCL writes."""
+    """The number with as many digits as KCL writes."""
     return {"N": f"{kbps:.6f}"}
 
 
@@ -191,7 +192,7 @@ def bytes_of(row: Mapping[str, AttributeValue]) -> int:
 
 
 def _value_bytes(value: AttributeValue) -> int:
-    """For the types that a lease has; any other value counts as its text."""
+    """The value's size in bytes, for the types that a lease has; any other value counts as its text."""
     (kind, content), *_ = value.items()
     if kind == "SS":
         return sum(len(each.encode()) for each in content)
@@ -209,7 +210,7 @@ def lag_reported(report: LagReport, checkpoint: Checkpoint) -> AttributeValue:
 
 
 def seen_before(history: Sequence[LagSeen]) -> AttributeValue:
-    """Of one that is not empty."""
+    """The attribute's text; there must be at least one report."""
     return text(lag_history_text(history))
 
 
@@ -218,7 +219,7 @@ def failing_with(failure: HandlerFailure, checkpoint: Checkpoint) -> AttributeVa
 
 
 def moment(value: datetime) -> AttributeValue:
-    """In epoch milliseconds, like every time that KCL writes."""
+    """A time in epoch milliseconds, like every one that KCL writes."""
     return number(_millis(value))
 
 
@@ -227,7 +228,7 @@ def _millis(value: datetime) -> int:
 
 
 def whole_milliseconds(value: datetime) -> datetime:
-    """Cut to a row's precision."""
+    """Cuts a moment to a row's precision."""
     return value - (value - EPOCH) % MILLISECOND
 
 
@@ -375,7 +376,7 @@ def _crashes(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
 
 
 def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> re.Match[str] | None:
-    """None: they belong to another checkpoint, or there are none."""
+    """Returns None if there are no attempts, or if they belong to another checkpoint."""
     known = _ATTEMPTS.fullmatch(text_in(item, ATTEMPTS) or "")
     return known if known is not None and known[2] == str(checkpoint) else None
 
@@ -389,7 +390,7 @@ def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tup
 
 
 def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
-    """None also for a value that we did not write: without it a shard is read from its checkpoint, which is never wrong."""
+    """Returns None also for a value that we did not write: a shard is then read from its checkpoint, which is never wrong."""
     known = _QUIET.fullmatch(item[QUIET].get("S", ""))
     if known is None:
         return None

@@ -78,11 +78,11 @@ class LeaseWrite:
 
     @property
     def all_sets(self) -> Mapping[str, AttributeValue]:
-        """With what KCL writes each time in an application of several streams."""
+        """The write's attributes, with those that KCL adds each time in an application of several streams."""
         return {**self.sets, **columns.of_stream(self.lease_key)}
 
     def noting(self, sets: Mapping[str, AttributeValue], removes: tuple[str, ...]) -> LeaseWrite:
-        """The same write with other changes. Made for each heartbeat, so faster than `dataclasses.replace`."""
+        """The same write with other changes. Each heartbeat calls this, so it avoids the slower `dataclasses.replace`."""
         return LeaseWrite(self.kind, self.lease_key, self.condition, sets, self.adds, removes, self.moves_to)
 
 
@@ -204,7 +204,7 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
 
 
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """By a worker that has lost the lease, for what its handler had already finished, so that the next owner need not repeat it.
+    """A worker that has lost the lease writes what its handler had already finished, so that the next owner need not repeat it.
 
     Guarded only by the position, which must be as the loser last knew it, and by the leap that a seek makes the counter take: a
     seek may go to that very position. It leaves the counter untouched, so that the new owner's fence holds. A Java owner's next
@@ -220,7 +220,9 @@ def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
 
 
 def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
-    """Before the end: cleanup uses the row's children once the service has forgotten them (KCL's updateLeaseWithMetaInfo)."""
+    """Stores the children's ids before the end: cleanup uses them once the service has forgotten the children (KCL's
+    updateLeaseWithMetaInfo).
+    """
     return LeaseWrite(
         WriteKind.SET_CHILDREN,
         lease.lease_key,
@@ -297,7 +299,7 @@ def seek(lease: Lease, to: Position) -> LeaseWrite:
 
 
 def delete(lease: Lease) -> LeaseWrite:
-    """Only as seen: a lease that changed since the scan is not the one that the cleanup rule judged."""
+    """Deletes the lease only as it was seen: one that changed since the scan is not the one that the cleanup rule judged."""
     return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(counter_stands(lease), owner_stands(lease)))
 
 

@@ -22,7 +22,7 @@ partition key.
 """
 
 NOT_TOLD = datetime(1, 1, 1, tzinfo=UTC)
-"""A reply without an arrival time."""
+"""The arrival time of a record whose reply has none."""
 
 
 class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
@@ -33,8 +33,7 @@ class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
     sequence_number: str
     data: bytes
     partition_key: str | None = None
-    """None: it was put without one, which is possible on a stream that distributes records itself
-    (`RecordDistribution.AUTO`).
+    """None if it was put without one, which is possible on a stream that distributes records itself (`RecordDistribution.AUTO`).
     """
     approximate_arrival_timestamp: datetime = NOT_TOLD
     """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NOT_TOLD only
@@ -59,7 +58,7 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def sequence_number(self) -> str:
-        """Of its stream record."""
+        """The sequence number of its stream record, in decimal digits."""
         return self.stream_record.sequence_number
 
     @property
@@ -69,7 +68,7 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def approximate_arrival_timestamp(self) -> datetime:
-        """Of its stream record."""
+        """When Kinesis received its stream record, in UTC."""
         return self.stream_record.approximate_arrival_timestamp
 
     @property
@@ -154,7 +153,7 @@ def _encoded_key(key: object) -> bytes | None:
 
 
 def _is_hash_key(text: object) -> bool:
-    r"""By the service's own pattern: 0|([1-9]\\d{0,38})."""
+    r"""Whether the text matches the service's own pattern: 0|([1-9]\d{0,38})."""
     is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 40
     return is_number and str(int(str(text))) == text and int(str(text)) <= HASH_KEY_MAX
 
@@ -164,15 +163,15 @@ class Page(NamedTuple):
 
     records: tuple[StreamRecord, ...]
     data_bytes: int
-    """Of all the records' data. The page's maker knows it, and computing it afterwards for ten thousand records costs
+    """The size of all the records' data. The page's maker knows it, and computing it afterwards for ten thousand records costs
     more than handling them as plain records.
     """
     millis_behind_latest: int
     is_shard_end: bool = False
-    """Nothing will follow: the shard is closed and this was the last of it. `child_shards` names its children."""
+    """True if nothing follows: the shard is closed and this was the last of it. `child_shards` names its children."""
     child_shards: tuple[ChildShard, ...] = ()
     answered_at: datetime | None = None
-    """By the service's own clock, cut to whole seconds. None if the service did not send it."""
+    """When the service answered, by its own clock, cut to whole seconds. None if the service did not send it."""
 
 
 class Polled(NamedTuple):

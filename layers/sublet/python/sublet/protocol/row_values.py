@@ -18,7 +18,7 @@ _NO_TEXTS: frozenset[str] = frozenset()
 
 
 class Unreadable(Exception):
-    """Internal: an attribute is not what KCL writes. Becomes a MalformedRow."""
+    """Raised for an attribute that is not what KCL writes. The reader of the row makes it a MalformedRow."""
 
 
 def required(value: T | None, name: str) -> T:

@@ -52,7 +52,7 @@ class Shard:
 
 
 class ChildShard(Struct, frozen=True):
-    """One of GetRecords' ChildShards, which come with the last page of a closed shard."""
+    """An element of GetRecords' ChildShards, which come with the last page of a closed shard."""
 
     shard_id: str
     parent_shard_ids: frozenset[str]

@@ -74,8 +74,8 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def snapshot_text(snapshot: Snapshot) -> str:
-    """As JSON: a version, and before and after a seek [sequence number, sub-sequence number, start in epoch milliseconds or null]
-    by lease key.
+    """The snapshot as JSON: a version, and before and after a seek [sequence number, sub-sequence number, start in epoch
+    milliseconds or null] by lease key.
     """
     return json.dumps(
         {

@@ -34,7 +34,7 @@ class StreamArn(Struct, frozen=True):
 
     @classmethod
     def parse(cls, arn: str) -> StreamArn:
-        """From a stream's ARN; the settings check whether it is valid."""
+        """Takes a valid stream ARN apart; the settings check whether it is one."""
         _, partition, _, region, account, resource = (arn + ":::::").split(":", maxsplit=5)
         return cls(partition, region, account, resource.rstrip(":").partition("/")[2])
 

@@ -60,7 +60,7 @@ class Placement(Struct, frozen=True):
     auto_seen_at: datetime | None = None
 
     def with_description(self, found: StreamDescription) -> Placement:
-        """Between a description with AUTO and the next one, Kinesis may have placed records."""
+        """Adds a description. Between one with AUTO and the next one, Kinesis may have placed records."""
         may_be_auto = found.distribution is RecordDistribution.AUTO or self._may_have_been_auto
         return Placement(found, _newest(self.auto_seen_at, found.at if may_be_auto else None))
 
@@ -68,19 +68,21 @@ class Placement(Struct, frozen=True):
         return Placement(self.last, _newest(self.auto_seen_at, at))
 
     def merged(self, other: Placement) -> Placement:
-        """What the two know together."""
+        """Joins what the two know."""
         older, newer = (self, other) if _at(self.last) <= _at(other.last) else (other, self)
         known = older.with_auto_seen(newer.auto_seen_at)
         return known if newer.last is None or newer.last == older.last else known.with_description(newer.last)
 
     @property
     def is_auto(self) -> bool:
-        """By the last description."""
+        """Whether the last description said AUTO."""
         return self.last is not None and self.last.distribution is RecordDistribution.AUTO
 
     @property
     def _may_have_been_auto(self) -> bool:
-        """After the last description: it said AUTO, or did not say after an earlier one that did."""
+        """Whether the stream may have been AUTO after the last description: it said AUTO, or it did not say and an earlier one
+        said AUTO.
+        """
         return self.is_auto or (
             self.auto_seen_at is not None and self.last is not None and self.last.distribution is None
         )

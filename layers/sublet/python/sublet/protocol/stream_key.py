@@ -38,7 +38,7 @@ class StreamKey(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> StreamKey | None:
-        """None for any other text."""
+        """Parses a stream key. Returns None for any other text."""
         found = _KEY.fullmatch(text)
         return None if found is None else cls(found[1], found[2], int(found[3]))
 
@@ -54,7 +54,7 @@ class StreamKey(Struct, frozen=True, order=True):
 
     @property
     def created_at(self) -> datetime | None:
-        """None if the epoch does not tell it."""
+        """When the stream was created; None if the epoch does not tell."""
         return datetime.fromtimestamp(self.epoch, UTC) if self.is_dated else None
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def in_stream(stream: StreamKey, shard_id: str) -> str:
 
 
 def shard_in_stream(stream: StreamKey, shard: Shard) -> Shard:
-    """The same shard under its name in an application of several streams."""
+    """Renames the shard as an application of several streams knows it."""
     parent, adjacent = shard.parent_shard_id, shard.adjacent_parent_shard_id
     return Shard(
         in_stream(stream, shard.shard_id),
@@ -102,7 +102,7 @@ def shard_in_stream(stream: StreamKey, shard: Shard) -> Shard:
 
 
 def shard_alone(shard: Shard) -> Shard:
-    """The same shard by its own id, as Kinesis knows it. The inverse of `shard_in_stream`."""
+    """Gives the shard its own id, as Kinesis knows it. The inverse of `shard_in_stream`."""
     parent, adjacent = shard.parent_shard_id, shard.adjacent_parent_shard_id
     return Shard(
         own_id(shard.shard_id),
@@ -115,6 +115,6 @@ def shard_alone(shard: Shard) -> Shard:
 
 
 def child_in_stream(stream: StreamKey, child: ChildShard) -> ChildShard:
-    """The same child under its name in an application of several streams."""
+    """Renames the child as an application of several streams knows it."""
     parents = frozenset(in_stream(stream, parent) for parent in child.parent_shard_ids)
     return replace(child, shard_id=in_stream(stream, child.shard_id), parent_shard_ids=parents)

@@ -57,7 +57,7 @@ class WorkerReport(Struct, frozen=True):
 
 
 def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerReport | None:
-    """None: not a report, or one that KCL would treat as invalid."""
+    """Returns None if the row is not a report, or is one that KCL would treat as invalid."""
     if place is Place.LEASE_TABLE and item.get(ENTITY_TYPE, {}).get("S") != WORKER_ENTITY:
         return None
     worker_id, seconds = item.get(KEY[place], {}).get("S"), item.get(REPORTED_AT, {}).get("N")
@@ -70,14 +70,16 @@ def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerRep
 
 
 def client_version_in(item: Mapping[str, AttributeValue]) -> str | None:
-    """None if the row is another one."""
+    """Returns None if the row is another one."""
     version: str | None = item.get(CLIENT_VERSION, {}).get("S")
     is_state = CLIENT_VERSION_KEY in (item.get(name, {}).get("S") for name in (LEASE_KEY, STATE_TABLE_KEY))
     return version if is_state else None
 
 
 def encode_report(report: WorkerReport) -> dict[str, AttributeValue]:
-    """Without the machine's metrics, like a KCL with `disableWorkerMetrics`: its leader then uses the leases' throughput."""
+    """The report has no figures of the machine, like that of a KCL with `disableWorkerMetrics`: its leader then uses the leases'
+    throughput.
+    """
     at = number((report.reported_at - _EPOCH) // _SECOND)
     return {
         KEY[report.place]: text(report.worker_id),

@@ -44,7 +44,8 @@ NOT_DRAINING = Clause(
 )
 
 SEEK_LEAP = 1_000
-"""How far a seek moves the counter. Owners that follow each other within a late checkpoint's seconds never write as often."""
+"""A seek moves the counter by this much. Owners that follow each other within a late checkpoint's seconds never write as often.
+"""
 
 
 def counter_stands(lease: Lease | LeaseFence) -> Clause:

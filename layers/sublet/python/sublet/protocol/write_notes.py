@@ -22,7 +22,7 @@ from sublet.protocol.write_clauses import position_stands
 
 LAG_COLUMNS = (columns.LAG, columns.SEEN)
 GIVE_WAY = (*LAG_COLUMNS, columns.FAILING)
-"""To what is finished ahead: these only inform."""
+"""These columns give way to what is finished ahead, because they only inform."""
 
 LAG_SEEN_FEWER = 5
 SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
@@ -30,7 +30,7 @@ SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
 
 
 def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
-    """The same write, which also reports the lease's throughput to a KCL 3.x leader."""
+    """Adds the lease's throughput, for a KCL 3.x leader, to the write."""
     measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
     return write.noting({**write.sets, **measured}, write.removes)
 

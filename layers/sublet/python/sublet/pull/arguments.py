@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 
 
 class PulledKeywords(ProcessKeywords, total=False):
-    """For type checkers: what may be given by name to a consumer that is pulled from."""
+    """The keyword arguments of a consumer that is pulled from, for type checkers."""
 
     ack_wait: timedelta | float | None
     max_ack_pending: int | None
@@ -31,14 +31,14 @@ class PulledKeywords(ProcessKeywords, total=False):
 
 
 class ConsumerKeywords(PulledKeywords, total=False):
-    """And to one that may have a handler."""
+    """The keyword arguments of a consumer that may have a handler, for type checkers."""
 
     handler: UserHandler | None
 
 
 class Arguments:
-    """Checked: the constructor raises SettingsError and HandlerNotLoadable, and makes no call. `sublet.Consumer` says what each
-    means.
+    """A consumer's arguments after their checks: the constructor raises SettingsError and HandlerNotLoadable, and makes no call.
+    `sublet.Consumer` says what each means.
 
     settings  of this process: a child that it is forked into has another worker id
     stop      set when the consumer is to stop
@@ -110,7 +110,7 @@ def _check_kinds(ports: object, account: object, on_event: object) -> None:
 
 
 def _pull_settings(application: str, stream: str | None, given: Mapping[str, Any]) -> Settings:
-    """Of a consumer without a handler. Raises SettingsError."""
+    """The settings of a consumer without a handler. Raises SettingsError."""
     from sublet.runtimes.process_settings import named_stream, process_defaults
 
     if "handler" in given:

@@ -33,7 +33,7 @@ NEEDS_A_DESTINATION = (
 
 
 class Waiter(Protocol):
-    """Set once, when something has changed. Set means: ask again."""
+    """Wakes one request: it is set once, when something has changed, and then the request asks again."""
 
     def set(self) -> None: ...
 
@@ -63,15 +63,15 @@ class Buffer:
         self._state = PullState(clock, limits, self._changed)
         self._prefetches = self._state.prefetches
         self._waiters: dict[Waiter, None] = {}
-        """In the order in which they began to wait."""
+        """Waiters, in the order in which they began to wait."""
         self.gives = True
-        """False: nothing more is handed out, while acks and naks still count."""
+        """False once nothing more is handed out; acks and naks still count."""
         self._is_closed = False
         self._fault: BaseException | None = None
         self.poll_quiet_shards: Callable[[], None] = _no_quiet_shards
-        """Called for a fetch, which may expire before a quiet shard's next poll is due."""
+        """A fetch calls this, because it may expire before a quiet shard's next poll is due."""
         self.set_aside: SetAside | None = None
-        """None: there is no failure destination."""
+        """None if there is no failure destination."""
 
     @property
     def limits(self) -> BufferLimits:
@@ -84,7 +84,7 @@ class Buffer:
     # For the engine's threads.
 
     def open_shard(self, shard_id: str) -> None:
-        """Its lease was acquired, or its position moved: records of it that are out no longer count."""
+        """Begin again with a shard whose lease was acquired or whose position moved: its records that are out no longer count."""
         with self._lock, self._change:
             self._state.open(shard_id)
 
@@ -117,7 +117,7 @@ class Buffer:
             self.leave(changed)
 
     def close_shard(self, shard_id: str) -> None:
-        """Its lease is gone: its records that are buffered or out come again to the next owner."""
+        """Drop a shard whose lease is gone: its records that are buffered or out come again to the next owner."""
         with self._lock, self._change:
             self._state.void(shard_id)
             self._changed()
@@ -265,7 +265,7 @@ class Buffer:
             self.set_aside, self.poll_quiet_shards = None, _no_quiet_shards
 
     def disown(self) -> None:
-        """In a forked child: taking or acknowledging a record raises an error that says why."""
+        """Called in a forked child: from now on, taking or acknowledging a record raises an error that says why."""
         self._lock = LockOfParent()
 
     def fail(self, fault: BaseException) -> None:

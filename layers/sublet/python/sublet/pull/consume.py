@@ -23,7 +23,8 @@ WAITS_FOR_ITSELF = (
 )
 
 CTRL_C_NOTICED_WITHIN = timedelta(seconds=1)
-"""In CPython a signal that arrives just before a wait without a limit begins does not end that wait."""
+"""How soon Ctrl-C is noticed. In CPython a signal that arrives just before a wait without a limit begins does not end that wait.
+"""
 
 
 def check_callback(callback: object) -> None:
@@ -42,7 +43,7 @@ class CallbackCalls:
         self.is_stopped = False
 
     def begin(self, record: Record, caller: object) -> bool:
-        """Whether to call; if not, the record goes back. `caller`: this thread or task."""
+        """Returns whether to call; if not, the record goes back. `caller`: this thread or task."""
         if self.is_stopped or not self._session.begin_call(caller):
             record.nak()
             return False
@@ -99,19 +100,19 @@ class Consuming:
         return self._is_over.is_set()
 
     def stop(self) -> None:
-        """At once: no further call begins, and what is buffered goes back. From any thread, even in the callback."""
+        """End at once: no further call begins, and what is buffered goes back. Any thread may call this, even the callback."""
         self._calls.is_stopped = True
         self._records.stop()
 
     def drain(self) -> None:
-        """Nothing new comes: the callback is called with what is buffered, then it is over. From any thread, even in the
-        callback.
+        """End after what is buffered: nothing new comes, and the callback is still called with that. Any thread may call this,
+        even the callback.
         """
         self._records.drain()
 
     def wait(self) -> None:
-        """Until it is over. Raises what has ended it, such as LeaseTableNotFound or StreamNotFound; in the callback, which would
-        wait for itself, RuntimeError.
+        """Wait until it is over. Raises what has ended it, such as LeaseTableNotFound or StreamNotFound; in the callback, which
+        would wait for itself, RuntimeError.
         """
         if get_ident() in self._calling:
             raise RuntimeError(WAITS_FOR_ITSELF)

@@ -90,7 +90,7 @@ class Consumer:
 
     @property
     def settings(self) -> Settings:
-        """What it was given, with the defaults of a process."""
+        """The settings that it was given, with the defaults of a process."""
         return self._arguments.settings
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:

@@ -126,7 +126,7 @@ def environment_of(
     max_ack_pending: int | None = None,
     stopped: Signal | None = None,
 ) -> Environment:
-    """Without ports and account: over AWS, as this machine is configured. Makes no client yet."""
+    """Without ports and account, the environment is AWS as this machine is configured. Makes no client yet."""
 
     def tell(event: Event) -> None:
         if on_event is not None:

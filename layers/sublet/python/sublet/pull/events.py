@@ -24,8 +24,8 @@ WAIT_AT_END = timedelta(seconds=1)
 
 
 class Events:
-    """Those of one group session. Thread-safe. Once the session is over and all events are delivered there are no listeners, so
-    that a record that the program keeps does not keep the program's listeners in memory.
+    """The events of one group session. Thread-safe. Once the session is over and all events are delivered there are no listeners,
+    so that a record that the program keeps does not keep the program's listeners in memory.
     """
 
     def __init__(self, tasks: Tasks, listener: Listener) -> None:
@@ -39,10 +39,10 @@ class Events:
         self._teller: int | None = None
         """The thread that calls the listeners."""
         self._told: list[Signal] = []
-        """Set when no event waits."""
+        """Signals that are set when no event waits."""
         self._is_over = False
         self.log: Log | None = None
-        """Set before the engine begins, as is `log_exceptions`."""
+        """The log is set before the engine begins, as is `log_exceptions`."""
         self.log_exceptions = LogExceptions.FULL
 
     def add(self, listener: Listener) -> None:
@@ -56,7 +56,7 @@ class Events:
                 self._listeners.remove(listener)
 
     def tell(self, event: Event) -> None:
-        """Returns at once."""
+        """Pass the event on to the listeners. Returns at once."""
         with self._lock:
             if not self._listeners:
                 return
@@ -70,7 +70,7 @@ class Events:
                     self._is_telling = True
 
     def wait(self) -> None:
-        """Until all events are delivered, for WAIT_AT_END at most. Returns at once in a listener."""
+        """Wait until all events are delivered, for WAIT_AT_END at most. Returns at once in a listener."""
         with self._lock:
             if not self._is_telling or self._teller == get_ident():
                 return
@@ -124,7 +124,7 @@ class LeaseEvents:
     def __init__(self, tell: Callable[[Event], None]) -> None:
         self._tell = tell
         self._held: set[str] = set()
-        """By shard id."""
+        """The ids of the shards that are held."""
 
     def begin(self, shard_id: str, checkpoint: Checkpoint) -> None:
         self._held.add(shard_id)

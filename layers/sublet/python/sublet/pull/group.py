@@ -201,7 +201,7 @@ class Group:
         acks: bool = False,
         on_event: Callable[[Event], object] | None = None,
     ) -> Subscription:
-        """Also for `consume`. `acks`: see PullRequest."""
+        """Begin a `messages`, or the pull of a `consume`. `acks`: see PullRequest."""
         return self._pull(*buffering_of(**buffering), acks=acks, on_event=on_event)
 
     def _pull(

@@ -41,10 +41,10 @@ class RepairOnEntry:
 
 
 class LockOfParent:
-    """In a forked child, in place of the buffer's lock: a thread that the child does not have may hold that one."""
+    """Takes the place of the buffer's lock in a forked child: a thread that the child does not have may hold that lock."""
 
     def __enter__(self) -> NoReturn:
         raise RuntimeError(WHY)
 
     def __exit__(self, *_: object) -> None:
-        """Never called."""
+        """Never runs, because `__enter__` raises."""

@@ -19,14 +19,16 @@ from sublet.protocol.records import UserRecord
 from sublet.pull.shard_queue import ShardQueue
 
 PREFETCH_LASTS = timedelta(milliseconds=1)
-"""At most. So `ack_wait` may be counted from its beginning, and one shard delays the others by no more than this."""
+"""A prefetch lasts this long at most. So `ack_wait` may be counted from its beginning, and one shard delays the others by no more
+than this.
+"""
 
 MAX_PREFETCH = 500
-"""Records."""
+"""A prefetch has this many records at most."""
 
 FIRST_PREFETCH = 8
-"""Records of the first prefetch. A later one has this many more than twice `Prefetches.usual`, because records that are left over
-were prepared in vain.
+"""The first prefetch has this many records. A later one has this many more than twice `Prefetches.usual`, because records that
+are left over were prepared in vain.
 """
 
 
@@ -45,7 +47,7 @@ class Delivery(Struct, frozen=True, gc=False, eq=False):
 
 @dataclass(slots=True, eq=False)
 class Prefetch:
-    """Not thread-safe, except for `left.popleft()`: the buffer's lock guards it.
+    """Records that one pull took at once. Not thread-safe, except for `left.popleft()`: the buffer's lock guards it.
 
     first    the number of its first record
     end      the number after its last
@@ -82,7 +84,7 @@ class Prefetch:
             self.note()
 
     def repair(self) -> None:
-        """After an interrupted change: it is unknown how many were taken, so all of them count as handed out."""
+        """Called after an interrupted change: it is unknown how many were taken, so all of them count as handed out."""
         self.left.clear()
         if self.queue.is_open:
             self.queue.upcoming = max(self.queue.upcoming, self.end)
@@ -118,7 +120,7 @@ class Prefetches:
             self._current = None
 
     def repair(self) -> None:
-        """After an interrupted change."""
+        """Mend every prefetch after an interrupted change."""
         if self._current is not None:
             self._current.repair()
             self._current = None

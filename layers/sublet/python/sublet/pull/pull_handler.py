@@ -13,7 +13,7 @@ from sublet.pull.events import LeaseEvents
 
 @dataclass(frozen=True, slots=True)
 class PullHandler:
-    """Called from the sessions' threads. A call waits until a program wants its records. So such a process has no
+    """The sessions' threads call this. A call waits until a program wants its records. So such a process has no
     `handler_timeout`, and as many concurrent handler calls as leases.
     """
 

@@ -30,14 +30,15 @@ class PullRequest:
 
     wants: FetchProgress | Demand
     expires_at: datetime | None = None
-    """By the steady clock. After it nothing more is admitted for this request, which ends when the buffer is empty."""
+    """The moment, by the steady clock, after which nothing more is admitted for this request. It ends when the buffer is empty.
+    """
     acks: bool = False
     prefetched: deque[Delivery] = field(default_factory=deque)
     """Records that may be taken without asking (see Prefetch)."""
     is_expired: bool = False
     is_draining: bool = False
     drains: dict[ShardQueue, int] | None = None
-    """For a request that drains: the number after the last record of each shard that it still waits for."""
+    """A request that drains still waits for each of these shards, up to the record before this number."""
     is_over: bool = False
 
     def demand(self) -> Demand:
@@ -59,7 +60,7 @@ class ShardRotation:
         return bool(self._rotation)
 
     def add(self, queue: ShardQueue) -> None:
-        """To the end, unless it is in the rotation already."""
+        """Put the queue at the end, unless it is in the rotation already."""
         if not queue.is_in_rotation:
             queue.is_in_rotation = True
             self._rotation.append(queue)
@@ -97,7 +98,7 @@ class ShardRotation:
         return min((at for at in moments if at is not None), default=None)
 
     def repair(self) -> None:
-        """After an interrupted change: any queue may have a record."""
+        """Called after an interrupted change: any queue may have a record."""
         self._rotation = deque(self._queues.values())
         for queue in self._rotation:
             queue.is_in_rotation = True
@@ -234,7 +235,7 @@ class PullState:
             self._on_change()
 
     def _total_demand(self) -> Demand:
-        """Of all requests. Kept until one of them changes, since this is read for each record."""
+        """The demand of all requests. It is kept until one of them changes, since it is read for each record."""
         demand = self._demand
         if demand is None:
             demand = self._demand = together([request.demand() for request in self.requests])
@@ -245,7 +246,7 @@ class PullState:
         self._demand = None
 
     def repair(self) -> None:
-        """After an interrupted change: the logs and what is done stand, and everything else is computed from them."""
+        """Called after an interrupted change: the logs and what is done stand, and everything else is computed from them."""
         self.prefetches.repair()
         self.totals.records = self.totals.bytes = self.totals.unfinished_bytes = 0
         for queue in self.queues.values():

@@ -26,7 +26,7 @@ class Record(Struct, frozen=True, gc=False, eq=False):
     _delivery: Delivery
 
     def __repr__(self) -> str:
-        """Without its data, since it may end up in a log."""
+        """Leaves the data out, since the text may end up in a log."""
         return f"<Record {self.shard_id} {self.user_record.checkpoint}, attempt {self.attempt}>"
 
     def __reduce__(self) -> NoReturn:
@@ -34,7 +34,7 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def user_record(self) -> UserRecord:
-        """As it is in a handler's batch."""
+        """The record as a handler's batch has it."""
         return self._delivery.record
 
     @property
@@ -44,22 +44,22 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def partition_key(self) -> str | None:
-        """The producer's. None for a record that was put without one."""
+        """The key that the producer gave. None for a record that was put without one."""
         return self._delivery.record.partition_key
 
     @property
     def sequence_number(self) -> str:
-        """Of its stream record. User records of one aggregate share it."""
+        """The sequence number of its stream record. User records of one aggregate share it."""
         return self._delivery.record.sequence_number
 
     @property
     def sub_sequence_number(self) -> int:
-        """Its index in its aggregate, from 0. 0 if it was not aggregated."""
+        """The record's index in its aggregate, from 0. 0 if it was not aggregated."""
         return self._delivery.record.sub_sequence_number
 
     @property
     def approximate_arrival_timestamp(self) -> datetime:
-        """When Kinesis received its stream record, in UTC."""
+        """When Kinesis received the stream record, in UTC."""
         return self._delivery.record.approximate_arrival_timestamp
 
     @property
@@ -69,8 +69,8 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def attempt(self) -> int:
-        """From 1. Grows by 1 each time this process put it back or let `ack_wait` pass. If it comes again only because an earlier
-        record of its key does, the attempt stays the same.
+        """How often the record was handed out, from 1. The number grows each time this process put the record back or let
+        `ack_wait` pass. If it comes again only because an earlier record of its key does, the attempt stays the same.
         """
         return self._delivery.attempt
 

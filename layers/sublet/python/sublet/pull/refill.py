@@ -41,7 +41,7 @@ class Offer:
 
 
 class Refill:
-    """Not thread-safe: the buffer's lock guards it."""
+    """One session's offer of a batch, which the buffer admits bit by bit. Not thread-safe: the buffer's lock guards it."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
@@ -49,7 +49,7 @@ class Refill:
         self.offers: deque[Offer] = deque()
 
     def withdraw(self, offer: Offer) -> None:
-        """Its thread stopped waiting. The rest of it is never admitted, nor anything after it."""
+        """Called when its thread stops waiting. The rest of it is never admitted, nor anything after it."""
         if offer in self.offers:
             self.offers.remove(offer)
             offer.queue.is_cut = True
@@ -61,7 +61,7 @@ class Refill:
             self.offers.remove(offer)
 
     def repair(self) -> None:
-        """After an interrupted change: the queues know how much of each offer was admitted."""
+        """Called after an interrupted change: the queues know how much of each offer was admitted."""
         for offer in list(self.offers):
             offer.at = offer.queue.log.admitted_of(offer.batch)
             if not offer.left:

@@ -33,7 +33,7 @@ from sublet.several_streams import settings_of_stream
 from sublet.system.at_exit import AtExit
 
 CHECK_INTERVAL = timedelta(milliseconds=500)
-"""Between two checks of what is to be checkpointed or ended, and of signs of life: the shortest idle_heartbeat."""
+"""The time between two checks of what is to be checkpointed or ended, and of signs of life: the shortest idle_heartbeat."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +66,7 @@ class GroupSession:
         self._calls: set[object] = set()
         """The threads or tasks that are in a callback."""
         self._ends_at: datetime | None = None
-        """Set when the session begins to end: callbacks are waited for until this moment at most."""
+        """The moment is set when the session begins to end: callbacks are waited for until then at most."""
         self._idle_heartbeat = 2 * environment.settings.idle_poll_interval
         """The longest that any request gave; at least long enough for a quiet shard to be polled."""
         self._defined: Options | None = None
@@ -79,7 +79,7 @@ class GroupSession:
         limits = limits_of(environment.terms)
         self.buffer = Buffer(environment.clock, environment.tasks, limits, self.events.tell)
         self.is_over = environment.tasks.signal()
-        """Set when every lease is released."""
+        """The signal is set when every lease is released."""
         self.is_inherited = False
         """True in a process that was forked from the one that began the session."""
         self._stop = environment.tasks.signal()
@@ -96,7 +96,9 @@ class GroupSession:
         self._at_exit.forget()
 
     def add_ref(self, ref: Ref, *, steals: bool) -> bool:
-        """Keep the session going. False: it is ending already. With `steals` it takes its fair share of leases from now on."""
+        """Keep the session going. Returns False if it is ending already. With `steals` it takes its fair share of leases from now
+        on.
+        """
         with self._lock:
             if self._is_ending:
                 return False
@@ -122,7 +124,7 @@ class GroupSession:
         self.wait_if_ending()
 
     def drop_ref_when_acknowledged(self, ref: Ref, at_most: timedelta) -> None:
-        """As soon as no record is out, or after this long. Returns at once."""
+        """Drop it as soon as no record is out, or after this long. Returns at once."""
         moment = self._environment.clock.steady() + at_most
         self._environment.tasks.spawn(partial(self._drop_ref_by, ref, moment))
 

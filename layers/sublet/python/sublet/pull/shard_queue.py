@@ -47,7 +47,7 @@ class Segment(NamedTuple):
     ends: Ends
 
     def place(self, number: int) -> int:
-        """Its index in the batch."""
+        """The record's index in the batch."""
         return number - self.first + self.at
 
     def record(self, number: int) -> UserRecord:
@@ -82,7 +82,7 @@ class RecordLog:
         self.end = end
 
     def repair(self) -> None:
-        """After an interrupted change: `end` may be one `add` behind the last segment."""
+        """Called after an interrupted change: `end` may be one `add` behind the last segment."""
         if self._segments:
             self.end = self._segments[-1].end
 
@@ -256,8 +256,8 @@ class ShardQueue:
         return segment.batch, segment.record(finished - 1)
 
     def repair(self) -> None:
-        """After an interrupted change: compute again all that follows from the log and from what is done. Adds its own sums to
-        `totals`, which the caller has set to zero.
+        """Called after an interrupted change: compute again all that follows from the log and from what is done. Adds its own
+        sums to `totals`, which the caller has set to zero.
         """
         self.log.repair()
         self.acknowledging.mend(self.upcoming, self.log.key)

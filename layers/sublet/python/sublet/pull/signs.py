@@ -130,7 +130,7 @@ class Signs:
 def watched(
     ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
 ) -> Ports:
-    """The same ports, with each answer watched. `on_definition` is called at each load of the sightings, `lease_events` at
+    """Wraps the ports so that each answer is watched. `on_definition` is called at each load of the sightings, `lease_events` at
     releases.
     """
     return replace(
@@ -174,7 +174,7 @@ class WatchedTable:
 
 
 def _is_released(result: Applied | Refused) -> bool:
-    """True if this write released it, or an earlier attempt at the write whose answer was lost."""
+    """Whether this write released the lease, or an earlier attempt did whose answer was lost."""
     if isinstance(result, Applied):
         return True
     return isinstance(result.row, Lease) and result.row.actual_owner is None

@@ -45,26 +45,26 @@ class Context:
         return list(self.account.streams())
 
     def stream(self, stream: str) -> Stream:
-        """By name or ARN. Raises StreamNotFound."""
+        """Find a stream by name or ARN. Raises StreamNotFound."""
         self.account.info(stream)
         return Stream(self.account, stream)
 
     def create_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
-        """On demand, unless `shards` or `mode` is given. Raises StreamExists."""
+        """Create a stream, on demand unless `shards` or `mode` is given. Raises StreamExists."""
         from sublet.decisions.stream_changes import Wanted
 
         _create(self.account, stream, Wanted(**options))
         return Stream(self.account, stream)
 
     def update_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
-        """What is not given stays. More than twice the shards, or less than half as many, take several steps."""
+        """Change a stream. What is not given stays. More than twice the shards, or less than half as many, take several steps."""
         from sublet.decisions.stream_changes import Wanted
 
         _update(self.account, stream, Wanted(**options))
         return Stream(self.account, stream)
 
     def delete_stream(self, stream: str) -> None:
-        """With all of its records. Its consumers' tables stay: a new stream of this name is not mistaken for it."""
+        """Delete the stream and all its records. Its consumers' tables stay: a new stream of this name is not mistaken for it."""
         self.account.delete(stream)
         try:
             _wait_until(self.account, stream, lambda _: False)
@@ -83,7 +83,7 @@ class Context:
 def connect(
     session: Session | None = None, region: str | None = None, endpoint: str | None = None
 ) -> Context:
-    """Over AWS, with this machine's configuration where no argument is given. Makes no call yet.
+    """Connect to AWS, with this machine's configuration where no argument is given. Makes no call yet.
 
     session   boto3's; its credentials and region are used
     endpoint  a URL for Kinesis and DynamoDB, such as an emulator's
@@ -106,11 +106,11 @@ class Stream:
         self.name = name
 
     def info(self) -> StreamInfo:
-        """From Kinesis, at each call. Raises StreamNotFound."""
+        """Ask Kinesis about the stream, at each call. Raises StreamNotFound."""
         return self._account.info(self.name)
 
     def consumer(self, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
-        """To pull from, or with a `handler` to run. Makes no call yet. The options are those of `sublet.Consumer`."""
+        """A consumer to pull from, or with a `handler` to run. Makes no call yet. The options are those of `sublet.Consumer`."""
         return Consumer(name, self.name, account=self._account, **options)
 
     def create_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
@@ -131,7 +131,7 @@ class Stream:
         return consumer
 
     def delete_consumer(self, name: str) -> None:
-        """Its leases, its positions and its definition."""
+        """Delete the consumer's leases, positions and definition."""
         self.consumer(name).delete()
 
     def consumers(self) -> list[str]:

@@ -80,18 +80,18 @@ class Subscription:
         self.session.abandoned.append(self.finish)
 
     def stop(self) -> None:
-        """At once: nothing more comes, and what is buffered goes back."""
+        """End at once: nothing more comes, and what is buffered goes back."""
         self.request.is_over = True
         self.session.buffer.wake_all()
         self.abandon()
 
     def drain(self) -> None:
-        """Nothing new comes. It is over when everything that was buffered or out is done."""
+        """Take nothing new. It is over when everything that was buffered or out is done."""
         self.request.is_draining = True
         self.session.buffer.wake_all()
 
     def close(self) -> None:
-        """Now. If this ends the session, returns when that has ended; acks of what is out then no longer count."""
+        """End now. If this ends the session, returns when that has ended; acks of what is out then no longer count."""
         self.lingers = None
         self.finish()
         if self.ref is not None and not self.session.is_inherited:
@@ -171,12 +171,12 @@ class Records:
         return self._subscription.session
 
     def stop(self) -> None:
-        """At once: nothing more comes, and what is buffered goes back. A signal handler may call this."""
+        """End at once: nothing more comes, and what is buffered goes back. A signal handler may call this."""
         self._subscription.stop()
         self._prefetch_ends = self._steady()
 
     def drain(self) -> None:
-        """Nothing new comes. What is buffered is handed out, and the iterator ends when all of it is acknowledged. A signal
+        """Take nothing new. What is buffered is handed out, and the iterator ends when all of it is acknowledged. A signal
         handler may call this.
         """
         self._subscription.drain()

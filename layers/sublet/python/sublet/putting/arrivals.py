@@ -9,7 +9,9 @@ from sublet.ports import Clock
 
 
 class Arrivals:
-    """Called with the loop's lock. Reads the clock for the first record only: the others count as put at the same moment."""
+    """Counts records as they are put, for the loop to wake up. Called with the loop's lock. Reads the clock for the first record
+    only: the others count as put at the same moment.
+    """
 
     def __init__(self, rules: ProducerRules, clock: Clock) -> None:
         self._clock = clock
@@ -21,7 +23,7 @@ class Arrivals:
         """When the first of them arrived."""
 
     def add(self, record: QueuedRecord, size: int, looks_at: datetime | None) -> bool:
-        """True if the loop has to be woken for it. `looks_at`: when it looks anyway; None: it has not said."""
+        """Counts a record. True if the loop has to be woken for it. `looks_at`: when it looks anyway; None: it has not said."""
         records = self._records
         before, self._bytes = self._bytes, self._bytes + size
         if records:

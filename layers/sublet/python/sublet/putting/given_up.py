@@ -33,7 +33,9 @@ class GivenUp:
                 self._unlogged += len(some.user_records)
 
     def error(self) -> RecordsNotPut | None:
-        """About the records that were given up since the last call, caused by the first one's error; None if there were none."""
+        """The error about the records that were given up since the last call, caused by the first one's error; None if there were
+        none.
+        """
         with self._lock:
             count, first, self._count, self._first = self._count, self._first, 0, None
         if first is None:

@@ -1,4 +1,4 @@
-"""When a producer's loop lists the stream's shards."""
+"""Decides when a producer's loop lists the stream's shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Listings:
         return by_records or (self._found is not None and self._source.is_due(self._found))
 
     def begin(self, now: datetime) -> bool:
-        """For one that is wanted. True if it may begin now: call `look`, then `end`."""
+        """Begins a listing, if one is wanted. Returns whether it may begin now: then call `look`, then `end`."""
         if self.next_at > now:
             return False
         self._is_under_way = True

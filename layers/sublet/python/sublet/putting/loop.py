@@ -143,7 +143,9 @@ class PuttingLoop:
             self._end_flushes()
 
     def failure(self) -> RecordsNotPut | None:
-        """About the records that were given up since the last call, caused by the first one's error; None if there were none."""
+        """The error about the records that were given up since the last call, caused by the first one's error; None if there were
+        none.
+        """
         return self._given_up.error()
 
     def _run(self) -> None:
@@ -171,7 +173,7 @@ class PuttingLoop:
             woken.wait(at - now)
 
     def _begin(self, work: Callable[[], None]) -> None:
-        """In a task of its own. A machine that is out of threads for now has this one do it."""
+        """Begins it in a task of its own. A machine that is out of threads for now has this one do it."""
         guarded = partial(self._guard, work)
         try:
             self._putters.tasks.spawn(guarded)
@@ -233,7 +235,9 @@ class PuttingLoop:
             return failure
 
     def _take_settled(self) -> list[Settled]:
-        """Called with the lock. Makes room before the program is told, because it may put records from a callback."""
+        """Takes the records that are settled. It makes room before the program learns of them, because that may put records from
+        a callback. Called with the lock.
+        """
         settled = self._producing.take_settled()
         if not settled:
             return settled
@@ -260,7 +264,9 @@ class PuttingLoop:
             self._told(mine)
 
     def _is_untold(self, some: Settled) -> bool:
-        """Asked once: then it is this task's to tell. False: the loop has failed meanwhile, and said so of these records."""
+        """Whether this task is the one to tell of these records; asking makes it so. False if the loop has failed meanwhile, and
+        said so of them.
+        """
         found = [self._untold.pop(number, None) for number in map(id, some.user_records)]
         return None not in found
 
@@ -275,7 +281,7 @@ class PuttingLoop:
             self._woken.set()
 
     def _end_flushes(self) -> None:
-        """Called with the lock."""
+        """Ends the flushes that are done. Called with the lock."""
         over = [flush for flush in self._flushes if self._is_over(flush)]
         self._flushes = [flush for flush in self._flushes if flush not in over]
         for flush in over:

@@ -55,15 +55,15 @@ class ConsumerProcess:
     """Setting it starts the next tick at once. Each wait has a new one."""
     _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Signal] = field(default_factory=dict)
-    """By item id; set when the item's windows are over. Needs no lock: an item's thread removes its own, which `dispatch` adds
-    before that thread begins.
+    """Signals by item id, each set when the item's windows are over. Needs no lock: an item's thread removes its own, which
+    `dispatch` adds before that thread begins.
     """
     _is_alone: bool = True
     """At the last tick, this process was the only worker."""
     _tried_at: datetime = field(init=False)
     _looked_at: datetime | None = None
     _streams: StreamWatch | None = None
-    """Of an application of several streams."""
+    """None unless the application reads several streams."""
     _is_reporting: bool = False
     """At the last tick, a KCL 3.x leader assigned the leases and wanted reports."""
 
@@ -116,7 +116,7 @@ class ConsumerProcess:
 
     @property
     def has_hung_calls(self) -> bool:
-        """True if a handler call still runs although it has timed out. It may keep Python from ending."""
+        """Whether a handler call still runs although it has timed out. It may keep Python from ending."""
         return self._worker.health.hung > 0
 
     def _run(self) -> None:

@@ -32,7 +32,7 @@ def named_stream(stream: str | None, given: Mapping[str, Any]) -> Mapping[str, s
 
 
 def process_settings(application: str, stream: str | None, given: Mapping[str, Any]) -> Settings:
-    """With a handler. `stream`: a name or an ARN. Raises SettingsError."""
+    """The settings of a process with a handler. `stream`: a name or an ARN. Raises SettingsError."""
     settings = Settings(
         **{
             **process_defaults(application),

@@ -82,12 +82,12 @@ class Definition(NamedTuple):
 
     @property
     def default_text(self) -> str:
-        """As written in the environment; empty if there is no default."""
+        """The default as it is written in the environment; empty if there is none."""
         return "" if self.default in (MISSING, None) else setting_text(self.default)
 
     @property
     def in_python(self) -> str:
-        """Its type in words."""
+        """The setting's type in words."""
         return {int: _IN_PYTHON[int], bool: _IN_PYTHON[bool]}.get(self.kind, f"a {self.kind.__name__}")
 
     def value_of(self, given: object) -> object:
@@ -103,7 +103,9 @@ class Definition(NamedTuple):
         return given
 
     def check(self, value: object) -> None:
-        """Raises SettingsError. A mode's text or a number of seconds would otherwise be misread later."""
+        """Check a value's type and range. Raises SettingsError. A mode's text or a number of seconds would otherwise be misread
+        later.
+        """
         if value is None and self.default is None:
             return
         if not isinstance(value, self.kind) or isinstance(value, bool) is not (self.kind is bool):

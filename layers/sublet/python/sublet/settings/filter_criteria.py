@@ -135,7 +135,7 @@ def _text_operator(matches: Callable[[str, str], bool]) -> Callable[[object], Ma
 
 
 def _anything_but(wanted: object) -> Matches:
-    """Only a present field matches."""
+    """Matches only a field that is present."""
     unwanted = [_condition(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
     return lambda found: found is not ABSENT and not any(condition(found) for condition in unwanted)
 

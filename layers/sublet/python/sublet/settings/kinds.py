@@ -95,7 +95,7 @@ class HotShardKeys(StrEnum):
     """What is stored of the partition keys that make a shard hot, which may be personal data."""
 
     HASHED = "hashed"
-    """Their MD5, by which Kinesis places them."""
+    """The keys' MD5 is stored, by which Kinesis places them."""
     NAMES = "names"
     NONE = "none"
     """No sketches are made."""

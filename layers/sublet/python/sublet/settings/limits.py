@@ -26,7 +26,7 @@ CONSUMER_NAME_MAX = 128
 """Kinesis: the longest name of a fan-out consumer (RegisterStreamConsumer)."""
 
 FAN_OUT_WINDOW_MIN = timedelta(minutes=1)
-"""For reading by subscriptions: between two windows a shard is not read for some seconds."""
+"""The shortest window of a consumer that reads by subscriptions: between two windows a shard is not read for some seconds."""
 
 
 def check_together(settings: Settings) -> None:

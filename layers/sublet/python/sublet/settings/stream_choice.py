@@ -87,7 +87,7 @@ class StreamSelector:
         return self.what.endswith(f":{account}:stream/{stream}") if self.is_arn else self.matches_name(stream)
 
     def matches_name(self, name: str) -> bool:
-        """By a name or a pattern."""
+        """Whether the selector's name or pattern matches."""
         return _PATTERN.fullmatch(self.what) is not None and fnmatchcase(name, self.what)
 
 

@@ -56,7 +56,7 @@ def criteria_of(text: str, account: str, stream: str, epoch: int) -> str | None:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """None for anything else, which `patterns_of` refuses in its own words."""
+    """The JSON object; None for anything else, which `patterns_of` refuses in its own words."""
     try:
         given = json.loads(text)
     except ValueError:

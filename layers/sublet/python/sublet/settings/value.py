@@ -47,7 +47,7 @@ from sublet.settings.text import parse_setting, setting_text
 PREFIX = "SUBLET_"
 
 TAG = "sublet:application"
-"""Of all that is created for an application, with its name as the value."""
+"""The tag of all that is created for an application, with its name as the value."""
 
 NO_STREAM = "-"
 """The stream of a command that reads none: it takes an application's leases as it finds them."""
@@ -89,14 +89,14 @@ class Settings:
     stream_discovery_interval: Annotated[
         timedelta, lasting("10s", "1d"), Elsewhere(difference="KCL looks each minute")
     ] = timedelta(minutes=1)
-    """With `streams`: how often the lease manager looks which streams there are."""
+    """With `streams`, the lease manager looks this often which streams there are."""
 
     former_streams_wait: Annotated[
         timedelta,
         lasting("1m", "365d"),
         Elsewhere(kcl="FormerStreamsLeasesDeletionStrategy.waitPeriodToDeleteFormerStreams"),
     ] = timedelta(hours=1)
-    """With `streams`: a stream that no lease manager of the application has named for this long has left. Its leases wait: no
+    """With `streams`, a stream that no lease manager of the application has named for this long has left. Its leases wait: no
     worker reads them, and only `sublet streams remove` deletes them.
     """
 
@@ -107,7 +107,7 @@ class Settings:
         ),
         Elsewhere(esm="EventSourceArn"),
     ] = None
-    """Sent with every Kinesis call if set, so that policies scoped to one stream also work for iterators."""
+    """If it is set, every Kinesis call has it, so that policies scoped to one stream also work for iterators."""
 
     handler: Annotated[
         str, matching(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*)?", "module:function, such as orders.handler:handle")
@@ -126,8 +126,8 @@ class Settings:
     """
 
     deaggregate: bool = True
-    """Off: the handler gets stream records as they were put, with KPL aggregates whole, as behind an event source mapping. For
-    a handler that unpacks them itself.
+    """If it is off, the handler gets stream records as they were put, with KPL aggregates whole, as behind an event source
+    mapping. Turn it off for a handler that unpacks them itself.
     """
 
     invoke_identity_arn: Annotated[
@@ -183,7 +183,7 @@ class Settings:
     max_leases_to_steal_at_one_time: Annotated[
         int, between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")
     ] = 1
-    """Per worker id and tick, in continuous mode. 0 never steals."""
+    """A worker id steals at most this many leases in a tick, in continuous mode. 0 never steals."""
 
     fair_share: bool = True
     """KCL 2.x' rule: while other workers live, take at most ceil(leases / workers). False takes every free lease."""
@@ -241,21 +241,23 @@ class Settings:
     """
 
     register_fan_out: Annotated[bool, Only.PROCESS] = False
-    """With `streams` and fan_out: register the consumer of a stream that has none of this name, when one of its shards is first
-    read. It is charged for until it is deregistered, which sublet does not do.
+    """With `streams` and fan_out, the process registers the consumer of a stream that has none of this name, when one of its
+    shards is first read. It is charged for until it is deregistered, which sublet does not do.
     """
 
     poll_interval: Annotated[
         timedelta, lasting("200ms", "1m"), Elsewhere(kcl="idleTimeBetweenReadsInMillis")
     ] = timedelta(milliseconds=200)
-    """Between polls of a shard that returns records. Kinesis allows 5 calls a second, shared by all readers."""
+    """The time between polls of a shard that returns records. Kinesis allows 5 calls a second, shared by all readers."""
 
     idle_poll_interval: Annotated[
         timedelta,
         lasting("200ms", "4m"),
         Elsewhere(kcl="idleTimeBetweenReadsInMillis", difference="KCL has one pace for both"),
     ] = timedelta(seconds=2)
-    """Between polls of a shard that has been quiet for long. Before that, a tenth of the time for which it has been quiet."""
+    """The time between polls of a shard that has been quiet for long. Before that, it is a tenth of the time for which the shard
+    has been quiet.
+    """
 
     quiet_visit_interval: Annotated[timedelta, lasting("0s", "12h")] = timedelta(hours=1)
     """catch_up: how long a shard without new records goes without a worker. Ticks ask Kinesis instead, which costs less. A
@@ -298,7 +300,7 @@ class Settings:
     """
 
     max_records_in_flight: Annotated[int, between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
-    """The same, in stream records. A poll requests at most half of it."""
+    """The same limit in stream records. A poll requests at most half of it."""
 
     checkpoint_interval: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=10)
     """The shortest time between checkpoints of finished batches. A final checkpoint is always written. A checkpoint is a
@@ -392,8 +394,8 @@ class Settings:
             difference="on by default: records that a handler names as failed come again",
         ),
     ] = True
-    """With handler_contract=lambda_event: honour the returned batchItemFailures. Off: the batch is done, whatever the handler
-    returns.
+    """With handler_contract=lambda_event, the returned batchItemFailures are honoured. If it is off, the batch is done, whatever
+    the handler returns.
     """
 
     on_failure: Annotated[
@@ -456,7 +458,7 @@ class Settings:
         check_together(self)
 
     def __repr__(self) -> str:
-        """What differs from the defaults."""
+        """Shows what differs from the defaults."""
         stated = {name: getattr(self, name) for name in DEFINITIONS}
         return (
             f"Settings({', '.join(f'{n}={v!r}' for n, v in stated.items() if v != DEFINITIONS[n].default)})"
@@ -500,12 +502,14 @@ class Settings:
 
     @property
     def is_called_one_at_a_time(self) -> bool:
-        """As on Lambda: such handlers keep state in their modules, which two concurrent calls would corrupt."""
+        """Whether handler calls run one at a time, as on Lambda: such handlers keep state in their modules, which two concurrent
+        calls would corrupt.
+        """
         return self.handler_contract is HandlerContract.LAMBDA_EVENT and self.handler_slots == 1
 
     @property
     def is_checkpointed_by_hand(self) -> bool:
-        """True if only a checkpoint, not returning from a call, marks records as done."""
+        """Whether only a checkpoint, not returning from a call, marks records as done."""
         by_contract = self.handler_contract is HandlerContract.RECORD_PROCESSOR
         return by_contract or self.checkpointing is Checkpointing.MANUAL
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 
 NEW_OBJECTS = 100_000
-"""Between two collections of the youngest generation; CPython's own 700 are less than two aggregates."""
+"""This many new objects lie between two collections of the youngest generation; CPython's own 700 are less than two aggregates.
+"""
 
 
 def collect_seldom() -> None:
-    """For a process of our own: existing objects are never searched again. Call it first, because imports and clients
-    make hundreds of thousands of objects that stay, and again once everything is there.
+    """Makes collections rare in a process of our own: existing objects are never searched again. Call it first, because imports
+    and clients make hundreds of thousands of objects that stay, and again once everything is there.
 
     User records come in millions and form no cycles: reference counts free them. But CPython counts new objects, and
     with its own threshold it walks everything in flight again and again: two fifths of all CPU on aggregates of small

@@ -50,7 +50,7 @@ class SetAsideFolder:
                 yield KeptBatch(key, None, f"of the application {of}")
 
     def remove(self, kept: KeptBatch) -> Removal:
-        """Only if the file is still the one that was read."""
+        """Removes the file only if it is still the one that was read."""
         file = self._folder / kept.name
         try:
             if _version(file) != kept.version:
@@ -63,7 +63,7 @@ class SetAsideFolder:
         return Removal.REMOVED
 
     def leave(self, kept: KeptBatch) -> None:
-        """Nothing to do: files are never hidden."""
+        """Does nothing: files are never hidden."""
 
     def _keys(self) -> list[str]:
         found = self._folder.rglob(f"*{OBJECT_SUFFIX}")

@@ -84,7 +84,7 @@ class ThreadTask(Generic[T]):
         del self._work  # otherwise a page would stay in memory for as long as the task
 
     def end(self) -> None:
-        """After `run`: wakes those who wait for the result."""
+        """Called after `run`: wakes those who wait for the result."""
         self._under_way.release()
 
 

@@ -91,7 +91,7 @@ class SideBySide:
         return read
 
     def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:
-        """None: no further page. The shard's read limit is used up by its readers, or it cannot be read."""
+        """Returns None if there is no further page, the shard's read limit is used up by its readers, or it cannot be read."""
         try:
             page = reader.read(self.bounds.limit)
         except StreamError as refused:

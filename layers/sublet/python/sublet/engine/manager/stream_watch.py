@@ -28,7 +28,7 @@ from sublet.settings import Settings, StartPosition
 T = TypeVar("T")
 
 LISTED_EVERY = timedelta(minutes=2)
-"""As often as KCL looks for shards without a lease. Workers create the leases of children themselves."""
+"""KCL looks this often for shards without a lease. Workers create the leases of children themselves."""
 
 LISTED_AGAIN_MAX, DESCRIBED_MAX = 30, 6
 """Streams, for one tick. 200 new ones are listed at once: no lease of theirs is probed yet."""

@@ -66,7 +66,7 @@ class TickReport:
     others: AmongOthers
     fleet: FleetKind
     is_reporting: bool
-    """True if we report to a KCL 3.x leader, or to a worker that may become one."""
+    """Whether we report to a KCL 3.x leader, or to a worker that may become one."""
     left: frozenset[str] = frozenset()
     """Keys of leases that we hold, but whose streams the setting `streams` no longer names."""
 
@@ -264,7 +264,7 @@ def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log)
 
 
 def _show_paused(stopped: Mapping[str, Pause], ports: Ports) -> None:
-    """Only while there are any: an application that is never paused has no such metric."""
+    """Puts the metric only while there are paused leases: an application that is never paused has no such metric."""
     if stopped:
         last = max(stopped.values(), key=lambda pause: pause.since)
         ports.metrics.put(Metric.PAUSED_LEASES, len(stopped))

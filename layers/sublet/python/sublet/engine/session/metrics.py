@@ -78,7 +78,7 @@ class LeaseMetrics:
             )
 
     def _waits(self, now: datetime, throttled: int) -> bool:
-        """True while a page is not handled yet, or a poll is overdue because other leases have the handler's slots or the memory.
+        """Whether a page is not handled yet, or a poll is overdue because other leases have the handler's slots or the memory.
         Then it is unknown whether records wait. A quiet shard is polled more often than this.
         """
         is_unheard = not self._is_heard or now - self._polled_at >= STANDS_STILL_AFTER
@@ -135,7 +135,7 @@ class LeaseMetrics:
             )
 
     def _show_unfinished(self, now: datetime) -> None:
-        """Only for manual checkpointing: otherwise the handler keeps nothing from one call to the next."""
+        """Puts the metric only for manual checkpointing: otherwise the handler keeps nothing from one call to the next."""
         if not self._progress.is_by_hand:
             return
         since = self._progress.oldest_unfinished_at
@@ -145,7 +145,7 @@ class LeaseMetrics:
             self._tell_unfinished(now, age)
 
     def _tell_unfinished(self, now: datetime, age: timedelta) -> None:
-        """Not every minute: a handler may keep records for long on purpose."""
+        """Writes a log line, but not every minute: a handler may keep records for long on purpose."""
         told = self._told_unfinished_at
         if told is not None and now - told < STANDS_STILL_AFTER:
             return

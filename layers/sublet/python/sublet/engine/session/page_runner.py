@@ -19,7 +19,7 @@ from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import Settings
 
 SLICE_BYTES = 2**20
-"""About as many bytes of stream records make batches together: 10,000 user records of 100 bytes, which stay near the CPU's
+"""Batches are made from about this many bytes of stream records: 10,000 user records of 100 bytes, which stay near the CPU's
 cache.
 """
 
@@ -42,7 +42,7 @@ class PageRunner:
     sketch: SessionSketch
 
     def handle(self, page: Page) -> bool:
-        """False if the handler did not finish the page's records."""
+        """Hands the page over. Returns False if the handler did not finish the page's records."""
         self.sketch.turn(page)
         for stream_records in slices(page.records, page.data_bytes, slice_bytes(page)):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
@@ -51,7 +51,7 @@ class PageRunner:
         return True
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
-        """The same for a part of the page."""
+        """Hands a part of the page over."""
         self.lag.takes(stream_records, self.progress.reached)
         for batch in batches(self.user_records.parts(stream_records), records_at_once(self.settings)):
             if not self._handle_batch(batch, millis_behind_latest):

@@ -216,15 +216,15 @@ class GapWatch:
         self.kept = after_page(self.kept, page, polled_at)
 
     def _begins_whole(self) -> bool:
-        """True if nothing was lost at the beginning. A shard opened at a moment does not return the checkpointed record, so this
+        """Whether nothing was lost at the beginning. A shard opened at a moment does not return the checkpointed record, so this
         asks for it. If the service does not answer, a gap is reported, because there may be no later page.
         """
         until = self.opened.quiet_until
         return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
 
     def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
-        """True if nothing after this record is lost: the record is still there, or everything since `until` is, and nothing
-        arrived between the two. None: unknown, because the service did not answer.
+        """Whether nothing after this record is lost: the record is still there, or everything since `until` is, and nothing
+        arrived between the two. None if the service did not answer.
         """
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
         reader = self.ports.stream.reader(self.opened.shard_id, at)

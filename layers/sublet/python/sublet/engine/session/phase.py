@@ -96,7 +96,7 @@ class Phases:
     so_far: Phase = Phase.OPENING
     """The phase without a recall. Only the session's own thread changes it."""
     is_recalled: bool = False
-    """Set once, by any thread."""
+    """Any thread may set it, once."""
 
     @property
     def now(self) -> Phase:
@@ -111,7 +111,7 @@ class Phases:
         return self.keeps and ALLOWED[self.now].keeps
 
     def allows(self, function: str) -> bool:
-        """True if this function of the handler may be called now."""
+        """Whether this function of the handler may be called now."""
         return function in ALLOWED[self.now].calls
 
     def move(self, event: PhaseEvent) -> None:

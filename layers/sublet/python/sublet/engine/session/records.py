@@ -23,7 +23,7 @@ each, even if the data is a single byte.
 """
 
 NOTHING = AT_TIMESTAMP
-"""Before every position."""
+"""This position is before every other."""
 
 Part = tuple[Sequence[UserRecord], int]
 """User records; and the size in bytes of the piece if they come from a piece of a large aggregate, otherwise 0."""
@@ -110,7 +110,9 @@ class UserRecords:
     def _one_by_one(
         self, stream_records: tuple[StreamRecord, ...], given: Checkpoint, failure: Exception
     ) -> Iterator[Part]:
-        """One of them raised `failure`. It is passed on whole and its call fails, unless a part of it was passed on before."""
+        """Makes the user records of one stream record at a time, after one of them raised `failure`. That one is passed on whole
+        and its call fails, unless a part of it was passed on before.
+        """
         if len(stream_records) > 1:
             for each in stream_records:
                 yield from self._made((each,), given)

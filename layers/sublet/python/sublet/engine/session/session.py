@@ -182,7 +182,7 @@ class LeaseSession:
         return self._stopped()
 
     def _handover_wait(self) -> timedelta:
-        """Not beyond the window."""
+        """The setting's wait, cut at the end of the window."""
         left = self.deadline - self.shared.ports.clock.steady()
         return min(self.shared.settings.handover_wait, max(left, timedelta(0)))
 
@@ -275,7 +275,7 @@ class LeaseSession:
 
     @property
     def _may_keep(self) -> bool:
-        """False also if the process is to end, since it begins no other window."""
+        """Whether the lease may be kept. False also if the process is to end, since it begins no other window."""
         return self.phase.may_keep and self.shared.calls.health.ending is None
 
     def _release(self) -> None:
@@ -285,7 +285,7 @@ class LeaseSession:
 
     @property
     def is_kept(self) -> bool:
-        """True if the lease is still kept: it may have been lost since, or requested."""
+        """Whether the lease is still kept: it may have been lost since, or requested."""
         return self.held.tenure is Tenure.HELD and self._may_keep
 
     def settle(self) -> LeaseReport:

@@ -41,7 +41,9 @@ class WindowBarrier:
             self._look()
 
     def wait(self, lease_key: str) -> bool:
-        """True if all are here. Otherwise this lease does not wait here any more."""
+        """Wait for the others. Returns True if all are here; otherwise this lease does not wait here any more. Otherwise this
+        lease does not wait here any more.
+        """
         with self._lock:
             self._gone_on.pop(lease_key, None)
             self._here.add(lease_key)

@@ -175,7 +175,7 @@ class LeaseRun:
         return session, report
 
     def _may_go_on(self, session: LeaseSession, report: LeaseReport) -> bool:
-        """True if the lease is kept, other leases of the window are not done yet, and the process has no fixed end."""
+        """Whether the lease is kept, other leases of the window are not done yet, and the process has no fixed end."""
         if report.kept is None or self.cut_off is not None:
             return False
         return not self.barrier.wait(session.held.lease.lease_key)

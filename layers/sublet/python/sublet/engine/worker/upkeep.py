@@ -72,7 +72,9 @@ class Upkeep:
             return None
 
     def _do(self, chores: Chores, began: datetime) -> None:
-        """Until the window is over. A chore that raises is not done again: the others go on, and the end raises its error."""
+        """Do the chore until the window is over. A chore that raises is not done again: the others go on, and the end raises its
+        error.
+        """
         clock, fault = self.shared.ports.clock, None
         due = {chore: began + every for chore, every in chores.items()}
         while due and not self.over.wait(min(due.values()) - clock.steady()):
