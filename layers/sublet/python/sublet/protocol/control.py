@@ -20,7 +20,7 @@ VERSION = 1
 
 
 class Order(StrEnum):
-    """Why no worker is to hold a lease. A worker obeys all of them alike: it checkpoints, releases, and does not take it again."""
+    """Why no worker is to hold a lease. A worker obeys each alike: it checkpoints, releases, and does not take it again."""
 
     PAUSE = "pause"
     DRAIN = "drain"
