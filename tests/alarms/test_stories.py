@@ -16,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 SLOW = (pytest.mark.slow, explores, pytest.mark.timeout(400))
 """A continuous day is forty seconds of polls."""
 
-each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+each_way = pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=() if way in (EACH_FIVE, ALWAYS) else explores) for way in WAYS],
+    ids=lambda way: way.name,
+)
 
 
 @each_way

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 started_demo = partial(demo_process, sys.executable, "demo")
 
 
+@explores
 def test_twenty_thousand_events_go_through_a_split_and_a_merge_and_the_proof_holds(tmp_path: Path) -> None:
     picture = tmp_path / "demo.svg"
     with started_demo(tmp_path / "output", "--svg", str(picture)) as demo:

@@ -17,6 +17,7 @@ from infra.local.fan_out import FanOut
 from tests.e2e.deliveries import Recorder, out_of_order
 from tests.e2e.fleet import HANDLERS, Fleet
 from tests.e2e.test_least_privilege import judged
+from tests.exploring import explores
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -31,6 +32,7 @@ def aws() -> Iterator[EmbeddedAws]:
         yield aws
 
 
+@explores
 def test_a_stack_reads_by_its_own_registered_consumer(aws: EmbeddedAws, tmp_path: Path) -> None:
     kinesis: Any = aws.client("kinesis")
     kinesis.create_stream(StreamName=STREAM, ShardCount=2)

@@ -21,6 +21,7 @@ from sublet.settings.value import SIGHTINGS_SUFFIX
 from tests.e2e.chosen_aws import ChosenAws, chosen_aws
 from tests.e2e.deliveries import out_of_order, wait_until
 from tests.e2e.fleet import Fleet, deployed
+from tests.exploring import explores
 
 pytestmark = [
     pytest.mark.e2e,
@@ -92,6 +93,7 @@ def forget_that_they_were_caught_up_lately(fleet: Fleet) -> None:
         )
 
 
+@explores
 def test_one_shard_waits_and_the_other_goes_on(fleet: Fleet) -> None:
     stopped, running = sorted(shard["ShardId"] for shard in fleet.open_shards())
     texts = fleet.produce(KEYS)
@@ -154,6 +156,7 @@ def test_all_of_it_stops_in_the_middle_of_its_work_and_what_waits_is_still_watch
     assert times == [1] * len(texts), "a pause lets a batch end: nothing comes twice"
 
 
+@explores
 def test_drained_means_that_nothing_is_under_way(fleet: Fleet) -> None:
     fleet.recorder.dawdle(1)
     before = len(fleet.recorder.deliveries())
