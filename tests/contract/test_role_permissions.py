@@ -144,6 +144,19 @@ def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_w
             assert [need.resource for need in found] == ([STREAM] if reads else [])
 
 
+def test_a_process_that_registers_consumers_needs_to_and_the_workers_on_lambda_do_not() -> None:
+    settings = Settings(
+        application="orders", reading=Reading.FAN_OUT, mode=Mode.CONTINUOUS, register_fan_out=True,
+        streams=StreamChoice.parse("events"),
+    )  # fmt: skip
+    register = "kinesis:RegisterStreamConsumer"
+    asked = {
+        runtime: [need.resource for need in needs_of(runtime, settings, STREAM) if register in need.actions]
+        for runtime in Runtime
+    }
+    assert asked == {Runtime.MANAGER: [], Runtime.WORKER: [], Runtime.PROCESS: [STREAM]}
+
+
 def test_a_process_needs_what_both_functions_need() -> None:
     settings = Settings(application="orders", stream="events")
     of = {

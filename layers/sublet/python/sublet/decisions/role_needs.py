@@ -47,6 +47,9 @@ READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard
 FINDS_FAN_OUT = ["kinesis:DescribeStreamConsumer"]
 """On the stream, with several streams: each one's consumer is found by its name."""
 
+REGISTERS_FAN_OUT = ["kinesis:ListStreamConsumers", "kinesis:RegisterStreamConsumer"]
+"""On the stream, of a process that registers the consumers it misses."""
+
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
 PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)
 PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
@@ -110,19 +113,21 @@ def needs_of(
     if runtime is Runtime.MANAGER and state_machine is not None:
         needs.append(Need(STARTS_WORKERS, state_machine))
     if runtime is not Runtime.MANAGER and settings.reading is Reading.FAN_OUT:
-        needs.extend(_on_consumer(settings, stream_arn))
+        needs.extend(_on_consumer(runtime, settings, stream_arn))
     if runtime is not Runtime.MANAGER and settings.on_failure is not None:
         needs.append(_on_failure(settings.on_failure, settings.application))
     return needs
 
 
-def _on_consumer(settings: Settings, stream_arn: str) -> Sequence[Need]:
+def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[Need]:
     """Returns what it takes to find the stream's consumer and to subscribe with it. With several streams, each consumer is known
     by its name alone; its ARN ends with its creation time. Any of the name is allowed, since it may be registered again.
     """
     if settings.streams is not None:
         consumer = f"{stream_arn}/consumer/{settings.fan_out_name}:*"
-        return [Need(FINDS_FAN_OUT, stream_arn), Need(READER_ON_FAN_OUT, consumer)]
+        registers = runtime is Runtime.PROCESS and settings.register_fan_out
+        on_stream = [*FINDS_FAN_OUT, *REGISTERS_FAN_OUT] if registers else FINDS_FAN_OUT
+        return [Need(on_stream, stream_arn), Need(READER_ON_FAN_OUT, consumer)]
     return [Need(READER_ON_FAN_OUT, settings.fan_out_consumer)] if settings.fan_out_consumer else []
 
 
