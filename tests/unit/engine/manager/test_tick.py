@@ -108,6 +108,33 @@ def test_latest_begins_with_the_shards_that_are_open_and_a_moment_that_is_pinned
     assert {world.table.lease(key).checkpoint for key in (SHARD_1, SHARD_2)} >= {LATEST}
 
 
+def test_of_two_first_ticks_at_latest_around_two_reshards_only_the_first_starts_leases() -> None:
+    """Otherwise the grandchild would start at its own first opening, and the records of the shards in between be skipped."""
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)), leases=False)
+    first = world.manager()
+
+    def meanwhile(_: StartPosition | None) -> None:
+        world.stream.disturb_listing = lambda _: None
+        first.tick()
+        run_dispatched(world)
+        low, _high = world.shards.split(SHARD)
+        world.shards.split(low)
+
+    world.stream.disturb_listing = meanwhile
+    report = world.manager().tick()
+    assert (report.created, sorted(world.table.real.rows())) == (0, [SHARD])
+    world.put("while the first shard is read")
+    tick_until_done(world)
+    assert world.handler.data() == [b"while the first shard is read"]
+
+
+def test_only_a_tick_that_creates_leases_at_latest_scans_twice() -> None:
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)), leases=False)
+    for _ in range(2):
+        world.manager().tick()
+    assert world.table.looks == ["leases", "shards", "leases", "leases", "shards"]
+
+
 def test_a_start_that_has_not_come_is_refused_until_it_has() -> None:
     world = EngineWorld(leases=False)
     start = StartPosition(StartKind.AT_TIMESTAMP, world.clock.now() + HOUR)

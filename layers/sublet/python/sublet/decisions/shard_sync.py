@@ -20,7 +20,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from sublet.decisions.hash_range_audit import gaps, holes
-from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.shard import HashKeyRange, Shard, creation_order
 from sublet.settings import StartKind, StartPosition
@@ -105,6 +105,11 @@ def together(plans: Sequence[ShardSyncPlan]) -> ShardSyncPlan:
         tuple(shard for plan in plans for shard in plan.inconsistent),
         tuple(hole for plan in plans for hole in plan.holes),
     )
+
+
+def starts_at_latest(plan: ShardSyncPlan) -> bool:
+    """Whether the sync creates a lease at LATEST. It is right only while no ancestor of the shard has a lease."""
+    return any(new.lease.checkpoint == LATEST for new in plan.create)
 
 
 def _plan_first_leases(

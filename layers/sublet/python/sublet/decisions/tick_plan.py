@@ -122,6 +122,15 @@ def asked_first(look: Look, settings: Settings) -> tuple[Lease, ...]:
     return choose_asked(look.scan.leases, sent.keys() | stopped.keys(), unreadable, look.at, settings)
 
 
+def has_new_leases(look: Look, scan: LeaseScan) -> bool:
+    """Whether a later scan has leases that the look has not."""
+    return not _keys(scan) <= _keys(look.scan) | {lease.lease_key for lease in look.elsewhere}
+
+
+def _keys(scan: LeaseScan) -> set[str]:
+    return {lease.lease_key for lease in scan.leases} | {row.lease_key for row in scan.malformed}
+
+
 def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
     """`asks`: request leases before stealing them, once every process has read the announcement.
 

@@ -16,7 +16,8 @@ from sublet.decisions.fleet_kind import FleetKind
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import SHORTEST_RETENTION
-from sublet.decisions.tick_plan import Look, TickPlan, asked_first, plan_tick
+from sublet.decisions.shard_sync import starts_at_latest
+from sublet.decisions.tick_plan import Look, TickPlan, asked_first, has_new_leases, plan_tick
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
@@ -133,8 +134,7 @@ class LeaseManager:
         """
         created = deleted = 0
         for _ in range(LOOKS_MAX):
-            seen = self._look()
-            plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
+            seen, plan = self._plan()
             new, gone = self._act(plan)
             created, deleted = created + new, deleted + gone
             is_dispatched = self._dispatch(plan, seen.round)
@@ -170,6 +170,17 @@ class LeaseManager:
         )
         self.ports.metrics.flush()
         return report
+
+    def _plan(self) -> tuple[Look, TickPlan]:
+        """Looks, and plans from that. A plan that creates leases at LATEST is dropped if others have created leases since the
+        look: after a reshard in between, it would start a shard at LATEST although an ancestor has a lease.
+        """
+        for _ in range(LOOKS_MAX):
+            seen = self._look()
+            plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
+            if not (starts_at_latest(plan.sync) and has_new_leases(seen, self.ports.table.scan())):
+                break
+        return seen, plan
 
     def _look(self) -> Look:
         """Also probes the shards whose leases may need no worker."""

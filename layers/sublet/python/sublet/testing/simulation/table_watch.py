@@ -170,19 +170,29 @@ class TableWatch:
         self.tenancies[key].is_second = key in self.ever_leased
         self.ever_leased.add(key)
         sentinel = after[columns.CHECKPOINT]["S"]
-        # Two first syncs at once, with a reshard between their listings, may both create at LATEST: neither shard has
-        # begun, and the child's first owner reads it from its beginning. A worker that wakes up long after its shard
-        # was done may create a child again, and a sync that child's merge partner.
-        begun = {
-            parent for parent in truth.parents if self.world.ledger.shards[parent].required_from != NEVER
-        }
+        # Two first syncs at once, with a reshard between their listings, may both create at LATEST: the child's first
+        # owner sees the parent's row and reads the child from its beginning. A worker that wakes up long after its
+        # shard was done may create a child again, and a sync that child's merge partner.
         is_done = truth.is_closed and truth.is_all_done
-        if sentinel == Sentinel.LATEST and not is_done and not self.ever_leased.isdisjoint(begun):
+        if sentinel == Sentinel.LATEST and not is_done and self._follows_on_unseen(key):
             self.world.fail(
-                f"lease {key} created at LATEST, though a parent has begun: its first records are lost"
+                f"lease {key} created at LATEST, though an ancestor has begun: its first records are lost"
             )
         if sentinel == Sentinel.TRIM_HORIZON and truth.required_from == NEVER:
             self.world.require(key, -NEVER)
+
+    def _follows_on_unseen(self, key: str) -> bool:
+        """Whether an ancestor of the shard has begun, and no parent has a row that would show it."""
+        shards = self.world.ledger.shards
+        ancestors = set(shards[key].parents)
+        if any(self.world.table.row(parent) is not None for parent in ancestors):
+            return False
+        left = list(ancestors)
+        while left:
+            further = set(shards[left.pop()].parents) - ancestors
+            ancestors |= further
+            left += further
+        return any(shards[each].required_from != NEVER for each in ancestors & self.ever_leased)
 
     def _check_row(self, process: Process, write: LeaseWrite, before: Row, after: Row) -> None:
         counters = [row.get(columns.LEASE_COUNTER, {}).get("N") for row in (before, after)]
