@@ -510,3 +510,12 @@ def test_a_producer_serves_one_event_loop_after_another() -> None:
 
     assert [asyncio.run(produce()).shard_id for _ in range(2)] == ["shardId-000000000000"] * 2
     asyncio.run(producer.close())
+
+
+@pytest.mark.parametrize("producer", [Producer, sublet.aio.Producer])
+def test_an_option_that_a_producer_does_not_have_is_named_with_those_that_it_has(producer: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"^Producer has no option nope; its options are account, .*patience.*"
+    ) as raised:
+        producer("orders", nope=1)
+    assert "producer_rules" not in str(raised.value)

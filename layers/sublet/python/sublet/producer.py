@@ -154,9 +154,13 @@ class LazyLoop:
     """
 
     def __init__(self, stream: str, account: Account | None, options: ProducerOptions) -> None:
-        """Raises SettingsError."""
+        """Raises SettingsError, and TypeError for an option that a producer does not have."""
         self.stream = stream
         DEFINITIONS["stream"].check(stream_settings(stream)["stream"])
+        unknown = sorted(options.keys() - ProducerOptions.__optional_keys__)
+        if unknown:
+            known = ", ".join(sorted(ProducerOptions.__optional_keys__))
+            raise TypeError(f"Producer has no option {', '.join(unknown)}; its options are account, {known}")
         self._rules: ProducerRules = producer_rules(**options)
         self._account = account
         self._loop: PuttingLoop | None = None

@@ -82,8 +82,11 @@ class DoctorRule(Struct, frozen=True):
 
 
 def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
-    """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other."""
-    return tuple(finding for rule in rules for finding in _of(rule, examined))
+    """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other. If several
+    have none for the same reason, only the first says it, and the others name that check.
+    """
+    said: dict[str, Check] = {}
+    return tuple(finding for rule in rules for finding in _of(rule, examined, said))
 
 
 def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
@@ -93,8 +96,9 @@ def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) 
     if len(examined) == 1:
         return findings(examined[0], rules)
     found: list[Finding] = []
+    said: list[dict[str, Check]] = [{} for _ in examined]
     for rule in rules:
-        each = [list(_of(rule, one)) for one in examined]
+        each = [list(_of(rule, one, known)) for one, known in zip(examined, said, strict=True)]
         shared = [finding for finding in each[0] if all(finding in others for others in each)]
         found += shared
         found += [
@@ -106,13 +110,17 @@ def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) 
     return tuple(found)
 
 
-def _of(rule: DoctorRule, examined: Examined) -> Iterator[Finding]:
+def _of(rule: DoctorRule, examined: Examined, said: dict[str, Check]) -> Iterator[Finding]:
+    """`said`: which check has said each sentence so far. Adds this rule's."""
     values = rule.needs(examined)
     unknown = dict.fromkeys(value.why for value in values if isinstance(value, NotKnown))
     if unknown and not rule.takes_unknown:
-        yield Finding(rule.check, Severity.NOT_CHECKED, "; ".join(unknown))
+        reasons = dict.fromkeys(f'see "{said[why]}"' if why in said else why for why in unknown)
+        said.update((why, rule.check) for why in unknown if why not in said)
+        yield Finding(rule.check, Severity.NOT_CHECKED, "; ".join(reasons))
         return
     for each in rule.judge(*values):
+        said.setdefault(each.what, rule.check)
         yield Finding(rule.check, each.severity, each.what, each.where, each.then)
 
 

@@ -65,11 +65,10 @@ def read_permission(denied: Sequence[str]) -> Iterator[Judged]:
 
 
 def write_permission(denied: Sequence[str] | None) -> Iterator[Judged]:
-    if denied is None:
-        yield well("not asked for; --as-consumer asks")
-    elif denied:
+    """`denied`: None if it was not asked, which is no finding."""
+    if denied:
         yield bad(f"these credentials lack {', '.join(denied)}", "Grant it to the consumer's role.")
-    else:
+    elif denied is not None:
         yield well("these credentials may write leases")
 
 
