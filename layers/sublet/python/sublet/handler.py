@@ -152,3 +152,12 @@ class Handler(Protocol):
         """Every record of the shard has been handled, or handed over; checkpoint in here what the handler still holds.
         An exception keeps the shard from being ended, and so does a record that is not checkpointed.
         """
+
+
+def does_nothing(handler: Handler) -> frozenset[str]:
+    """The optional functions that need not be called: those that the handler names in `without`, if it has that attribute.
+
+    `shard_ended` is not one of them, since after it every record of the shard has to be checkpointed.
+    """
+    without: frozenset[str] = getattr(handler, "without", frozenset())
+    return without

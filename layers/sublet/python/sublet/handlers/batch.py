@@ -28,6 +28,15 @@ class HandlerFunctions:
     wants_pending: bool = False
     """Whether lease_acquired also takes the pending checkpoint."""
 
+    @property
+    def without(self) -> frozenset[str]:
+        given = {
+            "lease_acquired": self.on_lease_acquired,
+            "lease_releasing": self.on_lease_releasing,
+            "lease_lost": self.on_lease_lost,
+        }
+        return frozenset(what for what, function in given.items() if function is _nothing)
+
     def handle(self, batch: Batch) -> None:
         check_returned(finished(self.handle_batch(batch)))
 

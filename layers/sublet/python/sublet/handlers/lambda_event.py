@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
@@ -42,6 +43,7 @@ class LambdaEventHandler:
     new_id: Callable[[], object] = uuid.uuid4
     reports_failures: bool = True
     """If it is False, the return value is ignored if it is JSON, as behind a mapping without ReportBatchItemFailures."""
+    without: ClassVar[frozenset[str]] = frozenset({"lease_acquired", "lease_releasing", "lease_lost"})
 
     def handle(self, batch: Batch) -> None:
         """Raises BatchItemsFailed for reported failures, and whatever the function raises."""

@@ -8,13 +8,13 @@ finished, returns its memory and releases the lease.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.call_turn import TURN, Turn
 from sublet.decisions.window import overdue_at
+from sublet.engine.calls.slots import CallSlots
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.process_health import HungCall, ProcessHealth
 from sublet.metric_names import Metric
@@ -73,7 +73,7 @@ class CallGuard:
 
     def __init__(self, ports: Ports, settings: Settings, health: ProcessHealth) -> None:
         self.health = health
-        self.slots: AbstractContextManager[object] = ports.tasks.slots(settings.handler_slots)
+        self.slots = CallSlots(settings.handler_slots, ports.tasks)
         self._ports = ports
         self._settings = settings
         self._lock = ports.tasks.lock()

@@ -93,7 +93,9 @@ class BatchRunner:
 
     def call(self, run: Run) -> Answer | None:
         session, records = self.caller.session, self._records
-        with session.guard.slots:
+        if not session.guard.slots.take(self.caller.stop):
+            return None
+        try:
             if self.caller.tally.is_hung or not self._may_call():
                 return None
             if is_noted_before(run, session.held.lease.crashes, session.settings):
@@ -102,6 +104,8 @@ class BatchRunner:
                     return None
             called = records if run.size == len(records) else records[run.start : run.end]
             made = self.caller.call(called, self._millis_behind_latest, run.attempts + 1)
+        finally:
+            session.guard.slots.give()
         self.caller.tally.handled += made.finished
         if run.size < len(records):
             self.caller.progress.write_if_due()
