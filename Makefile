@@ -50,18 +50,19 @@ synth: setup ## the CloudFormation template, in cdk.out
 SIDE_BY_SIDE := -n 4 --dist worksteal
 HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
 .PHONY: test
-test: setup ## lint, and tests of every promise: twelve minutes on two cores, with those on Spark
-	@$(say) "Tests. Lint and the tests on Spark run beside them; their output comes at the end"
-	@logs=$$(mktemp -d); started=""; \
-	beside() { $(MAKE) --no-print-directory "$$@" >"$$logs/$$1" 2>&1 & started="$$started $$!"; }; \
-	trap 'kill $$started 2>/dev/null || true; cat "$$logs"/*; rm -rf "$$logs"' EXIT; \
-	beside lint; \
-	if $(HAS_JAVA); then beside test-spark SPARK_TESTS='-m "not slow and not explores"'; fi; \
+test: setup ## tests of every promise: twelve minutes on two cores, with those on Spark
+	@$(say) "Tests, and those on Spark beside them, whose output comes at the end"
+	@if $(HAS_JAVA); then \
+		log=$$(mktemp); \
+		$(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow and not explores"' >"$$log" 2>&1 & \
+		on_spark=$$!; \
+		trap 'kill $$on_spark 2>/dev/null || true; cat "$$log"; rm -f "$$log"' EXIT; \
+	fi; \
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not explores" $(PYTEST_ARGS); \
-	for each in $$started; do wait "$$each"; done
+	[ -z "$${on_spark:-}" ] || wait $$on_spark
 
 .PHONY: test-all
-test-all: test explore ## the same, and what explores: more worlds and examples, mutants, chaos, the releases of Spark (an hour)
+test-all: lint test explore ## the same, lint, and what explores: more worlds and examples, mutants, chaos, the releases of Spark (an hour)
 	@:
 
 # The mutants' sample is the same each time, as everything else here is: `make mutants` draws another.
