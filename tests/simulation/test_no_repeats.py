@@ -34,6 +34,6 @@ def test_nothing_comes_again_without_an_excuse(world: partial[Result]) -> None:
 def test_what_is_noted_nowhere_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were repeated each time the lease was given up."""
     monkeypatch.setattr(HeldLease, "finished_ahead", None)
-    violation = give_up_side_by_side(17, without=CALM).violation
+    violation = give_up_side_by_side(27, without=CALM).violation
     assert violation is not None
     assert violation.endswith("is handed out again, though its owner knew that it is finished")

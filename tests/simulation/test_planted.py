@@ -37,7 +37,6 @@ from tests.simulation.mutations import UNCHANGED
 from tests.simulation.noticed import assert_noticed
 from tests.simulation.simulation import draw_java, simulate
 from tests.simulation.staying_quiet import stay_quiet
-from tests.simulation.versions import roll
 
 WORLDS = 120
 """Twice as many as any has needed (67): a change of the code draws other worlds from the same seeds."""
@@ -106,13 +105,6 @@ PLANTED = {
         property(lambda look: look.answer is ProbeResult.QUIET),
         r"is not ended'\]$|unhandled records'",
         stay_quiet,
-    ),
-    "a shard is quiet up to a moment whatever the checkpoint": Planted(
-        (Lease,),
-        "quiet_until",
-        property(lambda lease: lease.quiet and lease.quiet.until),
-        BEFORE_ITS_TURN,
-        partial(roll, idle=True),
     ),
     "an empty page is at the tip": Planted(
         (quiet,), "reached_by", lambda page: page.answered_at, BEFORE_ITS_TURN, idle

@@ -62,7 +62,7 @@ BEFORE_ITS_TURN = rf"{SKIPPED}|though the checkpoint covers|after having finishe
 PLANTED = {
     "finished ahead, wherever the row stands": Planted(lease_row, "_ahead", ahead_whatever_the_checkpoint, SKIPPED, (5, 6, 48)),
     "quiet, whatever the checkpoint": Planted(
-        Lease, "quiet_until", property(lambda lease: lease.quiet and lease.quiet.until), BEFORE_ITS_TURN, (9, 15), True, None
+        Lease, "quiet_until", property(lambda lease: lease.quiet and lease.quiet.until), BEFORE_ITS_TURN, (154, 246), True, None
     ),
     "crashes of another checkpoint": Planted(
         lease_row, "_crashes", crashes_whatever_the_checkpoint, r"crashed \d+ times, it is believed", (5, 7, 11)
