@@ -99,7 +99,7 @@ class WriteAudit:
             audited.is_checkpoint_answered = False
 
     def _needless(self, process: Process, audited: Audited, write: LeaseWrite, now: int) -> str | None:
-        # An older process runs our engine too, whose early notes its table leaves out.
+        # An older process runs our engine too. Its table leaves out what that version did not know: early notes, a pin's moment.
         if write.kind is WriteKind.HEARTBEAT and not process.is_older and not self._has_news(write):
             since = now - audited.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
@@ -108,7 +108,8 @@ class WriteAudit:
             is_early = audited.is_applied and since < least and not is_note
             if is_early and not (process.has_jumped or audited.is_new):
                 return f"the last write was made {since / SECOND:.1f} s before"
-        before = audited.answered.get(write.kind) if write.kind in ONCE else None
+        is_once = write.kind in ONCE and not (process.is_older and write.kind is WriteKind.PIN)
+        before = audited.answered.get(write.kind) if is_once else None
         if before is not None and _content(before) == _content(write) and self._stands(write):
             return "the row says it, and an answer has confirmed it"
         if write.kind is WriteKind.RELEASE and audited.is_answered and audited.over == ASKED:
