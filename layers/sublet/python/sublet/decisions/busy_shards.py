@@ -10,9 +10,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from sublet.decisions.hot_shards import HOT_ON_AVERAGE
 from sublet.decisions.reading_rate import ReadingRate, reading_rate
-from sublet.decisions.shard_load import share_of_quota
+from sublet.decisions.shard_load import HOT_ON_AVERAGE, share_of_quota
 from sublet.protocol.lease import Lease
 
 FAR_MORE = 2.0

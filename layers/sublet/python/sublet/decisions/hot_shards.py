@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sublet.decisions.heavy_keys import HeavyKey
 from sublet.decisions.prices import HOURS, SHARD_HOUR
 from sublet.decisions.resharding import Merge, Reshard, Split
-from sublet.decisions.shard_load import read_shares
+from sublet.decisions.shard_load import HOT_ON_AVERAGE, read_shares
 from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.sketch import Peak, ShardSketch
 from sublet.decisions.split_point import SplitPoint, split_point
@@ -27,7 +27,6 @@ HOT = 0.8
 """A shard is hot if its worst second takes at least this share of its quota. A row without a sketch shows only an average:
 HOT_ON_AVERAGE.
 """
-HOT_ON_AVERAGE = 0.6
 
 DOMINATES = 0.5
 """A key with at least this share of its shard's load: the larger half of every split has as much."""

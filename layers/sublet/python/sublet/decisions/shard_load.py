@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from sublet.decisions.shard_status import ShardStatus
 from sublet.protocol.shard import SHARD_BYTES, SHARD_RECORDS
 
+HOT_ON_AVERAGE = 0.6
+"""A shard whose average takes at least this share of its quota is hot: its worst seconds take more."""
+
 
 def share_of_quota(bytes_per_second: float, records_per_second: float) -> float:
     return max(bytes_per_second / SHARD_BYTES, records_per_second / SHARD_RECORDS)
