@@ -106,6 +106,14 @@ def test_streams_that_had_the_same_name_are_told_apart_by_their_creation() -> No
     ]
 
 
+def test_a_stream_whose_creation_is_not_known_is_told_apart_by_its_key() -> None:
+    """KCL's applications may name any number instead of the creation."""
+    keys = StreamKey("123456789012", "orders", 1), StreamKey("210987654321", "orders", 1)
+    (shard,) = shards_of((16, 1.0))
+    shards = [replace(shard, shard_id=in_stream(stream, shard.shard_id)) for stream in keys]
+    assert [each.stream for each in maps_of(shards)] == ["123456789012:orders:1", "210987654321:orders:1"]
+
+
 def test_one_stream_has_one_map_without_a_name() -> None:
     (only,) = maps_of(shards_of((8, 1.0), (8, 9.0)))
     assert (only.stream, len(only.bars)) == (None, 2)

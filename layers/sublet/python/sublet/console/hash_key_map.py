@@ -164,9 +164,10 @@ def maps_of(
 
 
 def _name(stream: StreamKey, is_ambiguous: bool) -> str:
-    return (
-        f"{stream.stream}, created {stream.created_at:%Y-%m-%d %H:%M:%S}" if is_ambiguous else stream.stream
-    )
+    if not is_ambiguous:
+        return stream.stream
+    created = stream.created_at
+    return str(stream) if created is None else f"{stream.stream}, created {created:%Y-%m-%d %H:%M:%S}"
 
 
 def _part(keys: HashKeyRange) -> float:
