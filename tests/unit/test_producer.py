@@ -24,6 +24,7 @@ from sublet import (
     SettingsError,
     StreamAccessDenied,
 )
+from sublet.decisions.producing import Produced
 from sublet.errors import StreamUnavailable
 from sublet.memory import FakeClock, MemoryAccount, MemoryLog, MemoryRecordWriter
 from sublet.protocol.records import NewRecord, PutRefused
@@ -478,6 +479,20 @@ def test_a_forked_child_leaves_the_block_as_if_the_producer_were_its_parent_s(
     assert orders.calls == []
     producer.close()
     assert delivered(orders.stream) == [b"x"]
+
+
+def test_a_forked_child_counts_nothing_and_does_not_wait_for_the_parent_s_threads(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them may have had the lock when the process was forked: the child's copy of it is never released."""
+    with orders.producer() as producer:
+        producer.put("key", b"x")
+        producer.flush()
+        producer.put("key", b"y")
+        with producer._made.loop(producer._tell)._lock, monkeypatch.context() as child:
+            child.setattr(os, "getpid", lambda: -1)
+            assert producer.produced == Produced()
+        assert producer.produced.user_records == 1
 
 
 def test_a_program_that_ends_without_closing_its_producer_has_put_everything() -> None:

@@ -79,7 +79,7 @@ class Producer:
 
     @property
     def produced(self) -> Produced:
-        """Counts of what it has done so far."""
+        """Counts of what it has done so far, in this process."""
         return self._made.produced
 
     def put(
@@ -174,7 +174,7 @@ class LazyLoop:
     def produced(self) -> Produced:
         from sublet.decisions.producing import Produced
 
-        return Produced() if self._loop is None else self._loop.produced
+        return Produced() if self._loop is None or self._is_of_parent else self._loop.produced
 
     @property
     def is_made(self) -> bool:

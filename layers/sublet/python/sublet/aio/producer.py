@@ -42,7 +42,7 @@ class Producer:
 
     @property
     def produced(self) -> Produced:
-        """Counts of what it has done so far."""
+        """Counts of what it has done so far, in this process."""
         return self._made.produced
 
     async def put(
