@@ -53,7 +53,7 @@ PLANTED = {
         (5, 0), Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
     ),
     "passed on after a move": Planted(
-        (54,), HeldLease, "finished_ahead", property(lambda held: held._ahead.finished())
+        (85,), HeldLease, "finished_ahead", property(lambda held: held._ahead.finished())
     ),
 }
 

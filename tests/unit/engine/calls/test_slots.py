@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sublet.engine.calls.slots import CallSlots
@@ -94,6 +95,26 @@ def test_a_slot_that_comes_while_the_waiter_stops_goes_to_the_next_one() -> None
     first.result()
     second.result()
     assert took == [False, True]
+
+
+def test_a_slot_goes_to_the_one_that_has_waited_longest() -> None:
+    """Otherwise a shard with many records, whose next batch is there at once, would keep the others waiting."""
+    world = EngineWorld()
+    slots, took = CallSlots(1, world.tasks), list[str]()
+
+    def take(name: str) -> None:
+        slots.take(None)
+        took.append(name)
+        slots.give()
+
+    assert slots.take(None)
+    waiting = [world.tasks.spawn(partial(take, name)) for name in ("first", "second")]
+    world.tasks.sleep(SECOND)
+    slots.give()
+    take("its holder again")
+    for each in waiting:
+        each.result()
+    assert took == ["first", "second", "its holder again"]
 
 
 @pytest.mark.parametrize("count", [1, 2])

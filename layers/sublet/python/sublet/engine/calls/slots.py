@@ -12,14 +12,19 @@ WAITED_FOR = timedelta(minutes=1)
 
 
 class CallSlots:
-    """A semaphore whose waiters can be stopped. As with `with slots:`, which takes one and gives it back."""
+    """A semaphore whose waiters can be stopped. As with `with slots:`, which takes one and gives it back.
+
+    A slot that is given back belongs to the one that has waited longest, at once. Otherwise its holder, a shard whose next batch
+    is there already, would take it again before any other thread has woken up.
+    """
 
     def __init__(self, count: int, tasks: Tasks) -> None:
         self._free = count
+        """None is free while anyone waits."""
         self._tasks = tasks
         self._lock = tasks.lock()
         self._waiting: deque[Signal] = deque()
-        """One for each waiter that nobody has woken yet, in the order of their arrival."""
+        """One for each waiter without a slot, in the order of their arrival. It is removed as the waiter gets one."""
 
     def __enter__(self) -> None:
         self.take(None)
@@ -29,25 +34,24 @@ class CallSlots:
 
     def take(self, stop: Signal | None) -> bool:
         """Wait for a slot. False without one if `stop` is set first."""
-        while True:
-            with self._lock:
-                if self._free:
-                    self._free -= 1
-                    return True
-                if stop is not None and stop.is_set():
-                    return False
-                told = self._tasks.signal()
-                self._waiting.append(told)
-            if not self._has_waited(told, stop):
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return True
+            if stop is not None and stop.is_set():
                 return False
+            told = self._tasks.signal()
+            self._waiting.append(told)
+        return self._has_waited(told, stop)
 
     def give(self) -> None:
         with self._lock:
-            self._free += 1
-            self._wake_one()
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._free += 1
 
     def _has_waited(self, told: Signal, stop: Signal | None) -> bool:
-        """True if it is worth looking for a slot again."""
         take_back = None if stop is None else stop.on_set(told.set)
         goes_on = False
         try:
@@ -62,13 +66,10 @@ class CallSlots:
                 self._leave(told)
 
     def _leave(self, told: Signal) -> None:
-        """A waiter that takes no slot passes on what has woken it."""
+        """A waiter that stops passes on the slot that it has got meanwhile."""
         with self._lock:
-            if told in self._waiting:
+            is_without = told in self._waiting
+            if is_without:
                 self._waiting.remove(told)
-            elif self._free:
-                self._wake_one()
-
-    def _wake_one(self) -> None:
-        if self._waiting:
-            self._waiting.popleft().set()
+        if not is_without:
+            self.give()
