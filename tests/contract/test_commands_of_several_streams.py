@@ -217,3 +217,13 @@ def test_the_cost_of_several_streams_is_that_of_all_shards_together(audit: Appli
         "cost", "--stream", "orders", "--stream", "payments", "--records-per-second", "10", "--json"
     )
     assert priced.json["shards"] == 2
+
+
+def test_a_stream_to_be_removed_is_named_by_its_key_too(
+    audit: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of the same name have no other, and the deployment's SUBLET_STREAMS may be set."""
+    key, _, _ = audit.shards["orders"].rpartition(":")
+    assert "has named stream orders" in audit.run("streams", "remove", key, *NAMED).err
+    monkeypatch.setenv("SUBLET_STREAMS", "orders")
+    assert "has named stream payments" in audit.run("streams", "remove", "payments", *NAMED).err

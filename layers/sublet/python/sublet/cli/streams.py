@@ -42,8 +42,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "action", nargs="?", choices=["remove"], help="delete the leases of a stream that is not read"
     )
+    # Not `stream`: `settings_of` would take it for the setting, which neither takes a key nor goes with `streams`.
     parser.add_argument(
-        "stream", nargs="?", metavar="STREAM", help="its name, or account:stream:creation epoch"
+        "named", nargs="?", metavar="STREAM", help="its name, or account:stream:creation epoch"
     )
     parser.add_argument(
         "--consumer",
@@ -73,9 +74,9 @@ def run_streams(options: Namespace) -> int:
             else "\n".join(lines_of(found))
         )
         return 0
-    if options.stream is None:
+    if options.named is None:
         raise RemovalRefused("which stream? `sublet streams remove STREAM`")
-    standing = chosen(found, options.stream)
+    standing = chosen(found, options.named)
     removed = remove(standing, table, store, _stream_of(standing), settings, clock.now())
     print(f"removed {removed} leases of stream {printable(str(standing.stream))}")
     if (left := consumer_left(standing.stream.stream, options.consumer or settings.fan_out_name)) is not None:
