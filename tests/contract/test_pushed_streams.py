@@ -16,6 +16,8 @@ from sublet.cli.run import reading_as
 from sublet.cli.streams import consumer_left
 from sublet.decisions.push import PushEnd
 from sublet.memory import FakeClock, MemoryLog
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Mode, Reading, Settings, StreamChoice
 
 from infra.local.embedded import EmbeddedAws
@@ -181,9 +183,13 @@ def test_a_stream_without_room_is_polled_and_this_is_logged(one: Consumed) -> No
 def test_a_consumer_that_is_left_on_a_stream_is_named(two: tuple[Consumed, Consumed]) -> None:
     """As `sublet streams remove` says it: its stream is not read any more, and it goes on costing."""
     stream, _ = two
-    assert str(consumer_left(stream.stream, "reader")).endswith(f"--consumer-arn {stream.consumer_arn}")
-    assert consumer_left(stream.stream, "another") is None
-    assert consumer_left("never-there", "reader") is None
+    created = stream.client.describe_stream_summary(StreamName=stream.stream)["StreamDescriptionSummary"]
+    key = StreamKey.of(StreamIdentity(stream.stream_arn, created["StreamCreationTimestamp"]))
+    assert str(consumer_left(key, "reader")).endswith(f"--consumer-arn {stream.consumer_arn}")
+    assert consumer_left(key, "another") is None
+    assert consumer_left(StreamKey(key.account, "never-there", key.epoch), "reader") is None
+    earlier = StreamKey(key.account, key.stream, key.epoch - 60)
+    assert consumer_left(earlier, "reader") is None, "the consumer is a newer stream's, and in use"
 
 
 def test_what_register_means_with_streams() -> None:

@@ -17,6 +17,7 @@ from sublet.settings import DEFINITIONS
 if TYPE_CHECKING:
     from sublet.decisions.stream_standing import StreamStanding
     from sublet.ports import Stream
+    from sublet.protocol.stream_key import StreamKey
 
 DESCRIPTION = """\
 Show the streams of an application that reads several, with one word for each: READ, LEFT (no lease manager has named it for
@@ -77,19 +78,22 @@ def run_streams(options: Namespace) -> int:
     if options.named is None:
         raise RemovalRefused("which stream? `sublet streams remove STREAM`")
     standing = chosen(found, options.named)
-    removed = remove(standing, table, store, _stream_of(standing), settings, clock.now())
+    removed = remove(standing, table, store, _stream_of(standing.stream), settings, clock.now())
     print(f"removed {removed} leases of stream {printable(str(standing.stream))}")
-    if (left := consumer_left(standing.stream.stream, options.consumer or settings.fan_out_name)) is not None:
+    if (left := consumer_left(standing.stream, options.consumer or settings.fan_out_name)) is not None:
         print(left)
     return 0
 
 
-def consumer_left(stream: str, name: str) -> str | None:
-    """What to say of the stream's fan-out consumer of this name; None without one, or without the stream."""
+def consumer_left(key: StreamKey, name: str) -> str | None:
+    """What to say of the stream's fan-out consumer of this name; None without one, or without the stream: a newer stream of its
+    name has its own consumer.
+    """
     from sublet.aws.account import AwsAccount
 
     try:
-        arn = AwsAccount().consumer_arn(stream, name)
+        _stream_of(key).describe()
+        arn = AwsAccount().consumer_arn(key.stream, name)
     except StreamNotFound:
         return None
     except StreamError as problem:
@@ -102,11 +106,11 @@ def consumer_left(stream: str, name: str) -> str | None:
     )
 
 
-def _stream_of(standing: StreamStanding) -> Stream:
+def _stream_of(key: StreamKey) -> Stream:
     from sublet.aws.account import AwsAccount
     from sublet.several_streams import StreamOfSeveral
 
-    return StreamOfSeveral(standing.stream, AwsAccount().reading(standing.stream.stream))
+    return StreamOfSeveral(key, AwsAccount().reading(key.stream))
 
 
 def lines_of(found: Sequence[StreamStanding]) -> Iterable[str]:
