@@ -126,6 +126,7 @@ e2e: setup ## only the tests on the deployed stack
 e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the same on LocalStack, without Docker (or on one that runs, at E2E_ENDPOINT=http://...)
 	@E2E_AWS=localstack $(PY) -m pytest $(addprefix tests/e2e/test_,consumer.py pausing.py localstack.py event_source_mapping.py multilang_daemon.py) \
 		tests/unit/handlers/test_kclpy_sample.py $(PYTEST_ARGS)
+	@E2E_AWS=localstack $(PY) -m pytest tests/contract/test_push_reader.py -k localstack $(PYTEST_ARGS)
 
 .PHONY: aws-acceptance
 aws-acceptance: setup ## sublet on your AWS account, once through: prints the price, asks, removes all of it (ACCEPTANCE="--region eu-west-1 --idle-minutes 5")

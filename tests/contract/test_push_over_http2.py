@@ -21,7 +21,7 @@ from sublet.protocol.records import Page
 
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import Fault
-from tests.contract.test_push_reader import (
+from tests.contract.push_benches import (
     FIRST,
     LATEST,
     PATIENCE,
@@ -29,9 +29,9 @@ from tests.contract.test_push_reader import (
     THIRD,
     Bench,
     data_of,
-    embedded_bench,
     end_of,
     page_of,
+    served_bench,
 )
 from tests.doubles.http2_server import Http2Server, certificate
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.emulator
 def over_http2(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with embedded_bench(embedded_aws) as bench:
+    with served_bench(embedded_aws) as bench:
         pushes = bench.pushes.real
         assert isinstance(pushes, KinesisPushes)
         requests = pushes._requests
