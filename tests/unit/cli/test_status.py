@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 
+import msgspec
 import pytest
 from sublet.cli.last_hour import bars
 from sublet.cli.main import main
@@ -245,15 +246,32 @@ def test_what_was_set_aside_has_a_line_and_its_end() -> None:
     assert "set_aside" not in json.loads(text_of(FOUND, in_json, "orders-audit"))
 
 
-def test_hot_shards_have_a_line_and_name_the_command() -> None:
-    hot = [sketch_of("shardId-7", [Traffic("big", 970, 10)], seconds=1)]
-    _, line, *_ = text_of(FOUND, ALL, "orders-audit", None, hot).splitlines()
+def test_hot_shards_have_their_worst_second_and_heaviest_key_and_name_the_command() -> None:
+    hot = [sketch_of("shardId-7", [Traffic("big", 970, 1000)], seconds=1)]
+    _, line, command, *_ = text_of(FOUND, ALL, "orders-audit", None, hot).splitlines()
     assert line == (
-        "hot in their worst second: shardId-7 (97%); `sublet hot --application orders-audit` says why"
+        "hot: shardId-7, worst second: 0.93 of 1 MiB, 970 of 1,000 records, at 2026-01-31T08:00:00Z; "
+        "at least 100% of its load: big"
     )
+    assert command == "`sublet hot --application orders-audit` says what helps, and at what price"
     in_json = Namespace(**{**vars(ALL), "json": True})
-    assert json.loads(text_of(FOUND, in_json, "orders-audit", None, hot))["hot"] == {"shardId-7": 0.97}
+    assert json.loads(text_of(FOUND, in_json, "orders-audit", None, hot))["hot"] == {
+        "shardId-7": {
+            "heat": 0.97,
+            "peak": {"at": "2026-01-31T08:00:00+00:00", "bytes": 972_910, "records": 970},
+            "keys": [
+                {"md5": "d861877da56b8b4ceb35c8cbfdf65bb4", "name": "big", "at_least": 1.0, "at_most": 1.0}
+            ],
+        }
+    }
     assert "hot" not in json.loads(text_of(FOUND, in_json, "orders-audit"))
+
+
+def test_a_hot_shard_whose_keys_are_not_known_has_its_worst_second_alone() -> None:
+    hot = [msgspec.structs.replace(sketch_of("shardId-7", [Traffic("big", 970, 10)], seconds=1), keys=())]
+    _, line, *_ = text_of(FOUND, ALL, "orders-audit", None, hot).splitlines()
+    assert line.startswith("hot: shardId-7, worst second: ")
+    assert "load" not in line
 
 
 def test_leases_that_cannot_be_shown_are_counted() -> None:

@@ -18,7 +18,7 @@ from sublet.cli.status import duration
 from sublet.decisions.hot_shards import HeatVerdict, HotShard
 from sublet.decisions.resharding import Reshard, Split, aws_command
 from sublet.errors import CheckRefused, LeaseTableError
-from sublet.operate.hot_text import key_text, peak_text, price_text
+from sublet.operate.hot_text import key_json, key_text, peak_json, peak_text, price_text
 from sublet.protocol.stream_key import own_id, shard_alone
 from sublet.settings import DEFINITIONS
 
@@ -211,22 +211,8 @@ def as_json(shard: HotShard, stream: str) -> dict[str, object]:
         "because": shard.because,
         "then": shard.then,
         "share": shard.share,
-        "peak": None
-        if shard.peak is None
-        else {
-            "at": shard.peak.at.isoformat(),
-            "bytes": shard.peak.bytes,
-            "records": shard.peak.records,
-        },
-        "keys": [
-            {
-                "md5": f"{key.key_hash:032x}",
-                "name": key.name,
-                "at_least": key.at_least,
-                "at_most": key.at_most,
-            }
-            for key in shard.keys
-        ],
+        "peak": None if shard.peak is None else peak_json(shard.peak),
+        "keys": [key_json(key) for key in shard.keys],
         "is_sampled": shard.is_sampled,
         "split": None
         if shard.split is None

@@ -17,13 +17,14 @@ from sublet.cli.looking import watch_of
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import age_text, failure_text, printable, time_text
 from sublet.decisions.fleet_json import fleet_json
-from sublet.decisions.hot_shards import HOT
+from sublet.decisions.hot_shards import HOT, key_shares
 from sublet.decisions.last_hour import LastHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.decisions.sketch import ShardSketch, hottest
 from sublet.errors import CheckRefused, SettingsError
+from sublet.operate.hot_text import key_json, key_text, peak_json, peak_text
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
@@ -183,9 +184,28 @@ def hot(ports: Ports) -> Sequence[ShardSketch]:
     return [sketch for sketch in hottest(found) if sketch.heat >= HOT]
 
 
-def hot_text(hot: Sequence[ShardSketch], application: str) -> str:
-    named = ", ".join(f"{printable(sketch.shard_id)} ({sketch.heat:.0%})" for sketch in hot)
-    return f"hot in their worst second: {named}; `sublet hot --application {application}` says why"
+def hot_lines(hot: Sequence[ShardSketch], application: str) -> Iterable[str]:
+    """Yields who brings each hot shard's load. The verdict needs the stream, which `sublet hot` asks."""
+    for sketch in hot:
+        peak = "" if sketch.worst is None else f", worst second: {peak_text(sketch.worst)}"
+        keys = [
+            f"; at least {key.at_least:.0%} of its load: {printable(key_text(key))}"
+            for key in key_shares(sketch, 1)
+        ]
+        yield "".join((f"hot: {printable(sketch.shard_id)}", peak, *keys))
+    if hot:
+        yield f"`sublet hot --application {application}` says what helps, and at what price"
+
+
+def hot_json(hot: Sequence[ShardSketch]) -> dict[str, object]:
+    return {
+        sketch.shard_id: {
+            "heat": round(sketch.heat, 3),
+            "peak": None if sketch.worst is None else peak_json(sketch.worst),
+            "keys": [key_json(key) for key in key_shares(sketch)],
+        }
+        for sketch in hot
+    }
 
 
 def text_of(
@@ -199,15 +219,14 @@ def text_of(
     open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     if options.json:
         waiting = {} if aside is None else {"set_aside": set_aside_json(aside)}
-        warm = {"hot": {sketch.shard_id: round(sketch.heat, 3) for sketch in hot}} if hot else {}
+        warm = {"hot": hot_json(hot)} if hot else {}
         return json.dumps(
             {**fleet_json(found, shards), **waiting, **warm}, indent=None if options.watch else 2
         )
     head, *lines = lines_of(found, shards, application)
     waits = [] if aside is None else [f"set aside: {set_aside_text(aside, found.at)}"]
-    warm_lines = [hot_text(hot, application)] if hot else []
     nothing = [] if open_ones else _nothing_matches(found, options)
-    return "\n".join((head, *waits, *warm_lines, *nothing, *lines))
+    return "\n".join((head, *waits, *hot_lines(hot, application), *nothing, *lines))
 
 
 def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""Describes a hot shard, in a terminal and on a page."""
+"""Describes a hot shard, in a terminal, as JSON and on a page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ def peak_text(peak: Peak) -> str:
 def key_text(key: KeyShare) -> str:
     """Returns the key's name, or its MD5."""
     return f"MD5 {key.key_hash:032x}" if key.name is None else key.name
+
+
+def peak_json(peak: Peak) -> dict[str, object]:
+    return {"at": peak.at.isoformat(), "bytes": peak.bytes, "records": peak.records}
+
+
+def key_json(key: KeyShare) -> dict[str, object]:
+    return {"md5": f"{key.key_hash:032x}", "name": key.name, "at_least": key.at_least, "at_most": key.at_most}
 
 
 def price_text(shard: HotShard) -> str:
