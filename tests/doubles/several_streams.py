@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from sublet.decisions.chosen_streams import FoundStreams
+from sublet.decisions.chosen_streams import FoundStreams, KnownStream
 from sublet.decisions.read_position import ReadPosition
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.engine.worker.worker import LeaseWorker
+from sublet.errors import LeaseTableUnavailable
 from sublet.memory import (
     FakeClock,
     MemoryDispatcher,
@@ -24,8 +26,9 @@ from sublet.memory import (
     memory_ports,
 )
 from sublet.polling import PollingReader
-from sublet.ports import PollRefusal, Ports, Pushes, ShardReader, Stream
+from sublet.ports import Applied, LeaseTable, PollRefusal, Ports, Pushes, Refused, ShardReader, Stream
 from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -103,6 +106,34 @@ class FindingStreams:
         return MemoryStreams(self._choice, {}).arn(stream)
 
 
+class SlowTable:
+    """The LeaseTable port over the world's table: each write takes time, and some fail."""
+
+    def __init__(self, world: SeveralWorld) -> None:
+        self._world = world
+        self.scan, self.get = world.table.scan, world.table.get
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        self._world.tasks.sleep(self._world.write_takes)
+        if write.lease_key in self._world.refused:
+            raise LeaseTableUnavailable("not now")
+        return self._world.table.apply(write)
+
+
+class SlowNotes:
+    """The SightingStore port over the world's store: each note of a stream takes time."""
+
+    def __init__(self, world: SeveralWorld) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world.sightings, name)
+
+    def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
+        self._world.tasks.sleep(self._world.write_takes * len(streams))
+        self._world.sightings.keep_streams(streams)
+
+
 class SeveralWorld:
     """An application of several streams."""
 
@@ -113,6 +144,10 @@ class SeveralWorld:
         """When, which call, of which stream."""
         self.tags: dict[str, dict[str, str]] = {}
         self.find_fails: Exception | None = None
+        self.write_takes = timedelta(0)
+        """How long a write of a lease, or of a note of a stream, takes."""
+        self.refused: frozenset[str] = frozenset()
+        """Leases whose writes fail."""
         self.pushes: Pushes | None = None
         """Who pushes records to workers; None: they poll."""
         self.streams: dict[str, CountedStream] = {}
@@ -149,9 +184,11 @@ class SeveralWorld:
     def ports(self, settings: Settings | None = None) -> Ports:
         choice = (settings or self.settings).streams
         assert choice is not None
+        table: LeaseTable = SlowTable(self) if self.write_takes or self.refused else self.table
+        notes: Any = SlowNotes(self) if self.write_takes else self.sightings
         ports = memory_ports(
-            table=self.table, sightings=self.sightings, clock=self.clock, tasks=self.tasks, chance=Random(0),
-            metrics=self.metrics, log=self.log,
+            table=table, sightings=notes, clock=self.clock, tasks=self.tasks, chance=Random(0), metrics=self.metrics,
+            log=self.log,
         )  # fmt: skip
         return replace(with_streams(ports, FindingStreams(self, choice)), pushes=self.pushes)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.engine.manager.stream_watch import DESCRIBED_MAX, LISTED_EVERY
-from sublet.errors import StreamAccessDenied, StreamNotFound, StreamUnavailable
+from sublet.errors import LeaseTableUnavailable, StreamAccessDenied, StreamNotFound, StreamUnavailable
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON
 from sublet.protocol.stream_key import own_id, stream_key_of
@@ -18,6 +18,8 @@ from tests.doubles.several_streams import SeveralWorld
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
+A_WRITE = timedelta(milliseconds=10)
+"""DynamoDB's writes take less."""
 
 
 def messages(world: SeveralWorld) -> list[str]:
@@ -249,8 +251,10 @@ def test_a_reshard_stays_within_its_stream() -> None:
 
 
 def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_30_calls_a_second() -> None:
+    """The first tick also writes a lease and a note of each: one after the other, these alone would take four seconds."""
     names = [f"orders-{n:03}" for n in range(200)]
     world = SeveralWorld("orders-*", *names)
+    world.write_takes = A_WRITE
     manager = world.manager()
     for turn in range(8):
         began = world.clock.steady()
@@ -269,6 +273,16 @@ def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_3
         known for known in world.sightings.load().streams.values() if known.placement.last is not None
     ]
     assert len(described) == 8 * DESCRIBED_MAX
+
+
+def test_a_lease_that_cannot_be_created_holds_up_no_other_stream_s_and_the_next_tick_creates_it() -> None:
+    world = SeveralWorld("orders,payments,bills", "orders", "payments", "bills")
+    world.refused = frozenset({world.shard("orders")})
+    with pytest.raises(LeaseTableUnavailable):
+        world.manager().tick()
+    assert world.leases().keys() == {world.shard("payments"), world.shard("bills")}
+    world.refused = frozenset()
+    assert world.manager().tick().created == 1
 
 
 def test_a_stream_whose_other_shards_are_quiet_is_as_far_behind_as_they_are() -> None:

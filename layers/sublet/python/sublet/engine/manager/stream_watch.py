@@ -11,9 +11,12 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sublet.decisions.chosen_streams import ChosenStream, FoundStreams, KnownStream, to_note
-from sublet.decisions.stream_parts import ListedStream
+from sublet.decisions.shard_sync import NewLease
+from sublet.decisions.stream_parts import ListedStream, by_stream
+from sublet.engine.lease.steps import create_leases
 from sublet.engine.manager.pacing import PacedStream, Pacer
 from sublet.errors import (
+    LeaseTableError,
     StreamAccessDenied,
     StreamError,
     StreamNotFound,
@@ -36,6 +39,8 @@ LISTED_AGAIN_MAX, DESCRIBED_MAX = 30, 6
 NEW_MAX = 200
 DESCRIBED_EVERY = timedelta(minutes=5)
 AT_ONCE = 8
+NOTED_IN_A_ROW = 25
+"""Notes of streams that are written one after the other. Those of 200 new streams, and their leases, would take seconds so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,7 @@ class StreamWatch:
             noted.update(self._keep(each.stream, answer, known, now))
         known = {**known, **noted}
         noted.update(self._describe(found.streams, known))
-        if noted:
-            self.ports.sightings.keep_streams(noted)
+        self._note(noted)
         listed_now = {
             each.stream for each, answer in zip(due, answers, strict=True) if isinstance(answer, tuple)
         }
@@ -95,6 +99,11 @@ class StreamWatch:
             for each in found.streams
             if each.stream not in gone
         )
+
+    def create(self, leases: Iterable[NewLease]) -> int:
+        """The leases of each stream in their order, and several streams at once. Returns how many we created."""
+        parts = by_stream((new.lease.lease_key, new) for new in leases).values()
+        return sum(self._side_by_side([partial(create_leases, part, self.ports) for part in parts]))
 
     def is_there(self, lease_key: str) -> bool:
         """Whether the lease's stream still exists. Another stream of the same name does not count, because its shards say nothing
@@ -230,10 +239,16 @@ class StreamWatch:
             return None
         return replace(known, placement=known.placement.with_description(description))
 
+    def _note(self, noted: Mapping[StreamKey, KnownStream]) -> None:
+        streams = [*noted.items()]
+        parts = [dict(streams[at : at + NOTED_IN_A_ROW]) for at in range(0, len(streams), NOTED_IN_A_ROW)]
+        self._side_by_side([partial(self.ports.sightings.keep_streams, part) for part in parts])
+
     def _paced(self, stream: StreamKey) -> Stream:
         return PacedStream(self._streams.of(stream), self.pacer.wait)
 
     def _side_by_side(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Makes AT_ONCE of the calls at a time. If some of them fail, raises the error of the first, once all have ended."""
         tasks = self.ports.tasks
         slots = tasks.slots(AT_ONCE)
 
@@ -242,7 +257,16 @@ class StreamWatch:
                 return call()
 
         started = [tasks.spawn(partial(made, call)) for call in calls]
-        return [task.result() for task in started]
+        found: list[T] = []
+        problems: list[Exception] = []
+        for task in started:
+            try:
+                found.append(task.result())
+            except (StreamError, LeaseTableError) as problem:
+                problems.append(problem)
+        if problems:
+            raise problems[0]
+        return found
 
     def _shards(self, stream: StreamKey) -> tuple[Shard, ...]:
         listing = self._listings.get(stream)

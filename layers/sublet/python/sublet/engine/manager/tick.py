@@ -19,7 +19,7 @@ from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.decisions.shard_sync import starts_at_latest
 from sublet.decisions.tick_plan import Look, TickPlan, asked_first, has_new_leases, plan_tick
 from sublet.engine.control_watch import ControlWatch
-from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
+from sublet.engine.lease.steps import create_leases, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.busy_shards import BusyShardLog
 from sublet.engine.manager.look import look, look_at_several
@@ -197,8 +197,8 @@ class LeaseManager:
         return replace(seen, asked=asked)
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
-        """Creates leases one by one in KCL's order, so that the next tick can complete a sync that fails halfway."""
-        created = sum(create_lease(new, self.ports) for new in plan.sync.create)
+        new, streams = plan.sync.create, self._streams
+        created = create_leases(new, self.ports) if streams is None else streams.create(new)
         deleted = sum(map(self._delete, plan.deletions))
         self.ports.sightings.save(plan.sightings)
         return created, deleted
