@@ -8,7 +8,7 @@ from functools import partial
 from sublet.decisions.push import LASTS, TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
-from sublet.engine.process_shared import Budget, QuietShards
+from sublet.engine.process_shared import Budget, PageSize, QuietShards
 from sublet.engine.session.pages import POLL_REPLY_MAX, PageFeed
 from sublet.handler import Batch
 from sublet.memory import MemoryFanOut
@@ -244,3 +244,25 @@ def test_a_page_read_late_is_of_when_it_was_sent() -> None:
     assert feed.polled_at - world.began >= 30 * SECOND
     stop.set()
     feed.close()
+
+
+def test_what_is_pushed_waits_for_memory_that_other_shards_have_and_counts_towards_it_once_it_is_read() -> (
+    None
+):
+    world = Pushed().world
+    world.put("one")
+    everything = PageSize(POLL_REPLY_MAX, 100_000)
+    budget = Budget(everything.bytes, everything.records, world.tasks)
+    assert budget.take(everything), "by the others"
+    world.at(10 * SECOND, partial(budget.give_back, everything))
+    stop = world.tasks.signal()
+    feed = PageFeed(
+        SHARD, HORIZON, world.ports, CONTINUOUS, budget, QuietShards(world.tasks), stop, world.began + LASTS
+    )
+    page = feed.next()
+    assert page is not None
+    assert ([record.data for record in page.records], world.seconds() >= 10) == ([b"one"], True)
+    assert not budget.take(everything), "it is in hand"
+    stop.set()
+    feed.close()
+    assert budget.take(everything)
