@@ -55,11 +55,26 @@ def keywords() -> str:
     ours = [name for name in process if name not in OF_CONSUMER]
     everything = [name for name in DEFINITIONS if name != "handler"]
     classes = (
-        ("SharedKeywords", "TypedDict", "Of whatever runs a handler.", both),
-        ("WorkerKeywords", "SharedKeywords", "Of a consumer on Lambda.", _without(worker, both)),
-        ("ServiceKeywords", "SharedKeywords", "Of a consumer in containers.", _without(service, both)),
-        ("ProcessKeywords", "SharedKeywords", "Of a consumer in a process.", _without(ours, both)),
-        ("AnyKeywords", "ProcessKeywords", "All but the handler's name.", _without(everything, ours)),
+        ("SharedKeywords", "TypedDict", "The settings of everything that runs a handler.", both),
+        ("WorkerKeywords", "SharedKeywords", "The settings of a consumer on Lambda.", _without(worker, both)),
+        (
+            "ServiceKeywords",
+            "SharedKeywords",
+            "The settings of a consumer in containers.",
+            _without(service, both),
+        ),
+        (
+            "ProcessKeywords",
+            "SharedKeywords",
+            "The settings of a consumer in a process.",
+            _without(ours, both),
+        ),
+        (
+            "AnyKeywords",
+            "ProcessKeywords",
+            "All settings but the handler's name.",
+            _without(everything, ours),
+        ),
     )
     return BEGINNING + "".join(_class(*each) for each in classes)
 

@@ -94,14 +94,14 @@ ASKED = QuietProbing.ask
 PLANTED = {
     "a shard is quiet though its page lags": Planted(
         (Probe,),
-        "needs_nobody",
+        "needs_no_worker",
         property(lambda look: look.waiting is None and look.walked.until is not None and not look.is_ended),
         unhandled,
         stay_quiet,
     ),
     "an ended shard is quiet": Planted(
         (Probe,),
-        "needs_nobody",
+        "needs_no_worker",
         property(lambda look: look.answer is ProbeResult.QUIET),
         r"is not ended'\]$|unhandled records'",
         stay_quiet,

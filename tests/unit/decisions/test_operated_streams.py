@@ -48,7 +48,7 @@ def test_a_shard_by_its_own_id_or_in_full(text: str, streams: list[StreamKey], m
             [BILLS, ORDERS],
             f"which stream's shard {SHARD}.*reads 2.*such as {BILLS}:{SHARD}, {ORDERS}:{SHARD}$",
         ),
-        (f"{BILLS}:{SHARD}", [ORDERS], f"is of stream {BILLS}, which is not among {ORDERS}$"),
+        (f"{BILLS}:{SHARD}", [ORDERS], f"belongs to stream {BILLS}, which is not among {ORDERS}$"),
     ],
 )
 def test_what_is_not_clear_is_asked_for(text: str, streams: list[StreamKey], said: str) -> None:

@@ -20,7 +20,7 @@ def test_a_callback_that_hears_of_the_end_may_ask_what_hangs(world: EngineWorld)
     """It runs without the lock: with it this would wait for itself."""
     health, told = ProcessHealth(world.ports, slots=1, is_exclusive=True), list[bool]()
     health.ends_at_once.on_set(lambda: told.append(health.is_hung("a") and len(health.hung_calls()) == 1))
-    health.hangs(HungCall("a", "a", "handle", world.clock.steady()))
+    health.note_hung(HungCall("a", "a", "handle", world.clock.steady()))
     assert told == [True]
     assert health.ends_now is Ending.ALL_SLOTS_HANG
 
@@ -29,8 +29,8 @@ def test_it_is_said_once_and_stays_so(world: EngineWorld) -> None:
     health, told = ProcessHealth(world.ports, slots=1, is_exclusive=True), list[str]()
     health.ends_at_once.on_set(lambda: told.append("ended"))
     call = HungCall("a", "a", "handle", world.clock.steady())
-    health.hangs(call)
-    health.hangs_no_more(call)
+    health.note_hung(call)
+    health.note_returned(call)
     health.note(OSError(errno.EMFILE, "too many open files"))
     assert told == ["ended"]
     assert health.ends_now is Ending.ALL_SLOTS_HANG

@@ -291,6 +291,6 @@ def test_a_window_that_is_over_at_once_does_not_make_the_process_look_busy_for_e
     process.dispatch([WorkerItem("nothing", "process-1", (), 1)])
     tasks.is_hasty = False
     health = process._worker.health
-    health.hangs(HungCall("a", "a", "handle", ports.clock.steady()))
+    health.note_hung(HungCall("a", "a", "handle", ports.clock.steady()))
     process.dispatch([WorkerItem("hangs", "process-1", (Claim("a", None, 1, ClaimReason.FREE),), 1)])
     assert health.ends_now is Ending.ALL_LEASES_HANG

@@ -39,7 +39,7 @@ def test_what_names_no_streams_is_refused(text: str) -> None:
 
 def test_a_wrong_start_position_is_a_fault_of_the_part_that_has_it() -> None:
     with pytest.raises(
-        SettingsError, match="setting streams = 'orders@SOON': behind the @ one of TRIM_HORIZON"
+        SettingsError, match="setting streams = 'orders@SOON': after the @ one of TRIM_HORIZON"
     ):
         StreamChoice.parse("payments, orders@SOON")
 

@@ -79,7 +79,10 @@ def test_a_key_that_may_name_a_stream_of_the_application_is_accepted(streams: st
         ({"Streams": {"orders": {"Filter": []}}}, "'orders': .*Filters, and nothing else"),
         ({"Streams": {"orders": PAID["Filters"]}}, "Filters, and nothing else"),
         ({"Streams": {"orders": {"Filters": []}}}, "one to 10 of them"),
-        ({"Streams": {"orders": {"Filters": [{"Pattern": {"data": {"a": "paid"}}}]}}}, "a list of what may"),
+        (
+            {"Streams": {"orders": {"Filters": [{"Pattern": {"data": {"a": "paid"}}}]}}},
+            "a list of conditions",
+        ),
         ({"Streams": {"orders": PAID}, "Filters": []}, "one to 10 of them"),
         ({"Streams": {"orders": PAID}, "Stream": {}}, "Filters and Streams, and nothing else"),
     ],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Tags = Mapping[str, str | None]
-"""Values by name; None: whatever the value is."""
+"""Tag values by name. None matches any value."""
 
 ALL: Tags = MappingProxyType({})
 
@@ -57,16 +57,18 @@ class Account(Protocol):
     def info(self, stream: str) -> StreamInfo: ...
 
     def create(self, stream: str, shards: int | None) -> None:
-        """Start creating it; on demand if `shards` is None. Raises StreamExists."""
+        """Start creating the stream, in on-demand mode if `shards` is None. Raises StreamExists."""
 
     def change(self, stream: str, change: Change) -> None:
         """Start the change."""
 
     def delete(self, stream: str) -> None:
-        """Start deleting it, with all its records."""
+        """Start deleting the stream and all its records."""
 
     def put(self, stream: str, record: NewRecord) -> PutRecord:
-        """Retried while the stream cannot take it; if a response was lost on the way, it may be put twice."""
+        """Put one record, again and again while the stream cannot take it. If a response is lost, the record may be put
+        twice.
+        """
 
     def reading(self, stream: str) -> Stream:
         """The Stream port, without a consumer."""
@@ -80,20 +82,22 @@ class Account(Protocol):
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
         """A consumer's ports, and its settings with the stream's ARN. The stream is looked up first, so that no table
-        is created for a missing one. `stop` interrupts it.
+        is created for a missing one. `stop` interrupts its waits.
 
-        `say` gets a line for each table created; without it the log does. Raises LeaseTableNotFound unless it may
-        create.
+        `say` gets a line for each table created; without it the log does. Raises LeaseTableNotFound if a table is missing
+        and it may not create one.
         """
 
     def applications(self) -> Iterator[str]:
-        """The names of all that have a sightings table, in order."""
+        """The names of all applications that have a sightings table, in order."""
 
     def tables(self, tags: Tags = ALL) -> Iterator[str]:
-        """The names of its DynamoDB tables, in order: with tags, of those that have each of them."""
+        """The names of the account's DynamoDB tables, in order. With `tags`, only of the tables that have all of these tags."""
 
     def application_rows(self, table: str) -> ApplicationRows | None:
-        """What the application that leases by this table has in its tables; None if it is no lease table of KCL's, by its key."""
+        """What is stored for the application that has this lease table. None if the table's key is not that of a lease
+        table.
+        """
 
     def stream_of(self, application: str) -> StreamIdentity | None:
         """The stream that its leases belong to; None if that is not known."""

@@ -31,7 +31,7 @@ class Turn:
             self._waits, self._is_held_up = True, is_held_up
 
     def begin(self) -> bool:
-        """Whether it may still begin."""
+        """Begin the call. Returns False if it was abandoned: then it must not begin."""
         with self._lock:
             self._waits = self._waits and self._is_given_up
             return not self._is_given_up

@@ -15,13 +15,13 @@
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot parse
     ├── ProducerClosed           a record was put after its producer was closed
-    ├── ProducerFailed           a producer met a fault of its own, and puts nothing more
-    ├── CheckRefused             AWS did not answer a question of `sublet doctor` or `sublet cost`
+    ├── ProducerFailed           a producer stopped because of a fault in sublet itself
+    ├── CheckRefused             AWS did not answer a call of `sublet doctor` or `sublet cost`
     ├── SnapshotUnreadable       a snapshot of positions is damaged, or is something else
-    ├── SeekRefused              positions were not moved as wanted: a lease stands in the way
-    ├── ControlUnreadable        what an operator has ordered for the leases cannot be read
+    ├── SeekRefused              positions were not moved as ordered: a lease prevents it
+    ├── ControlUnreadable        the item with an operator's orders for the leases cannot be read
     ├── RemovalRefused           leases of a stream were not removed: a program reads it, or may read it
-    ├── ControlRefused           leases were not paused, resumed or released as wanted
+    ├── ControlRefused           leases were not paused, resumed or released as ordered
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── TransientError           passes by itself: go on, and try again later
     │   ├── StreamUnavailable        (a StreamError too) Kinesis could not be reached, or kept failing
@@ -47,7 +47,7 @@
         ├── LeaseHeldElsewhere   Spark: a query cannot go on, or has nothing to read, because others keep the leases
         └── LeaseKeeperGone      Spark: the thread that keeps the query's leases has ended
 
-An error's type says whether it is transient (`except TransientError`); no list of names does.
+`except TransientError` catches every transient error: only the type says it, and there is no list of names.
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
 """
 
@@ -155,7 +155,7 @@ class ProducerClosed(SubletError):
 
 
 class ProducerFailed(SubletError):
-    """The producer has stopped because of a fault in sublet itself, which is the cause. The records that it had not yet told of
+    """The producer has stopped because of a fault in sublet itself, which is the cause. The futures of its unfinished records
     raise this, and so does each later put.
     """
 
@@ -226,13 +226,13 @@ class RecordRefused(StreamError):
 
 
 class RecordTimedOut(StreamUnavailable):
-    """A producer gave a record up, because Kinesis refused it, or did not answer, for the producer's `patience`. It may be
-    in the stream all the same, if an answer was lost.
+    """A producer gave up a record because Kinesis refused it, or did not answer, for as long as the producer's `patience`. If
+    an answer was lost, the record may be in the stream all the same.
     """
 
 
 class RecordsNotPut(StreamError):
-    """A producer gave records up. Says how many, and why the first one of them; each one's future has its own reason."""
+    """A producer gave up records. Says how many, and why it gave up the first one; each record's future has its own reason."""
 
 
 class LeaseTableError(SubletError):
@@ -240,7 +240,9 @@ class LeaseTableError(SubletError):
 
 
 class CheckRefused(SubletError):
-    """AWS did not answer an operator's question: a permission is missing, which the text names, or the service fails."""
+    """AWS did not answer a call of an operator's command: the service fails, or a permission is missing, which the text
+    names.
+    """
 
 
 class SnapshotUnreadable(SubletError):
@@ -248,7 +250,7 @@ class SnapshotUnreadable(SubletError):
 
 
 class SeekRefused(SubletError):
-    """Positions were not moved as wanted. Says which lease stands in the way, and what to do."""
+    """Positions were not moved as ordered. Says which lease prevents it, and what to do."""
 
 
 class RemovalRefused(SubletError):
@@ -256,11 +258,11 @@ class RemovalRefused(SubletError):
 
 
 class ControlUnreadable(SubletError):
-    """The item with what an operator has ordered for the leases is damaged, or of a later version. Says what is wrong."""
+    """The item with an operator's orders for the leases is damaged, or was written by a later version. Says what is wrong."""
 
 
 class ControlRefused(SubletError):
-    """Leases were not paused, resumed or released as wanted. Says which lease stands in the way, and what to do."""
+    """Leases were not paused, resumed or released as ordered. Says which lease prevents it, and what to do."""
 
 
 class LeaseTableNotFound(LeaseTableError):

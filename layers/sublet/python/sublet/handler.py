@@ -30,7 +30,7 @@ class CheckpointReply(StrEnum):
 
 
 def too_late(_: Checkpoint) -> CheckpointReply:
-    """Says that it is not too late: a batch without a lease, Spark's or a test's, has no window."""
+    """Refuses every checkpoint by position: a batch of Spark or of a test has no lease."""
     return CheckpointReply.TOO_LATE
 
 
@@ -47,16 +47,16 @@ class Batch(Struct, frozen=True):
     records                            at least one; see UserRecord
     millis_behind_latest               how far the poll that fetched them ended behind the shard's tip, in milliseconds
     checkpoint(record)                 this record and all before it are done, even if the call fails afterwards.
-                                       Optional, unless `checkpointing` is manual: then nothing else says so, and it may
-                                       also be called for an earlier batch until the lease is given up. Returns whether
+                                       Optional, unless `checkpointing` is manual: then only this marks records as done, and it
+                                       may be called for an earlier batch too, until the lease is given up. Returns whether
                                        the lease table has it; with manual checkpointing False means that the lease is
                                        lost or the table out of reach
     stream_arn                         None in a deployment or process without the setting `stream_arn`
     attempt                            1 for the first call that begins with this record in this window, 2 for its first
                                        retry
     remaining_time_in_millis()         until the end of the window: no call begins after it, and the current one may go
-                                       on into `window_margin`. Never negative; 0 as soon as the lease is to be left,
-                                       even before its time
+                                       on into `window_margin`. Never negative; 0 as soon as the lease is to be released,
+                                       even before the window ends
     prepare_checkpoint(record, state)  the first of two phases (KCL's pending checkpoint): stores `state`, bytes of
                                        yours, with the future checkpoint, and returns both to the next owner of the
                                        lease if it is not checkpointed before. Returns whether it is written

@@ -22,25 +22,26 @@ from sublet.decisions.set_aside_waiting import SetAsideWaiting
 
 
 class Inspection(Protocol):
-    """Read-only questions about one stream, its application and their account. Of an application of several streams, those about
-    a stream go to `of_stream`. Each raises CheckRefused if this role may not ask it, or the service does not answer;
-    AwsNotConfigured if no call can be made.
+    """Looks up facts about one stream, its application and their account, and changes nothing. If the application reads several
+    streams, `of_stream` answers for each of them. Every method raises CheckRefused if this role lacks the permission or the
+    service does not answer, and AwsNotConfigured if no call can be made.
     """
 
     def of_stream(self, stream: str, arn: str) -> Inspection:
-        """Asks the same questions about one stream of an application of several, with its name and ARN."""
+        """The inspection of one stream, by name and ARN, of an application that reads several."""
 
     def incoming(self, over: timedelta) -> Volume:
-        """What producers have written to the stream during the last `over`, by CloudWatch, which is some minutes late.
-        Nothing if CloudWatch has no figures.
+        """What producers have written to the stream during the last `over`, according to CloudWatch, whose figures are some
+        minutes late. Zero if CloudWatch has no figures.
         """
 
     def incoming_by_shard(self, shard_ids: Sequence[str], over: timedelta) -> Mapping[str, Volume]:
         """What producers have written to each shard; empty if the stream has no shard-level metrics."""
 
     def last_hour(self) -> RecordedHour:
-        """What the application's metrics say of the last hour, up to some minutes ago. One call, which CloudWatch charges for by
-        the metric: 3 of them, $0.00003. Empty if it puts no metrics, as a Java KCL puts none of ours.
+        """The application's own metrics of the last hour, up to some minutes ago. Makes one call, for which CloudWatch
+        charges by the metric: 3 of them, $0.00003. Empty if the application puts none of sublet's metrics, as a Java KCL
+        does not.
         """
 
     def throttled(self, over: timedelta) -> Throttled: ...
@@ -56,19 +57,23 @@ class Inspection(Protocol):
         """
 
     def deployed_roles(self) -> DeployedRoles | None:
-        """The roles of the application's functions, by its state machine; None if it has none, as it is not on Lambda."""
+        """The roles of the application's Lambda functions, found through its state machine. None if there is no state machine,
+        because the application does not run on Lambda.
+        """
 
     def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
-        """The actions that this role lacks, each with its resource, by IAM's simulation: of the role's own policies, its
-        boundary and the organization's. Resources' own policies are not asked, and a condition that depends on the request counts
-        as met.
+        """The actions that the role lacks, each with its resource, according to IAM's policy simulator. It evaluates the
+        role's own policies, its permissions boundary and the organization's policies, but not the policies of resources. A
+        condition that depends on the request counts as met.
         """
 
     def alarms(self) -> Sequence[RingingAlarm]:
         """All alarms of the account and region that are in ALARM."""
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
-        """All consumers that are registered with the stream, and whether each has subscribed in the last hour, by CloudWatch."""
+        """All consumers that are registered with the stream, and whether each has subscribed in the last hour, according to
+        CloudWatch.
+        """
 
     def executions(self) -> Executions | None:
         """The executions of the application's state machine; None if it has none. Counts a thousand at most."""
@@ -77,4 +82,4 @@ class Inspection(Protocol):
         """The account's concurrent Lambda executions: the most in the last hour, and the quota."""
 
     def set_aside(self, destination: str) -> SetAsideWaiting:
-        """What a queue or folder keeps, by its ARN. A topic keeps nothing."""
+        """How much the queue or S3 folder with this ARN holds. A topic holds nothing."""

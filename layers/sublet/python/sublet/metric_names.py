@@ -67,7 +67,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     UNCLAIMED_LEASES = (
         "unclaimed_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Leases without an owner that the limits leave over.",
+        "Leases without an owner that the limits do not let a worker take.",
     )  # fmt: skip
     QUIET_LEASES = (
         "quiet_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
@@ -75,11 +75,11 @@ class Metric(StrEnum):
     )  # fmt: skip
     MALFORMED_ROWS = (
         "malformed_rows", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Rows of the lease table that KCL could not have written; each one's shard alone waits.",
+        "Rows of the lease table that KCL could not have written; only their shards wait.",
     )  # fmt: skip
     CRASHING_LEASES = (
         "crashing_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Leases that got no further through three crashes or more, or hung calls; each is tried alone, less and less often.",
+        "Leases without progress after three or more crashes, or after hung calls; each is tried alone, less and less often.",
     )  # fmt: skip
     PAUSED_LEASES = (
         "paused_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
@@ -91,7 +91,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     MILLIS_BEHIND_LATEST = (
         "millis_behind_latest", Unit.MILLISECONDS, Per.SHARD, PutBy.BOTH,
-        "How far the shard is read behind its tip, growing while nothing is done. By a tick: of shards without a reader.",
+        "How far behind its tip the shard is read; it grows while nothing is done. A tick puts it for shards without a reader.",
     )  # fmt: skip
     CHECKPOINT_AGE = (
         "checkpoint_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
@@ -175,5 +175,5 @@ class Metric(StrEnum):
     )  # fmt: skip
     DATA_GAP = (
         "data_gap", Unit.COUNT, Per.APPLICATION, PutBy.BOTH,
-        "A checkpoint, or what was read last, was older than the stream's retention, or a shard went unread.",
+        "A checkpoint or the last record read was past retention, or a shard was never read to its end.",
     )  # fmt: skip

@@ -214,11 +214,12 @@ class RecordWriter(Protocol):
     """Puts records into one stream. Safe for threads."""
 
     def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
-        """One PutRecords, not retried: for each record where it is, or why it is not known to be in the stream. The reply may
-        have been lost; then each record is refused, though some may be there. A record may be refused and a later one taken.
+        """Call PutRecords once, without retries. Returns for each record where it was stored, or why it may not have been.
+        If the reply is lost, all records count as refused, though some may be stored. A record may be refused and a later
+        one stored.
 
-        Raises StreamNotFound, StreamKeyUnavailable, StreamAccessDenied, and RecordRefused for a call that the service will never
-        accept, if it is not known because of which records.
+        Raises StreamNotFound, StreamKeyUnavailable, StreamAccessDenied, and RecordRefused if the service will never accept the
+        call and does not say which records are to blame.
         """
 
 
@@ -229,12 +230,12 @@ class Remembered(Struct, frozen=True):
     stream      the stream of the application's leases; None before the first tick
     dispatched  by lease key, the last dispatches
     unread      by lease key, what is known about shards that stand still
-    definition  the options that all pulling programs share, as text by name; None if there is none
+    definition  the options that all pulling programs share, as text by name; None if they are not defined
     round       how often `dispatched` has been replaced
     announced   by worker id, the last announcement, lapsed or not
-    placement   the last descriptions of the stream, by any process
-    asked_at    when a process last started to describe it
-    streams     what is known of each stream, of an application of several
+    placement   what any process's last descriptions of the stream say
+    asked_at    when a process last started to describe the stream
+    streams     what is known about each stream, if the application reads several
     """
 
     sightings: Mapping[str, Sighting]
@@ -273,8 +274,8 @@ class SightingStore(Protocol):
         """Store the result of a description that was started at `asked_at`. The last writer wins."""
 
     def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
-        """Store what is known of these streams, of an application of several. Others stay as they are, and of each the
-        last writer wins.
+        """Store what is known about these streams, if the application reads several. Other streams' notes stay as they are.
+        For each stream the last writer wins.
         """
 
     def forget_stream(self, stream: StreamKey) -> None:
@@ -300,13 +301,13 @@ class SightingStore(Protocol):
         """Store this worker id's announcement instead of its last one, and delete those of the `lapsed` ones."""
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
-        """Begin the one tick that answers prompts. False: one with another token began less than
-        `PROMPTED_TICK_ENDS_WITHIN` ago; it is then told to look again when it is done.
+        """Begin the one tick that answers prompts. Returns False if a tick with another token began less than
+        `PROMPTED_TICK_ENDS_WITHIN` ago; this prompt then makes that tick look again when it is done.
         """
 
     def end_prompted(self, token: str) -> bool:
-        """The tick of this token is done. Returns whether it has to look again: it was told to, or that is not known
-        any more. If it took too long and another tick has begun since, that one looks later.
+        """End the tick with this token. Returns whether it has to look again, because another prompt has come meanwhile or that
+        is no longer known. If it took too long and another tick has begun since, that one looks instead.
         """
 
 
@@ -329,15 +330,15 @@ class ControlStore(Protocol):
     """
 
     def control(self) -> Control:
-        """The control as it stands, strongly consistent; an empty one if none was ever kept. Raises ControlUnreadable."""
+        """The current control, strongly consistent; an empty one if none was ever stored. Raises ControlUnreadable."""
 
     def keep_control(self, control: Control) -> bool:
-        """Replace the control whose `round` this one has; the stored one has the next round. Returns whether it was replaced:
-        False if another operator did so first. Workers may not call this.
+        """Store this control if the stored one still has this one's `round`, and raise the round by one. Returns whether it was
+        stored: False if another operator was first. Workers may not call this.
         """
 
     def replace_unreadable(self) -> None:
-        """Keep an empty control instead of one that cannot be read."""
+        """Replace a control that cannot be read with an empty one."""
 
 
 class SketchStore(Protocol):
@@ -346,8 +347,8 @@ class SketchStore(Protocol):
     """
 
     def keep(self, sketch: ShardSketch) -> bool:
-        """Store it if its shard is hot, and among the ten hottest (decisions.sketch_places), together with what is stored of
-        the same half hour. Returns whether it was stored.
+        """Store the sketch if its shard is hot and among the ten hottest (decisions.sketch_places), merged with what is stored
+        for the same half hour. Returns whether it was stored.
         """
 
     def sketches(self) -> tuple[ShardSketch, ...]:
@@ -364,16 +365,18 @@ class WorkerReports(Protocol):
         """All reports of the separate table; none if there is no such table, or we may not read it."""
 
     def client_version(self) -> str | None:
-        """The version by whose rules the fleet works, as stored beside that table; None if it is not, or we may not read it."""
+        """The version by whose rules the fleet works. It is stored beside that table; None if it is missing or we may
+        not read it.
+        """
 
     def get(self, worker_id: str) -> WorkerReport | None:
         """A worker's report: from the lease table, or else from the separate table."""
 
     def put(self, report: WorkerReport) -> None:
-        """Replace the worker's report in its table. Only if other workers report: see decisions.fleet_kind."""
+        """Replace the worker's report in its table. Call this only if other workers report: see decisions.fleet_kind."""
 
     def remove(self, report: WorkerReport) -> None:
-        """Delete it from its table if it is there."""
+        """Delete the report from its table, if it is there."""
 
 
 class Dispatcher(Protocol):
@@ -393,8 +396,8 @@ class FailureDestination(Protocol):
 
 
 class KeptBatch(Struct, frozen=True):
-    """A batch that a destination keeps under a name. `problem` instead of the batch if it belongs to another
-    application or cannot be read. `version`: of what was read, if the name may later stand for something else.
+    """A batch that a destination keeps under a name. It has a `problem` instead of the batch if the batch belongs to another
+    application or cannot be read. `version` identifies what was read, if the name may later stand for something else.
     """
 
     name: str
@@ -404,8 +407,8 @@ class KeptBatch(Struct, frozen=True):
 
 
 class HeldBack(Struct, frozen=True):
-    """A FIFO queue's message group that begins with as many left messages as the queue returns of one group. Later ones
-    cannot be received.
+    """A FIFO queue's message group whose first messages were all left in the queue. There are as many as the queue returns of
+    one group, so the later ones cannot be received.
     """
 
     group: str
@@ -440,9 +443,8 @@ class SetAsideStore(Protocol):
         """Batches that `kept` has returned are hidden, and available again after GIVEN_FOR."""
 
     def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:
-        """Every available batch, lazily, each shard's in order: memory holds one batch, and the names of others.
-        Batches of other applications may be listed without being read. What is held back by batches before it comes
-        last.
+        """Yields every available batch, each shard's in order. Lazily: memory holds one batch, and the names of the others.
+        Batches of other applications may be listed without being read. HeldBack comes last.
 
         Remove or leave each before asking for the next. No other consumer gets it for GIVEN_FOR, unless the store says
         that it cannot promise that. Once this is closed, or has raised, others can get what it has not returned.
@@ -456,7 +458,9 @@ class SetAsideStore(Protocol):
 
 
 class Clock(Protocol):
-    """The time, as an argument. Both are UTC-aware, and equal as long as the machine's clock is not set."""
+    """Where the engine gets the time. Both clocks return UTC-aware moments, which are equal until the machine's clock
+    is set.
+    """
 
     def now(self) -> datetime:
         """The moment by the wall clock: for stored times, and for comparing with other machines' times. It may jump."""
@@ -514,8 +518,8 @@ class Metrics(Protocol):
         """One value, for the whole application or for one shard."""
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
-        """One value of one of the worst shards, and not of the application. Only with `metrics_by_shard=worst`: each
-        shard has it from its reader with `all`, and none has it with `none`.
+        """Put one value for one of the worst shards, but not for the application. This has an effect only with
+        `metrics_by_shard=worst`: with `all` each shard's reader puts the value, and with `none` no shard has metrics.
         """
 
     def flush(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
     from sublet.putting.loop import PuttingLoop, Tell
 
 WAITED_AT_ONCE = timedelta(minutes=1)
-"""A wait is repeated until it is over."""
+"""How long one wait lasts. Longer waits are made of several."""
 
 FORKED = (
     "this producer was made in another process, and its threads stayed there; make a producer in each process"
@@ -130,8 +130,9 @@ class Producer:
             raise RuntimeError(CALLED_BACK)
 
     def _tell(self, settled: Sequence[Settled]) -> None:
-        """Sets all of the futures, even if a callback ends in SystemExit or asyncio's CancelledError, which Future lets
-        through; the first of these is raised then."""
+        """Sets all of the futures, even if a callback raises SystemExit or asyncio's CancelledError, which Future lets through.
+        Then raises the first of these.
+        """
         failures: list[BaseException] = []
         self._calling_back.add(get_ident())
         try:
@@ -139,7 +140,7 @@ class Producer:
                 for record in some.user_records:
                     try:
                         _set(record.ticket, some.outcome)  # type: ignore[arg-type]
-                    except BaseException as failure:  # noqa: BLE001 -- the others are not to wait for ever
+                    except BaseException as failure:  # noqa: BLE001 -- the other futures must be set too
                         failures.append(failure)
         finally:
             self._calling_back.discard(get_ident())
@@ -203,7 +204,7 @@ class LazyLoop:
         return self._loop
 
     def loop_to_close(self) -> PuttingLoop | None:
-        """The loop to close; None if there is none, here at least. No loop is made from now on."""
+        """Allows no new loop from now on, and returns the loop to close. None if this process has none."""
         if self._loop is None:
             with self._making:
                 self._is_closed = True

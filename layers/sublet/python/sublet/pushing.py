@@ -25,8 +25,8 @@ _REFUSALS = {PushEnd.REFUSED: PollRefusal.NO_ANSWER, PushEnd.IN_USE: PollRefusal
 
 
 class UnregisteredConsumer:
-    """The Pushes port of a consumer that the stream has no room for: each shard is polled instead, which its log and metric
-    say.
+    """The Pushes port for a consumer that could not be registered because the stream has too many. Each shard is polled
+    instead, and a log line and a metric say so.
     """
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> PushEnd:  # noqa: ARG002 - it has none
@@ -51,7 +51,8 @@ class FanOutReader:
         self._rest: Page | None = None
         """What is left of an event with more records than the last read wanted."""
         self._refusal: PollRefusal | None = None
-        """The refusal for the next read: the last call was refused, so that calls which keep being refused show in the metrics.
+        """The refusal that the next read returns, because the last call was refused. So repeated refusals show in the
+        metrics.
         """
         self._polls: ShardReader | None = None
         self._as_of, self._listened_until = clock.now(), clock.steady()
@@ -141,7 +142,7 @@ class FanOutReader:
             answer.interrupt()
 
     def _listen(self, step: Step, left: timedelta) -> bool:
-        assert self._subscription is not None, "one listens to a subscription"
+        assert self._subscription is not None, "only a subscription can be listened to"
         assert step.until is not None, "listening has an end"
         now, at = self._clock.steady(), self._clock.now()
         if is_silent(self._known, now):
@@ -154,7 +155,7 @@ class FanOutReader:
         return has_come
 
     def _receive(self) -> PollRefusal | None:
-        """Take the next event into `_rest`. Otherwise, why not."""
+        """Takes the next event into `_rest` and returns None. If there is no event, returns why."""
         if next_step(self._known, self._clock.steady()).act is Act.POLL:
             self._poll()
             return PollRefusal.NOT_PUSHED
@@ -170,7 +171,9 @@ class FanOutReader:
         return None
 
     def _ended(self, page: Page) -> PollRefusal | None:
-        """The position stays where it is unless the end is believed, so that the event's records are read again otherwise."""
+        """Checks an event that says that the shard has ended. If that is not so, the position stays where it is, so the event's
+        records are read again.
+        """
         meaning = ending(self._shard_id, page.child_shards, self._stream.list_shards())
         if meaning is NoContinuation.SHARD_ENDED:
             self._rest = page._replace(is_shard_end=True)

@@ -146,9 +146,7 @@ class AllStreams:
         return tuple(shards)
 
     def describe(self) -> StreamDescription:
-        raise StreamError(
-            "an application of several streams has no one description: ask for that of a stream"
-        )
+        raise StreamError("several streams have no common description: describe one of them")
 
     def has_shard(self, shard_id: str) -> bool:
         return self._of(shard_id).has_shard(shard_id)
@@ -172,7 +170,7 @@ def _stream_named(shard_id: str) -> StreamKey:
     key = stream_key_of(shard_id)
     if key is None:
         raise ShardNotFound(
-            f"shard {shard_id} is of no stream: its name is account:stream:creation epoch:shard id"
+            f"shard {shard_id} names no stream: the full name is account:stream:creation epoch:shard id"
         )
     return key
 

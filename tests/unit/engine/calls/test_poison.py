@@ -118,7 +118,9 @@ def test_it_is_tried_ever_more_seldom_and_named() -> None:
     late = [at for at in fleet.killed_at if at > timedelta(minutes=45)]
     assert 1 <= len(late) <= 8, fleet.killed_at
     assert fleet.world.metrics.values(Metric.CRASHING_LEASES)[-1] == 1
-    named = [line.fields["lease_key"] for line in fleet.world.log.lines if "dies of it" in line.message]
+    named = [
+        line.fields["lease_key"] for line in fleet.world.log.lines if "next records dies" in line.message
+    ]
     assert set(named) == {POISON}
 
 

@@ -115,7 +115,7 @@ def test_a_kcl_table_of_this_stream_is_adopted() -> None:
     world.stream.unlisted.add("shardId-000000000007")
     world.manager().tick()
     assert world.sightings.load().stream == world.shards.describe().identity
-    (line,) = [line for line in world.log.lines if "are of this stream from now on" in line.message]
+    (line,) = [line for line in world.log.lines if "belong to this stream from now on" in line.message]
     assert line.fields == {"stream": str(world.shards.describe().identity)}
 
 
@@ -123,7 +123,7 @@ def test_a_role_that_may_not_ask_goes_on_and_says_so() -> None:
     world = EngineWorld()
     world.stream.disturb_identity = _denied
     world.manager().tick()
-    assert "not known whether the leases are of this stream" in [line.message for line in world.log.lines]
+    assert "not known whether the leases belong to this stream" in [line.message for line in world.log.lines]
     assert world.dispatcher.items
 
 

@@ -65,7 +65,7 @@ def test_a_failed_report_is_logged_and_ends_nothing() -> None:
     assert look_at_reports(LeaseScan(()), ports, CONTINUOUS).reports == ()
     make_reports(ReportPlan((OURS,)), ports)
     stop_reporting(["orders-lambda-0"], ports)
-    assert len([line for line in world.log.lines if line.message == "no report to KCL's leader"]) == 3
+    assert len([line for line in world.log.lines if line.message == "could not report to KCL's leader"]) == 3
 
 
 def looked_at(settings: Settings, *in_lease_table: WorkerReport) -> tuple[WorkerReport, ...]:

@@ -221,7 +221,7 @@ def test_a_process_that_was_paused_makes_no_call_with_what_an_operator_has_gone_
     world.handler.script = freeze
     world.window(lasts=2 * HOUR)
     assert world.handler.data() == [b"a", b"c"]
-    (line,) = [line for line in world.log.lines if "moved by another hand" in line.message]
+    (line,) = [line for line in world.log.lines if "another writer has moved the checkpoint" in line.message]
     assert (line.fields["checkpoint"], line.fields["finished"]) == (second, first)
 
 

@@ -199,7 +199,7 @@ def test_where_it_is_not_known_who_places_records_nothing_is_dropped(refused: bo
     stray(world)
     world.window(world.item(SHARD))
     assert world.handler.data() == [b"elsewhere"]
-    assert "aggregates out of their shard's hash key range are kept" in world.log.messages("warning")
+    assert "aggregates outside their shard's hash key range are kept" in world.log.messages("warning")
 
 
 def test_other_leases_take_their_aggregates_apart_while_the_stream_is_asked() -> None:

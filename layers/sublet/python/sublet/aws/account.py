@@ -222,7 +222,7 @@ class AwsAccount:
     def compose(
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
-        check_regions(settings, self._kinesis.meta.region_name)  # before a table is made for nothing
+        check_regions(settings, self._kinesis.meta.region_name)  # before a table is created for nothing
         is_named = settings.stream_arn is not None or settings.streams is not None
         known = None if is_named else self._known_stream(settings.application)
         stream: Stream | None = None
@@ -230,7 +230,7 @@ class AwsAccount:
             settings = replace(settings, stream_arn=known.arn)  # as found by earlier processes
         elif not is_named:
             stream = self.reading(settings.stream)
-            stream.list_shards()  # make no table for a stream that does not exist
+            stream.list_shards()  # create no table for a stream that does not exist
         if may_create:
             create_tables(self._dynamodb, settings, stop, say or self.log.info)
         else:
@@ -307,7 +307,7 @@ class AwsAccount:
             return None
 
     def _known_stream(self, application: str) -> StreamIdentity | None:
-        """Returns None also if the role may not read the item, as with version 0.2's roles; the caller then asks Kinesis."""
+        """None also if the role may not read the item, as version 0.2's roles may not; the caller then asks Kinesis."""
         try:
             return self.stream_of(application)
         except LeaseTableAccessDenied:

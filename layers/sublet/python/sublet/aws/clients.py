@@ -39,9 +39,9 @@ CONNECTIONS_MAX = 1_000
 """Creating a pool of this size takes four milliseconds, even if few connections are used."""
 
 _MAKING = Lock()
-"""boto3's clients are safe for threads, and its sessions are not: two threads that make a client at once may find the default
-session half made. Many clients are made on first use, by any thread. A child that is forked meanwhile gets a lock of its own:
-the thread that holds this one stays in the parent.
+"""Held while a client is made. boto3's clients are safe for threads, but its sessions are not: two threads that make a client at
+once may find the default session half made, and any thread may be the first to need a client. A child that is forked meanwhile
+gets a lock of its own, since the thread that holds this one stays in the parent.
 """
 
 

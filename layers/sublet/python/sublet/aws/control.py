@@ -1,4 +1,4 @@
-"""The ControlStore port: one item of the sightings table, which ticks leave alone, since its key is no number."""
+"""The ControlStore port: one item of the sightings table, which ticks ignore, since its key is not a number."""
 
 from __future__ import annotations
 

@@ -57,8 +57,9 @@ def missing_tables(client: DynamoDBClient, settings: Settings) -> tuple[Table, .
 
 
 def _is_there(client: DynamoDBClient, table: Table) -> bool:
-    """Uses only calls that a consumer may make. It has neither DescribeTable nor, on the sightings table, GetItem;
-    only these would refuse an empty table with another key."""
+    """Uses only calls that a consumer may make. It may call neither DescribeTable nor, on the sightings table, GetItem, so an
+    empty table with another key is not noticed.
+    """
     try:
         with named_table_errors(table.what, table.name, table.key):
             if table.what == LEASE_TABLE:
@@ -112,7 +113,7 @@ def create_tables(
 
 
 def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Table]) -> bool:
-    """Whether there are sightings but no lease table. Looks for the lease table again, because another process may have created
+    """Whether there are sightings but no lease table. Checks for the lease table again, because another process may have created
     both meanwhile.
     """
     leases, sighted = tables_of(settings)

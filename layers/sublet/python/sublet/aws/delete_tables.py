@@ -18,8 +18,9 @@ GONE_WITHIN = 60
 
 
 def delete_tables(client: DynamoDBClient, settings: Settings) -> None:
-    """The lease table first; another call finishes what was interrupted. The application's name may be that of
-    somebody else's table, so both are checked to be a consumer's before either is deleted."""
+    """Deletes the lease table first. If this is interrupted, another call finishes it. The application's name may be that of an
+    unrelated table, so both tables are checked to be a consumer's before either is deleted.
+    """
     there = [table for table in tables_of(settings) if _is_there(client, table)]
     if not there:
         raise LeaseTableNotFound(

@@ -51,7 +51,7 @@ class DynamoDbLeaseTable:
         return replace(scan, at=dates[-1] if dates else None)
 
     def _with_key(self, item: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
-        """Every row of a lease table has the key, so a row without it is not damaged but belongs to another table."""
+        """Every row of a lease table has the key, so a row without it is not a damaged row: the table is another one."""
         if LEASE_KEY not in item:
             because = f"a row has no {LEASE_KEY}"
             raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, LEASE_KEY, because))
@@ -92,8 +92,9 @@ class DynamoDbLeaseTable:
                 return self._updated(request)
 
     def _updated(self, request: Mapping[str, Any]) -> Mapping[str, AttributeValue]:
-        """Anything but a plain success is repeated through botocore. As with any lost reply, the first write may have
-        been carried out."""
+        """Repeats the write through botocore unless it plainly succeeded. As with any lost reply, the first write may have been
+        carried out.
+        """
         with suppress(*CONNECTION_FAILED, ValueError, LookupError):
             answer = self._update_again(request)
             if answer is not None and answer.is_good:

@@ -51,8 +51,8 @@ class FanOutConsumer:
 
 
 def registered(client: Any, stream_arn: str, name: str, stop: Signal) -> FanOutConsumer | None:
-    """Waits until it is active. None if the stream has as many consumers as it may have (20, or 50 in some accounts). Raises what
-    Stream raises.
+    """Finds or registers the consumer, and waits until it is active. None if the stream has as many consumers as it may have (20,
+    or 50 in some accounts). Raises what Stream raises.
     """
     is_new = False
     with named_stream_errors(stream_arn.rpartition("/")[2]):
@@ -74,7 +74,7 @@ def registered(client: Any, stream_arn: str, name: str, stop: Signal) -> FanOutC
 
 
 def look(client: Any, stream_arn: str, name: str) -> Looked:
-    """A stream that is gone has no consumers either."""
+    """Asks Kinesis about the consumer of this name. It is missing if the stream is gone."""
     try:
         reply = client.describe_stream_consumer(StreamARN=stream_arn, ConsumerName=name)
     except ClientError as error:
@@ -87,7 +87,7 @@ def look(client: Any, stream_arn: str, name: str) -> Looked:
 
 
 def register(client: Any, stream_arn: str, name: str) -> Looked:
-    """Without an ARN, the consumer was not registered by this call."""
+    """Registers the consumer. The result has an ARN only if this call registered it."""
     try:
         reply = client.register_stream_consumer(StreamARN=stream_arn, ConsumerName=name)
     except ClientError as error:
@@ -113,17 +113,17 @@ class StreamConsumer(Protocol):
     """The registered consumer that subscribes to a stream's shards. Thread-safe."""
 
     def arn(self) -> str | PushEnd:
-        """The consumer's ARN. Without a consumer it is NO_CONSUMER to poll instead, IN_USE if one comes soon, REFUSED if Kinesis
-        does not say. Raises what no retry removes.
+        """The consumer's ARN. Otherwise NO_CONSUMER if there is none, so the caller polls instead; IN_USE if it is being created;
+        REFUSED if Kinesis does not say. Raises errors that no retry removes.
         """
 
     def lost(self, arn: str) -> bool:
-        """Notes that there is no consumer of this ARN any more. Returns whether to ask again."""
+        """Notes that there is no longer a consumer with this ARN. Returns whether to ask for the ARN again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatedConsumer:
-    """A StreamConsumer by its ARN."""
+    """A StreamConsumer that is given by its ARN."""
 
     stated: str
 
@@ -135,7 +135,7 @@ class StatedConsumer:
 
 
 class NamedConsumer:
-    """A StreamConsumer by its name, for all the process' readers of the stream."""
+    """A StreamConsumer that is given by its name, for all the process' readers of the stream."""
 
     def __init__(
         self, client: Any, stream_arn: str, name: str, clock: Clock, log: Log, *, may_register: bool
@@ -147,7 +147,7 @@ class NamedConsumer:
         self._log = log
         self._may_register = may_register
         self._known = UNSEEN
-        self._told: ConsumerStanding | None = None
+        self._logged: ConsumerStanding | None = None
         self._lock = threading.Lock()
         """A reader holds this during a look, so that the readers of many shards make one."""
 
@@ -176,9 +176,9 @@ class NamedConsumer:
             found = look(self._client, self._stream_arn, self._name)
             if is_to_register(found.standing, self._known, may_register=self._may_register):
                 found = self._register(stream)
-        if found.standing is not self._told:
-            self._told = found.standing
-            self._tell(found.standing, stream)
+        if found.standing is not self._logged:
+            self._logged = found.standing
+            self._log_standing(found.standing, stream)
         self._known = self._known.seen(found.standing, found.arn, self._clock.steady())
 
     def _register(self, stream: str) -> Looked:
@@ -192,7 +192,7 @@ class NamedConsumer:
             )
         return found
 
-    def _tell(self, standing: ConsumerStanding, stream: str) -> None:
+    def _log_standing(self, standing: ConsumerStanding, stream: str) -> None:
         if standing in _WITHOUT:
             self._log.warning(
                 f"{_WITHOUT[standing]}: it is polled instead", stream=stream, consumer=self._name

@@ -81,7 +81,7 @@ class Figures:
         )
 
     def subscribed(self, stream: str, consumers: Sequence[str], over: timedelta) -> frozenset[str]:
-        """Those of the stream's registered consumers that have begun a subscription, which lasts for five minutes at most."""
+        """Those of the stream's registered consumers that have begun a subscription. One lasts at most five minutes."""
         found = self.values([_of_consumer(stream, name) for name in consumers], over)
         return frozenset(name for name, values in zip(consumers, found, strict=True) if sum(values))
 
@@ -96,13 +96,13 @@ class Figures:
         return timedelta(seconds=ages[0]) if ages else None
 
     def values(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
-        """Each metric's value in each minute that has one, the newest first: of more than two weeks, in each five
+        """Each metric's values, the newest first: one for each minute that has one; for more than two weeks, for each five
         minutes or hour. `over` ends where figures are complete.
         """
         return [[value for _, value in found] for found in self._by_time(metrics, over)]
 
     def _by_time(self, metrics: Sequence[Series], over: timedelta) -> list[list[tuple[datetime, float]]]:
-        """The same, with the beginning of each minute, or of what it has instead."""
+        """The same, each value with the beginning of its minute, or of its five minutes or hour."""
         found: list[list[tuple[datetime, float]]] = []
         for start in range(0, len(metrics), QUERIES_MAX):
             found += self._some(metrics[start : start + QUERIES_MAX], over)

@@ -1,4 +1,4 @@
-"""The Inspection port over boto3: CloudWatch, Kinesis, DynamoDB, Step Functions and Lambda, asked and not changed."""
+"""The Inspection port over boto3. It asks CloudWatch, Kinesis, DynamoDB, Step Functions, Lambda and IAM, and changes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 
 NO_SUCH_ROW = "sublet doctor"
-"""The key of a row that no table has."""
+"""The key of a row that exists in no table."""
 STATE_MACHINE = "{application}-lease-workers"
 """The construct gives its state machine this name."""
 DRY_RUN_ANSWER = "DryRunOperationException"
@@ -46,12 +46,12 @@ HOUR = timedelta(hours=1)
 FAILURES = ("FAILED", "TIMED_OUT", "ABORTED")
 
 QUOTED = re.compile(r"'([^']*)'")
-"""What an alarm on a Metrics Insights query compares a dimension with: WHERE application = 'orders'."""
+"""Finds the dimension values in an alarm's Metrics Insights query: WHERE application = 'orders'."""
 
 
 @contextmanager
 def asking(action: str) -> Iterator[None]:
-    """boto3's errors as CheckRefused, with the IAM action."""
+    """Turns boto3's errors into CheckRefused, with the IAM action."""
     try:
         yield
     except NOT_CONFIGURED as problem:
@@ -174,7 +174,9 @@ class AwsInspection:
         if functions is None:
             return None
         if not {WINDOW, PROMPT} <= functions.keys():
-            raise CheckRefused(f"{machine} is not as the construct makes it, so its functions are not known")
+            raise CheckRefused(
+                f"{machine} does not look like the construct's, so its functions are not known"
+            )
         with asking("lambda:GetFunctionConfiguration"):
             return roles_of(clients.lambda_client(*self._connection), functions, machine)
 

@@ -1,5 +1,6 @@
-"""What a standard queue keeps, as batches in order. SQS returns messages in any order, so all are received first.
-Their bodies go to a temporary file and are read back one by one."""
+"""Reads the batches that a standard queue keeps, in order. SQS returns messages in any order, so all are received first.
+Their bodies go to a temporary file and are read back one by one.
+"""
 
 from __future__ import annotations
 

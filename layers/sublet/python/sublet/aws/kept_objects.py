@@ -1,4 +1,4 @@
-"""What is set aside in an S3 folder: one object per batch."""
+"""Sets records aside in an S3 folder, one object per batch, and reads them back."""
 
 from __future__ import annotations
 

@@ -165,9 +165,9 @@ class KinesisStream:
         return response
 
     def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | PollRefusal:
-        """A missing next iterator ends the shard only if its children are known, or the shard itself is gone.
+        """A missing next iterator means the shard's end only if its children are known, or the shard itself is gone.
 
-        KCL does not believe an end without children either. It repeats the poll; we look in the listing first.
+        KCL does not accept an end without children either. It repeats the poll; we look in the listing first.
         """
         reply = records_reply(response)
         records = with_arrivals(reply.records, lambda: self._date(response))
@@ -214,8 +214,8 @@ class KinesisStream:
         return named_stream_errors(self._name, lambda error: self._not_found(shard_id, number, error))
 
     def _not_found(self, shard_id: str | None, number: str | None, error: ClientError) -> StreamError:
-        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message. The same code may be for a
-        sequence number of another stream. But a listing may lag behind, so the error's class does not differ.
+        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message. The same code may mean a
+        sequence number of another stream. But a listing may lag behind, so that case has no error class of its own.
         """
         if shard_id is None:
             return stream_not_found(self._name, error)
@@ -224,7 +224,7 @@ class KinesisStream:
                 self._client.list_shards(**self._stream, MaxResults=1)
         elif any(shard.shard_id == shard_id for shard in self.list_shards()):
             return ShardNotFound(
-                f"Kinesis does not know {number} in shard {shard_id} of stream {self._name}: is it of another stream?"
+                f"Kinesis does not know {number} in shard {shard_id} of stream {self._name}; it may be another stream's"
             )
         return shard_not_found(self._name, shard_id)
 

@@ -1,5 +1,4 @@
-"""Kinesis' error codes as a refused poll or a named error. An unknown code becomes a StreamError with Kinesis' own
-words."""
+"""Turns Kinesis' error codes into a refused poll or a named error. An unknown code becomes a StreamError with Kinesis' text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinesis' JSON as our values. Records come by the million: this is the hot path of a lease worker."""
+"""Turns Kinesis' JSON into our values. Records come by the million: this is the hot path of a lease worker."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _record(item: Mapping[str, Any]) -> StreamRecord:
 def with_arrivals(
     records: tuple[StreamRecord, ...], replied_at: Callable[[], datetime]
 ) -> tuple[StreamRecord, ...]:
-    """Gives records without an arrival time that of the reply: they did not arrive later."""
+    """Gives records without an arrival time the time of the reply, since they did not arrive later."""
     if NOT_TOLD not in map(_arrival_of, records):
         return records
     at = replied_at()

@@ -1,7 +1,7 @@
-"""Where a call looked for what is not there: the region of its client, and the account where the service says it.
+"""Says in which region and account a call did not find something.
 
-AWS' errors say neither the region nor, but for Kinesis' of a stream, the account. A wrong region is the most frequent reason
-why a stream or a table is not found.
+The region is the client's. AWS' errors do not name it, and only Kinesis' error about a stream names the account. A wrong region
+is the most frequent reason why a stream or a table is not found.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def looked_in(error: ClientError) -> str:
 
 
 def in_region(region: str | None, account: str | None = None) -> str:
-    """The same where the region is known without an error. None: what the machine's configuration says."""
+    """The same text for a known region. None: the one that the machine's configuration names."""
     if region is None:
         return "in this account and region"
     return f"in region {region} of {'this account' if account is None else f'account {account}'}"

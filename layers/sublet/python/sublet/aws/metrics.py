@@ -66,9 +66,7 @@ class EmfMetrics:
                 self._add((self._application, *_of_shard(shard_id)), metric, value)
 
     def _has_its_own(self, metric: Metric) -> bool:
-        """Whether a shard has metrics of its own. A shard in trouble does even if only the worst do. One in trouble does, also if
-        only the worst do.
-        """
+        """Whether to put this metric for the shard too. With `worst`, only metrics about a shard in trouble are put for it."""
         is_worst = self._by_shard is MetricsByShard.WORST and metric.per is Per.TROUBLED_SHARD
         return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not Per.STREAM)
 

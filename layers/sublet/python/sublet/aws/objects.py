@@ -1,4 +1,4 @@
-"""Reads an S3 folder, as far as a query's checkpoint folder needs it."""
+"""Reads a Spark query's checkpoint folder in S3."""
 
 from __future__ import annotations
 

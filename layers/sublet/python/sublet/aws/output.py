@@ -15,7 +15,7 @@ class Lines(Protocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether anybody reads the output. If it goes nowhere, lines need not be made."""
+        """Whether the output goes anywhere. If not, lines need not be made."""
 
     def write(self, text: str) -> int: ...
 
@@ -47,7 +47,7 @@ class Output:
 
     def __init__(self, name: Literal["stdout", "stderr"]) -> None:
         self._name = name
-        self._is_told = False
+        self._has_said = False
 
     @property
     def is_read(self) -> bool:
@@ -60,16 +60,16 @@ class Output:
                 file.write(text)
                 file.flush()
         except (OSError, ValueError) as problem:  # ValueError: closed, or a character is not encodable
-            self._tell(problem)
+            self._say_once(problem)
         return len(text)
 
     def flush(self) -> None:
         """Does nothing: `write` flushes every line."""
 
-    def _tell(self, problem: Exception) -> None:
-        if self._is_told:
+    def _say_once(self, problem: Exception) -> None:
+        if self._has_said:
             return
-        self._is_told = True
+        self._has_said = True
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(
                 f"sublet: {self._name} cannot be written, and log lines and metrics are lost: {problem}\n"
@@ -78,4 +78,4 @@ class Output:
 
 
 STANDARD_OUTPUT = Output("stdout")
-"""A process that runs nothing else writes here: on Lambda, and `sublet run`."""
+"""Where a process writes that runs nothing else: on Lambda, and under `sublet run`."""

@@ -115,7 +115,7 @@ def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Aws
 def _pushes(
     settings: Settings, connection: Connection, streams: AwsStreams | None, clock: Clock, log: Log
 ) -> Pushes | None:
-    """Raises SettingsError without the package that speaks HTTP/2, unless the endpoint is not encrypted, as an emulator's."""
+    """Raises SettingsError if the package for HTTP/2 is missing, unless the endpoint is not encrypted, as an emulator's is."""
     if settings.reading is Reading.POLLING:
         return None
     from sublet.aws.push_requests import PushRequests, has_http2  # noqa: PLC0415 - would add to every cold start

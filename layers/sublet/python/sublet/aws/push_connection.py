@@ -89,7 +89,7 @@ class PushConnection:
         return self._reply.head
 
     def receive(self, seconds: float) -> bytes | None:
-        """The next bytes of the body; None if nothing comes within this time. Empty at the end, and if what came is not body."""
+        """The next bytes of the body; None if nothing comes within this time. Empty at the end, or if only other bytes came."""
         came, self._came = self._came, b""
         if came or self._reply.is_over:
             return came
@@ -109,11 +109,13 @@ class PushConnection:
 
     @property
     def is_over(self) -> bool:
-        """The reply is complete."""
+        """Whether the reply is complete."""
         return self._reply.is_over and not self._came
 
     def interrupt(self) -> None:
-        """Any thread may call this. `SSLSocket.shutdown` would take the TLS object from the thread that uses it."""
+        """Any thread may call this. It does not use `SSLSocket.shutdown`, which would take the TLS object from the thread that
+        uses it.
+        """
         with suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""The body of one HTTP reply that never seems to end, over HTTP/1.1 or HTTP/2: bytes in, bytes out, no socket.
+"""Parses one long HTTP reply, over HTTP/1.1 or HTTP/2: bytes in, bytes out, no socket.
 
 AWS declares SubscribeToShard for HTTP/2, which its endpoints offer, and does not promise it over HTTP/1.1. HTTP/1.1 is used
 for endpoints without HTTP/2, such as an emulator's or some proxies.
@@ -24,7 +24,7 @@ _OF_THE_CONNECTION = frozenset({"connection", "host", "keep-alive", "transfer-en
 
 
 class ReplyDamaged(ValueError):
-    """Raised if what came is not HTTP."""
+    """The bytes that came are not HTTP."""
 
 
 class Head(NamedTuple):
@@ -43,15 +43,15 @@ class Request(NamedTuple):
 
 
 class Reply(Protocol):
-    """One reply as its bytes come."""
+    """One reply, parsed as its bytes come."""
 
     head: Head | None
     """None until it has come."""
     is_over: bool
-    """The body is complete, or the service has ended it."""
+    """True if the body is complete, or the service has ended it."""
 
     def feed(self, data: bytes) -> bytes:
-        """Returns the part of the body in what came. Raises ReplyDamaged."""
+        """Takes bytes from the socket, and returns the part of the body in them. Raises ReplyDamaged."""
 
     def to_send(self) -> bytes:
         """Bytes to send to the service: first the request, later acknowledgements."""
@@ -81,7 +81,7 @@ class Http1Reply:
     def feed(self, data: bytes) -> bytes:
         if self._is_chunked and self._left is not None and not self._unread and len(data) < self._left:
             self._left -= len(data)
-            return data  # the middle of a chunk, as it came: nearly all that a large event brings
+            return data  # the middle of a chunk, without a copy: nearly all bytes of a large event
         self._unread += data
         if self.head is None and not self._read_head():
             return b""
@@ -150,7 +150,7 @@ class Http1Reply:
 
 
 class Http2Reply:
-    """One exchange over HTTP/2, on a connection of its own: flow control then stops one shard's sender and no other."""
+    """One exchange over HTTP/2. It has a connection of its own, so that flow control stops only this shard's sender."""
 
     def __init__(self, request: Request) -> None:
         from h2.config import H2Configuration  # noqa: PLC0415 - only a reader by push needs it

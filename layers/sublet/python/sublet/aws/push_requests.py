@@ -47,7 +47,7 @@ class PushRequests:
         raise AssertionError("the request was sent")
 
     def connection(self, request: Request) -> PushConnection:
-        """A new one, which has sent the request. Raises OSError and ReplyDamaged."""
+        """Opens a connection and sends the request. Raises OSError and ReplyDamaged."""
         return PushConnection(request, self._network)
 
     @cached_property
@@ -63,7 +63,7 @@ class PushRequests:
 
 
 def has_http2() -> bool:
-    """Whether the package that speaks it is installed: sublet's extra fan-out."""
+    """Whether the package for HTTP/2 is installed: sublet's extra fan-out."""
     try:
         import h2.connection  # noqa: F401, PLC0415
     except ImportError:

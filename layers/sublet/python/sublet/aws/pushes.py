@@ -1,4 +1,4 @@
-"""The Pushes port: SubscribeToShard over a connection of each subscription's own (see push_requests, push_connection)."""
+"""The Pushes port: each SubscribeToShard has a connection of its own (see push_requests, push_connection)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KinesisPushes:
         self._consumer = consumer
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
-        """A consumer that was deregistered, and registered again under its name, is found at once."""
+        """Finds at once a consumer that was deregistered and registered again under its name."""
         arn = self._consumer.arn()
         if not isinstance(arn, PushEnd):
             answer = self._subscribe(arn, shard_id, position)
@@ -83,7 +83,7 @@ class KinesisPushes:
             return self.judged(shard_id, error, PushEnd.IN_USE)
 
     def judged(self, shard_id: str, error: ClientError, in_use: PushEnd) -> PushEnd:
-        """Says what an error of the call or in the stream of events means. Raises what no retry removes."""
+        """Says what an error of the call or in the stream of events means. Raises errors that no retry removes."""
         code = code_of(error)
         if code == _IN_USE:
             return in_use
@@ -180,7 +180,7 @@ class KinesisSubscription:
         self._connection.close()
 
     def _look(self, *, is_whole: bool = False) -> bool:
-        """Whether there is a message that is not the first response, or an end. `is_whole`: a message's beginning does not
+        """Whether there is a message, other than the first response, or an end. `is_whole`: the beginning of a message does not
         count.
         """
         if self._ready is None and self._end is None:

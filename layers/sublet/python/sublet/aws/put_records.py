@@ -1,4 +1,4 @@
-"""PutRecords over boto3: for each record where it is, or why it was refused."""
+"""PutRecords over boto3. Returns for each record where it is, or why it was refused."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ class KinesisWriter:
         return _decode(answer.body)
 
     def _refused(self, records: Sequence[NewRecord], error: ClientError) -> list[PutRecord | PutRefused]:
-        """The answers if the call as a whole was refused. Raises RecordRefused if it is not known because of which
-        records."""
+        """The answers if the whole call was refused. Raises RecordRefused if it is not known which records are to blame."""
         code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
         if code in BAD_ARGUMENT:
             reasons = self._too_large_ones(records)
@@ -105,8 +104,9 @@ class KinesisWriter:
         return outcome if why is None else outcome._replace(reason=why)
 
     def _too_large_ones(self, records: Sequence[NewRecord]) -> list[str | None]:
-        """Why each record is too large; None for one that is not. Called only after a refusal. If the role may not
-        describe the stream, those above Kinesis' default are, if there are others."""
+        """Why each record is too large; None for a record that is not. Called only after a refusal. If the role may not
+        describe the stream, records above Kinesis' default size count as too large, unless all are above it.
+        """
         try:
             with named_stream_errors(self._name):
                 info = stream_info(self._client.describe_stream_summary(**self._stream))

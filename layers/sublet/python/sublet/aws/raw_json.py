@@ -1,5 +1,4 @@
-"""Decodes JSON replies without botocore's typed parsing, which would cost more than everything else that we do with
-them.
+"""Decodes JSON replies without botocore's typed parsing, which would cost more than everything else that we do with them.
 
 botocore parses a reply member by member in Python: 21 us per record of GetRecords. msgspec needs 1 us and makes our
 records directly. botocore's `before-parse` event passes the body to a listener, which may add to the response. We

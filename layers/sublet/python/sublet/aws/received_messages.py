@@ -23,7 +23,7 @@ NO_LONGER_OURS = (
     "ReceiptHandleIsInvalid",
     "InvalidParameterValue",  # what a FIFO queue returns for an expired receipt handle
 )
-"""SQS' errors for a message that is no longer hidden, or that another receiver has."""
+"""SQS' errors for a message that is no longer hidden, or that another receiver has taken."""
 
 
 class Queue(NamedTuple):

@@ -6,7 +6,7 @@ heartbeats, that is almost the whole cost. So the first call of an operation goe
 request before it is sent. Later calls repeat its URL and headers.
 
 The request must prove that we understand it: it is repeated only if we compute the same signature as botocore did.
-Credentials are fetched for each call. If they have changed, or any answer is not a good one, the next call goes
+Credentials are fetched for each call. If they have changed, or an answer is anything but a success, the next call goes
 through botocore again. Listeners to `before-send`, such as moto's, see every request.
 """
 

@@ -1,4 +1,4 @@
-"""What the roles of an application's functions may do: which roles these are, and IAM's simulation of their policies."""
+"""Finds the roles of an application's functions, and asks IAM's policy simulator what they may do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def roles_of(client: Any, functions: Mapping[str, str], state_machine: str) -> D
 
 
 def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
-    """A call for each resource, since IAM tries each action on each resource of a call."""
+    """The needs that the role lacks. Makes a call for each resource, since IAM tries each action on each resource of a call."""
     return [
         f"{each['EvalActionName']} on {need.resource}"
         for need in needs
@@ -63,7 +63,7 @@ def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
 
 
 def _context(need: Need) -> Mapping[str, Any]:
-    """What a policy's conditions may ask of the request, as far as the need says it."""
+    """The values of the request that a policy's conditions may check, as far as the need states them."""
     if need.leading_key is None:
         return {}
     entry = {

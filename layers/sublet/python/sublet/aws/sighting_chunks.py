@@ -21,7 +21,7 @@ MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
 _OF_DISPATCHED = ("worker_ids", "steals")
 _UNHEARD, _MOVED = "unheard", "moved"
-"""Lease keys; times by lease key. Each is left out if empty."""
+"""The names of two columns, left out if empty: lease keys, and times by lease key."""
 _DAMAGED = (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 

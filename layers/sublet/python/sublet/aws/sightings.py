@@ -251,7 +251,7 @@ class DynamoDbSightingStore:
         return {self._name(item): item for page in pages for item in page["Items"]}
 
     def _name(self, item: Mapping[str, Any]) -> str:
-        """Every row of our table has the key, so a row without it is not damaged but belongs to another table."""
+        """Every row of our table has the key, so a row without it is not a damaged row: the table is another one."""
         name = item.get(KEY, {}).get("S")
         if not isinstance(name, str):
             raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, KEY, f"a row has no {KEY}"))

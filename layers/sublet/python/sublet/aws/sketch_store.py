@@ -31,11 +31,11 @@ HOT = KEYS_BEGIN_WITH
 """The item with the places; place 3 is "hot 3"."""
 
 TRIES = 3
-"""Ten owners may write their sketches at the same time. An owner that fails every time drops this sketch, and writes the next."""
+"""How often an owner tries. Ten owners may write at the same time; one that fails every time drops this sketch."""
 
 
 class DynamoDbSketchStore:
-    """The SketchStore port. `connect` returns the client, and is called with each use: most workers never make it."""
+    """The SketchStore port. Each use calls `connect` for the client: most workers never make it."""
 
     def __init__(
         self, connect: Callable[[], DynamoDBClient], table: str, *, with_names: bool = False

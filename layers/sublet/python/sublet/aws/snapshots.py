@@ -1,8 +1,8 @@
-"""The SnapshotStore port: items of the sightings table, which ticks leave alone, since their keys are no numbers.
+"""The SnapshotStore port: items of the sightings table, which ticks ignore, since their keys are not numbers.
 
-A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. Its first item names the others by what
-all of them hold together: a reader that finds one missing, or left over from another write, sees that. A writer that is killed
-may leave parts behind that no first item names: the next snapshot after a day deletes them.
+A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. The first item names the others by a
+digest of the whole, so a reader notices a part that is missing or left over from another write. A writer that is killed may
+leave parts behind that no first item names: the next snapshot after a day deletes them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 FIRST, OTHERS = "snapshot ", "snapshot-part "
-"""How the key of an item begins; the name follows. Those of the others end in `/<digest>/<number>`."""
+"""How an item's key begins; the snapshot's name follows. The keys of further parts end in `/<digest>/<number>`."""
 
 PARTS, DIGEST = "parts", "digest"
 TAKEN_AT = "taken_at"
 """When a part was taken, in epoch seconds."""
 
 ABANDONED_AFTER = timedelta(days=1)
-"""Parts without a first item may be those of a writer that is at work: a seek keeps its snapshot again when it has ended."""
+"""How long parts without a first item are kept, since their writer may be at work: a seek stores its snapshot again at its end.
+"""
 
 
 class DynamoDbSnapshotStore:
@@ -40,7 +41,7 @@ class DynamoDbSnapshotStore:
         self._table = table
 
     def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """The first item comes last, so that a snapshot that is there is whole."""
+        """Writes the first item last, so that a snapshot is either whole or not there."""
         whole = encode_snapshot(snapshot)
         first, *others = [whole[at : at + CHUNK_BYTES_MAX] for at in range(0, len(whole), CHUNK_BYTES_MAX)]
         digest = sha256(whole).hexdigest()
@@ -105,7 +106,7 @@ def _keys_of_others(name: str, first: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _abandoned(items: Mapping[str, Mapping[str, Any]], now: datetime) -> list[str]:
-    """The keys of parts that no first item names, and that nothing is about to name."""
+    """The keys of parts that no first item names, and that are too old to be named soon."""
     named = {
         key
         for first, item in items.items()

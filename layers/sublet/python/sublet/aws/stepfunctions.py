@@ -39,12 +39,12 @@ class StepFunctionsDispatcher:
 
 
 def execution_input(items: Sequence[WorkerItem]) -> str:
-    """`{"items": [...]}`, as compact as JSON gets."""
+    """`{"items": [...]}`, as compact JSON."""
     return json.dumps({"items": [item_to_json(item) for item in items]}, separators=(",", ":"))
 
 
 def _fitting(items: Sequence[WorkerItem]) -> Iterator[Sequence[WorkerItem]]:
-    """Halved until each part's input is within the limit."""
+    """Halves the items until each part's input is within the limit."""
     if len(items) <= 1 or len(execution_input(items).encode()) <= INPUT_BYTES_MAX:
         yield items
         return

@@ -1,7 +1,7 @@
 """The Streams port over boto3: which streams an application of several reads, and each of them.
 
 ListStreams describes every stream of the account and region, a hundred or more on a page. The whole account may call it 5 times
-a second. Tags come from the Resource Groups Tagging API, because Kinesis takes a call for the tags of each stream.
+a second. Tags come from the Resource Groups Tagging API, because Kinesis needs a call for each stream's tags.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STREAM_RESOURCES = "kinesis:stream"
 
 
 class AwsStreams:
-    """The Streams port. Thread-safe. All its streams share two clients. `tagging` makes a third, if streams have to have tags."""
+    """The Streams port. Thread-safe. All its streams share two clients. `tagging` makes a third, if streams are chosen by tag."""
 
     def __init__(
         self,
@@ -136,11 +136,13 @@ class AwsStreams:
 
 
 def check_regions(settings: Settings, region: str) -> None:
-    """Raises SettingsError for a stream that is given by the ARN of another region than the one that is asked."""
+    """Raises SettingsError for a stream whose ARN names a region other than the one that we call."""
     for selector in () if settings.streams is None else settings.streams.selectors:
         if selector.is_arn and StreamArn.parse(selector.what).region != region:
             raise SettingsError("streams", selector.what, f"streams of one region, which is {region} here")
     if settings.stream_arn is not None and StreamArn.parse(settings.stream_arn).region != region:
         raise SettingsError(
-            "stream_arn", settings.stream_arn, f"a stream of the region that is asked, which is {region} here"
+            "stream_arn",
+            settings.stream_arn,
+            f"a stream of the region that is called, which is {region} here",
         )

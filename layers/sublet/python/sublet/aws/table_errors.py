@@ -1,4 +1,4 @@
-"""DynamoDB's errors as named errors, for the lease table and the sightings table. Other errors stay as they are."""
+"""Turns DynamoDB's errors on the lease table and the sightings table into named errors. Other errors stay as they are."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ def _expires_after(s3: Any, bucket: str, folder: str) -> timedelta | None:
 
 
 def _prefix_of(rule: Any) -> str:
-    """The prefix of a rule that selects by prefix alone. Other rules (tags, sizes) may spare the objects, and count all the same:
-    a warning too many is better than one too few.
+    """The prefix by which a lifecycle rule selects objects. A rule may also select by tags or sizes and spare these objects. It
+    counts all the same: a warning too many is better than one too few.
     """
     chosen = rule.get("Filter", {})
     prefix = chosen.get("Prefix", chosen.get("And", {}).get("Prefix", rule.get("Prefix", "")))

@@ -140,7 +140,7 @@ class Acknowledging:
             self._out_of.setdefault(key, set()).add(number)
 
     def ack(self, number: int, times: int) -> bool:
-        """Finish this record alone. False if the delivery is no longer outstanding; then nothing changes."""
+        """Finish this record alone. Returns False, and changes nothing, if the delivery is no longer outstanding."""
         known = self.out.get(number)
         if known is None or known.times != times:
             return False

@@ -1,10 +1,10 @@
 """Announced joins and drains: after one, every process scans the leases each second for a while, not just at its next tick.
 
 A process scans the leases a few times a minute. So a released lease waits for the next scan of another process, and a
-lease that should move has to be stolen. The process that causes either knows beforehand, and announces it beside the
-sightings, which every tick reads anyway: without announcements there are no extra reads. An announcement promises and
-permits nothing, since every write keeps its own condition. A missing one costs the usual wait, a stale one costs scans,
-and each lapses by itself.
+lease that should move has to be stolen. The process that causes either knows it beforehand. It announces this beside the
+sightings, which every tick reads anyway, so there are no extra reads as long as no process announces anything. An
+announcement promises and permits nothing, since every write keeps its own condition. A missing one costs the usual wait, a
+stale one costs scans, and each lapses by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ LOOK_EVERY = timedelta(seconds=1)
 LOOKS_IN_A_TICK = 40
 """The most scans within one tick interval while something is announced, however long failover_time is."""
 STANDS_FOR_TICKS = 3
-"""One tick until every process has read it, and two to act on it: a rolling deployment announces its next step within those."""
+"""After one tick every process has read it, and two more are left to act on it. A rolling deployment announces its next step
+within these two.
+"""
 ROWS_A_SECOND = 20_000
 """The most rows that all processes together scan while they scan more often: about 1,000 DynamoDB read units a second."""
 LEAVES_WITHIN = timedelta(seconds=8)
@@ -37,7 +39,7 @@ ASKED_FOR = timedelta(seconds=5)
 
 
 JOINS_AGAIN_AFTER, JOINS_AGAIN_MAX = timedelta(seconds=1), timedelta(seconds=5)
-"""Doubles from the first to the second: a whole account may describe its streams twenty times a second."""
+"""The pause doubles from the first to the second: a whole account may describe its streams twenty times a second."""
 
 
 class What(StrEnum):
@@ -53,7 +55,7 @@ class Announcement(Struct, frozen=True):
 
 
 NOTHING_ANNOUNCED: Mapping[str, Announcement] = MappingProxyType({})
-"""Announcements by worker id: there are none."""
+"""No announcements, by worker id."""
 
 
 class NextLook(NamedTuple):
@@ -77,9 +79,7 @@ def standing(
 
 
 def joining(announced: Mapping[str, Announcement], now: datetime) -> frozenset[str]:
-    """Worker ids that count as workers before they hold a lease: for as long as it takes to acquire the first ones, if
-    they ever do.
-    """
+    """Worker ids that count as workers before they hold a lease, for as long as acquiring the first leases may take."""
     return frozenset(
         who
         for who, said in announced.items()
@@ -170,7 +170,7 @@ def joins_again_after(failures: int) -> timedelta:
 
 
 class AmongOthers(Struct, frozen=True):
-    """How a process stands to the others, by one scan of the leases.
+    """What one scan of the leases tells a process about the others.
 
     gives     lease keys of its own that another worker is on its way to steal
     is_alone  no other process holds a lease or has announced anything

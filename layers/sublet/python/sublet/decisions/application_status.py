@@ -18,8 +18,8 @@ class ApplicationStatus:
     """
     status      None if its lease table cannot be read
     stream      its ARN, as its lease managers know it; None if they do not, as for a Java KCL's
-    last_write  the last time at which a lease is known to have been written to; None if nothing tells
-    problem     why something about it is not known
+    last_write  the last known time at which a lease was written to; None if no time is known
+    problem     why something about the application is not known
     """
 
     name: str
@@ -36,13 +36,13 @@ class ApplicationStatus:
 
     @property
     def is_bad(self) -> bool:
-        """Whether somebody should look at it."""
+        """Whether an operator should look at it."""
         return self.status is None or self.status.is_bad
 
 
 def last_write(leases: Iterable[Lease], sightings: Mapping[str, Sighting]) -> datetime | None:
-    """Returns when a lease was last written to: by what owners of ours have left in the rows, and by when ticks first saw a
-    row as it is.
+    """Returns the last known time at which a lease was written to: from the reports that owners of ours have left in the rows,
+    and from when ticks first saw each row as it is.
     """
     left = [lease.reported_at for lease in leases]
     seen = [sighting.seen_at for sighting in sightings.values()]
@@ -50,7 +50,7 @@ def last_write(leases: Iterable[Lease], sightings: Mapping[str, Sighting]) -> da
 
 
 def worst_applications_first(found: Iterable[ApplicationStatus]) -> list[ApplicationStatus]:
-    """Sorts those that cannot be read first, then by the worst word, then by name."""
+    """Sorts applications: first those that cannot be read, then by the worst word, then by name."""
 
     def badness(one: ApplicationStatus) -> tuple[int, int, str]:
         word = one.word

@@ -1,6 +1,6 @@
-"""Which shards get far more than the others, or most of what a shard takes: those that the alarm HotShard is about.
+"""Which shards are hot: they get far more than the others, or most of what a shard can take. The alarm HotShard is about them.
 
-CloudWatch's alarm knows that there is one, and not which. The lease manager sees the rate of each in its row.
+CloudWatch's alarm knows that there is a hot shard, but not which. The lease manager sees each shard's rate in its row.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sublet.decisions.shard_load import HOT_ON_AVERAGE, share_of_quota
 from sublet.protocol.lease import Lease
 
 FAR_MORE = 2.0
-"""Times the average. The alarm fires at twice as much by default."""
+"""As a multiple of the average. By default the alarm fires at this too."""
 
 NOT_IDLE = 100_000
-"""Bytes a second. If even the busiest shard gets less, the others are idle, and none is hot."""
+"""Bytes a second. If even the busiest shard gets less, its multiple of the average means nothing."""
 
 NAMED = 5
 
@@ -35,7 +35,7 @@ class BusyShard(Struct, frozen=True):
 
 
 def busy_shards(leases: Iterable[Lease], now: datetime) -> tuple[BusyShard, ...]:
-    """The busiest first, and a few at most."""
+    """Returns the hot shards, the busiest first, at most NAMED of them."""
     rates = {
         lease.lease_key: rate
         for lease in leases

@@ -52,8 +52,8 @@ class Standing(Struct, frozen=True):
     """The figures behind a choice: the fleet's state before it.
 
     leases     in play: held by live owners, or free
-    available  the leases of those that may be taken without stealing
-    workers    live ones, our own worker ids included
+    available  those of these leases that may be taken without stealing
+    workers    live workers, our own worker ids included
     target     KCL's fair share: the most leases that a worker id should hold
     held       by our own worker ids
     """
@@ -216,8 +216,8 @@ def _look(
 def _is_urgent(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, fleet: Fleet
 ) -> bool:
-    """Whether the lease is taken before the fair share is applied. KCL 2.x: if it is very old, which includes a lease
-    that was never held; but never-held leases are shared with workers that are joining.
+    """Whether the lease is taken before the fair share is applied. In KCL 2.x it is if it is very old, and a lease that was
+    never held counts as very old; but we share never-held leases with workers that are joining.
 
     Under a leader: any lease that was held and is lost, because other workers do not take it before the leader's next
     round, and the lost worker may be the leader. The leader evens out the result. Never-held leases are the leader's to

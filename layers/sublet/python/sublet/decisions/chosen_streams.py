@@ -1,4 +1,4 @@
-"""Which of the existing streams an application of several streams reads, and what is remembered of them.
+"""Which of the existing streams an application of several streams reads, and what is remembered about them.
 
 A stream's key includes its creation time, so a stream that was deleted and created again is another stream, with leases of
 its own. No lease can be mistaken for another stream's, and none has to be adopted.
@@ -37,7 +37,7 @@ class FoundStreams(Struct, frozen=True):
 
 
 class KnownStream(Struct, frozen=True):
-    """What the application's lease managers remember of a stream.
+    """What the application's lease managers remember about a stream.
 
     named_at   when one of them last found it by its setting `streams`
     gone_at    when Kinesis said both to ListShards and to DescribeStreamSummary that there is no such stream
@@ -107,8 +107,8 @@ def settings_for(stream: StreamKey, arn: str, settings: Settings) -> Settings:
 
 
 def of_one_stream(settings: Settings, stream: str, arn: str | None = None) -> Settings:
-    """Returns the settings without what concerns several streams: their filters, and the fan-out consumers that are found by
-    name.
+    """Returns the settings without the parts that only several streams need: the streams' own filters, and fan-out consumers
+    that are found by name.
     """
     return replace(
         settings,
@@ -132,7 +132,7 @@ def to_note(
     now: datetime,
     former_streams_wait: timedelta,
 ) -> Mapping[StreamKey, KnownStream]:
-    """The notes to write: of the streams that are new or back, and of those whose note grows old."""
+    """The notes to write: about streams that are new or back, and about streams whose note is getting old."""
     again_after = former_streams_wait / NAMED_AGAIN_AFTER
     noted = {}
     for each in streams:

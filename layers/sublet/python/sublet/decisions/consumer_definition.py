@@ -22,7 +22,7 @@ ACK_WAIT = timedelta(minutes=5)
 
 MAX_ACK_PENDING = 1_000
 MAX_ACK_PENDING_MOST = 1_000_000_000
-"""In effect no bound, and still readable in an error message."""
+"""Practically no limit, but still readable in an error message."""
 
 Options = Mapping[str, str]
 """Options by name, as text; the empty text stands for None."""

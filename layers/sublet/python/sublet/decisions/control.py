@@ -1,4 +1,4 @@
-"""Which leases an operator has paused, and what a command makes of the control that stands. Pure."""
+"""Which leases an operator has paused, and how a command changes the current control. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) ->
 
 
 def replaced(before: Control, after: Control, pause: Pause) -> tuple[Pause, ...]:
-    """The pauses that would go on if this one had not taken their place. Each once."""
+    """The pauses that would still be in force if this one had not replaced them. Each once."""
     pairs = [(before.application, after.application)]
     pairs += [(before.leases.get(key), stands) for key, stands in after.leases.items()]
     gone = [was for was, stands in pairs if stands == pause and was is not None and was != pause]
@@ -76,7 +76,7 @@ def _check_drain(stands: Pause | None, pause: Pause) -> None:
 
 
 def _ends_earlier(stands: Pause | None, request: Pause) -> bool:
-    """Whether `stands`, if there is one, is another request to release, which ends before this one."""
+    """Whether `stands` is another request to release that ends before this one."""
     if stands is None:
         return True
     if stands.order is not Order.RELEASE or stands.until is None or request.until is None:
@@ -137,7 +137,7 @@ def not_merely_paused(
     standing: Sequence[StandsStill], stopped: Collection[str], retention: timedelta
 ) -> tuple[StandsStill, ...]:
     """The shards that stand still and count for an alarm. A paused shard stands still on purpose, so it counts only once its
-    first record has used up half of the retention.
+    first record has waited for half of the retention.
     """
     return tuple(
         one
@@ -149,7 +149,7 @@ def not_merely_paused(
 def held(
     leases: Iterable[Lease], sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> tuple[Lease, ...]:
-    """The leases that a worker holds, as far as is known: an owner that was silent for failover_time holds nothing."""
+    """The leases that a worker is known to hold: an owner that was silent for failover_time holds nothing."""
     return tuple(
         lease
         for lease in leases
@@ -166,7 +166,7 @@ def unreleased(
     now: datetime,
     failover_time: timedelta,
 ) -> tuple[Lease, ...]:
-    """The leases that a worker holds, or may still acquire because an earlier tick has sent one."""
+    """The leases that a worker holds, or may still acquire because an earlier tick has sent a worker."""
     known = tuple(leases)
     owned = {lease.lease_key for lease in held(known, sightings, now, failover_time)}
     on_their_way = under_way(dispatched, [lease for lease in known if not lease.is_ended], now)
@@ -174,22 +174,24 @@ def unreleased(
 
 
 def is_settled(since: datetime, now: datetime) -> bool:
-    """Whether every tick that read the control before it was changed, at `since`, has dispatched what it would. Both by a steady
-    clock.
+    """Whether every tick that read the control before its change at `since` has finished its dispatch. Both moments are by a
+    steady clock.
     """
     return now - since >= SETTLES_WITHIN
 
 
 def is_of_another_client(lease: Lease) -> bool:
-    """Whether its owner is a worker of KCL or of another client, which obeys no order of ours: our writes name their holder."""
+    """Whether its owner is a worker of KCL or of another client, which obeys none of our orders: only our writes name a
+    holder.
+    """
     return lease.actual_owner is not None and lease.held_by is None
 
 
 def check_owners(owned: Iterable[Lease], order: Order) -> None:
-    """Raises ControlRefused, by name, for leases that workers of other clients hold.
+    """Raises ControlRefused, which names the leases, if workers of other clients hold any.
 
-    Also where those are not the paused ones: they would take each lease that is released, and go on with it. If we held it
-    instead, KCL 2.x would steal it and a KCL 3.x leader assign it to another worker.
+    It also does so if these are not the leases to be paused: such workers would take each lease that is released, and go on
+    with it. If we held it instead, KCL 2.x would steal it, and a KCL 3.x leader would assign it to another worker.
     """
     theirs = [lease for lease in owned if is_of_another_client(lease)]
     if not theirs:

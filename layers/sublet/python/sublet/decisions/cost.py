@@ -43,10 +43,10 @@ SCHEDULES = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 4, 10, 30, 60
 PACKINGS = ((LEASES, 0.5), (1, 0.25))
 """Leases in a worker, and its memory in GB."""
 WRITES_PER_WINDOW = 3
-"""How often a lease with records is written in a window, as counted at the wire for both schedules of docs/cost.md."""
+"""Writes to a lease with records in one window, as counted at the wire for both schedules of docs/cost.md."""
 LOG_BYTES_PER_WINDOW = COUNTED_LOG_BYTES[EACH_FIVE] / 12
 WINDOW_SECONDS = 2.5
-"""Seconds of a window beside the handler's time: the linger at a shard's tip, and the window's calls."""
+"""Seconds that a window takes beside the handler's time: the linger at a shard's tip, and the window's calls."""
 SECONDS_TO_START = 5.0
 """How long it takes from a tick to the first record in the handler: the tick, an execution, perhaps a cold start."""
 AT_ONCE = timedelta(seconds=1)
@@ -60,7 +60,7 @@ ESM_BATCHES = (timedelta(seconds=0), timedelta(minutes=1), timedelta(minutes=5))
 ESM_RECORDS_MAX, ESM_BYTES_MAX = 10_000, 4.5e6
 """The limits of a batch: a payload has 6 MB, and carries its data in base64."""
 ESM_SECONDS = 0.03
-"""Seconds of an invocation beside the handler's time."""
+"""Seconds that an invocation takes beside the handler's time."""
 
 
 class Load(Struct, frozen=True):
@@ -73,7 +73,7 @@ class Load(Struct, frozen=True):
 
     @property
     def records(self) -> float:
-        """A second, in one shard."""
+        """Records a second in one shard."""
         return self.records_per_second / self.shards
 
     def shards_with_records(self, every: timedelta) -> int:
@@ -84,17 +84,17 @@ class Load(Struct, frozen=True):
 
     @property
     def busy(self) -> float:
-        """Seconds of the handler for a second of one shard."""
+        """How many seconds the handler works for one second of one shard."""
         return self.records * self.handler.total_seconds()
 
 
 class PricedDesign(Struct, frozen=True):
-    """One way to consume it. Dollars are a month's.
+    """One way to consume the load. Dollars are per month.
 
     latency   how long a record waits for the handler at most, if nothing fails
-    beside    metrics, alarms, log, and an address of each container
-    needs     the settings, or what else it takes
-    is_ours   it is sublet
+    beside    dollars for metrics, alarms, the log, and an address for each container
+    needs     the settings, or whatever else it takes
+    is_ours   whether it is sublet
     """
 
     name: str
@@ -112,7 +112,7 @@ class PricedDesign(Struct, frozen=True):
 def offers(
     load: Load, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
 ) -> tuple[PricedDesign, ...]:
-    """All that can keep up with the load, the cheapest first. `streams`: how many bring it."""
+    """All designs that can keep up with the load, the cheapest first. `streams`: how many streams bring it."""
     watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard, streams=streams)
     ours = [*_on_lambda(load, watched), *_in_containers(load, watched)]
     found = [*ours, *_by_fan_out(ours, load), *_event_source_mappings(load)]
@@ -120,7 +120,9 @@ def offers(
 
 
 def cheapest(found: Sequence[PricedDesign], within: timedelta, *, ours: bool) -> PricedDesign | None:
-    """The cheapest that is never later than `within`; None if none is. `ours`: of sublet's."""
+    """The cheapest design whose latency is at most `within`; None if there is none. `ours`: only of
+    sublet's.
+    """
     fit = [offer for offer in found if offer.latency <= within and (offer.is_ours or not ours)]
     return min(fit, key=lambda offer: offer.total, default=None)
 
@@ -191,7 +193,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
 
 
 def _by_fan_out(ours: Sequence[PricedDesign], load: Load) -> Iterator[PricedDesign]:
-    """Our designs that run all the time, with a registered consumer."""
+    """Those of our designs that run all the time, with a registered consumer."""
     registered = fan_out(load.shards, load.bytes_per_second * 3600 * HOURS)
     for offer in ours:
         if offer.is_ours and offer.latency == AT_ONCE:
@@ -220,7 +222,9 @@ def _event_source_mappings(load: Load) -> Iterator[PricedDesign]:
 
 
 def _invocations(load: Load, window: timedelta) -> float:
-    """A second, for one shard: a batch ends after its window, which its first record begins, or when it is full."""
+    """Invocations a second for one shard. A batch ends when it is full, or when the window that its first record began
+    is over.
+    """
     if not load.records:
         return 0.0
     by_time = 1 / (max(AT_ONCE, window).total_seconds() + 1 / load.records)

@@ -42,8 +42,8 @@ def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
 
 
 def crashes_by_hanging(lease: Lease) -> int:
-    """What a hung handler call adds to the count. The lease that hung is known, so it is tried alone from then on: it
-    has taken up the slot that the other leases waited for.
+    """What a hung handler call adds to the count of crashes: enough that the lease is tried alone from then on. Which lease
+    hung is known, and it kept a slot from the other leases.
     """
     return max(1, Caution.ALONE - lease.crashes)
 

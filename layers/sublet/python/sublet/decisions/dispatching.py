@@ -70,8 +70,8 @@ def after_choices(
 def may_steal_as_it_stands(
     seen: LeaseFence, row: Lease, dispatched_at: datetime | None, now: datetime, failover_time: timedelta
 ) -> bool:
-    """Whether a lease may be stolen although its owner has heartbeat it since. A worker may take longer to start than
-    the interval between two heartbeats, so a steal bound to the counter would hardly ever succeed.
+    """Whether a lease may be stolen although its owner has written a heartbeat since. A worker may take longer to start
+    than the interval between two heartbeats, so a steal bound to the counter would hardly ever succeed.
 
     Also true if the owner has released it since, perhaps because it was asked to. This is for steals alone, which take
     from live owners: for a free or expired lease the counter is the evidence.
@@ -102,7 +102,9 @@ def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
 
 
 def _stands(sent: Dispatched, lease: Lease) -> bool:
-    """A lease to be stolen is heartbeat until the thief comes, or released for it."""
+    """Whether the dispatch still applies. The owner of a lease to be stolen may heartbeat or release it before the
+    thief comes.
+    """
     if sent.is_steal:
         return lease.lease_owner in (sent.seen.lease_owner, None)
     return lease.fence == sent.seen

@@ -82,16 +82,17 @@ class DoctorRule(Struct, frozen=True):
 
 
 def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
-    """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other. If several
-    have none for the same reason, only the first says it, and the others name that check.
+    """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other
+    finding. If several questions have no answer for the same reason, only the first finding gives it, and the others name
+    that check.
     """
     said: dict[str, Check] = {}
     return tuple(finding for rule in rules for finding in _of(rule, examined, said))
 
 
 def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
-    """Returns the findings for each stream of an application, in the order of the rules. What is found of every stream alike
-    is about all of them.
+    """Returns the findings for each stream of an application, in the order of the rules. A finding that is the same for every
+    stream is given once, for all of them.
     """
     if len(examined) == 1:
         return findings(examined[0], rules)
@@ -111,7 +112,7 @@ def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) 
 
 
 def _of(rule: DoctorRule, examined: Examined, said: dict[str, Check]) -> Iterator[Finding]:
-    """`said`: which check has said each sentence so far. Adds this rule's."""
+    """The findings of one rule. `said`: which check has given each reason so far; this adds its own."""
     values = rule.needs(examined)
     unknown = dict.fromkeys(value.why for value in values if isinstance(value, NotKnown))
     if unknown and not rule.takes_unknown:

@@ -39,7 +39,7 @@ UNREAD_FOR = timedelta(hours=1)
 """A consumer that was registered this long ago and had no subscription meanwhile is reported."""
 NEAR = 0.8
 OPEN_EXECUTIONS = 1_000_000
-"""How many an account may have in a region (Step Functions Developer Guide, quotas)."""
+"""How many open executions an account may have in a region (Step Functions Developer Guide, quotas)."""
 FAILED_LATELY = timedelta(hours=1)
 
 FORGOTTEN_NEXT = timedelta(days=1)
@@ -63,8 +63,8 @@ def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
 def hot_shards(
     by_shard: Mapping[str, Volume], fleet: FleetStatus, shards: Sequence[Shard], stream: str
 ) -> Iterator[Judged]:
-    """Judges by what producers write. Without shard-level metrics it judges by what owners read, which is more while they catch
-    up.
+    """Judges by what producers write. Without shard-level metrics it judges by what owners read, which is more than that while
+    they catch up.
     """
     measured = {
         shard_id: share_of_quota(volume.bytes_per_second, volume.records_per_second)

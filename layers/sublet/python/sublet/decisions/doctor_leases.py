@@ -65,7 +65,7 @@ def read_permission(denied: Sequence[str]) -> Iterator[Judged]:
 
 
 def write_permission(denied: Sequence[str] | None) -> Iterator[Judged]:
-    """`denied`: None if it was not asked, which is no finding."""
+    """`denied`: None if it was not asked: then there is no finding."""
     if denied:
         yield bad(f"these credentials lack {', '.join(denied)}", "Grant it to the consumer's role.")
     elif denied is not None:
@@ -120,7 +120,7 @@ def rows(scan: LeaseScan) -> Iterator[Judged]:
 
 
 def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
-    """A tick creates what is missing. Only the start position of an application that has leases is irrelevant here."""
+    """A tick creates the missing leases. The start position matters only to an application without leases."""
     if not scan.leases:
         yield well("none is expected before the application has begun")
         return
@@ -200,7 +200,7 @@ def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Ju
 
 
 def orders(control: Control | None) -> Iterator[Judged]:
-    """How many shards are paused is in `progress`."""
+    """Whether the control can be read. `progress` says how many shards are paused."""
     if control is None:
         yield well("no table beside the lease table keeps any, as beside a KCL's own")
     else:

@@ -1,4 +1,4 @@
-"""A shard's sketch of every record, made of totals by key and by second: certain, and as large a job as the records are many."""
+"""A shard's sketch from the totals of all records, by key and by second. It is exact, but every record has to be read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sublet.protocol.shard import HashKeyRange
 
 
 class KeyTotal(Struct, frozen=True):
-    """The total of the user records with one key. `stream_records`: how many of them are a stream record's first. `bytes` are
-    of data and keys, `aggregated` the part of them in aggregates, as far as the records show it.
+    """The total of the user records with one key. `stream_records`: how many of them are the first of their stream record.
+    `bytes`: of data and keys. `aggregated`: the part of `bytes` that came in aggregates, as far as the records show it.
     """
 
     partition_key: str | None
@@ -28,7 +28,7 @@ class KeyTotal(Struct, frozen=True):
 
 
 class ExactSketching:
-    """One shard's. It holds the heaviest keys and 64 sums, however many keys there are."""
+    """The exact sketch of one shard in the making. It holds the heaviest keys and 64 sums, however many keys there are."""
 
     def __init__(self, shard_id: str, hash_key_range: HashKeyRange) -> None:
         self._shard_id, self._range = shard_id, hash_key_range

@@ -84,7 +84,7 @@ class Usage(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What one look has found.
+    """What `doctor` has found out.
 
     at             by this machine's clock
     refused        what is wrong with the settings; None if they are accepted
@@ -93,8 +93,8 @@ class Examined:
     fleet          how the shards stand
     by_shard       data written to each shard; empty if the stream has no shard-level metrics
     denied_reads   Kinesis actions that this role lacks
-    denied_writes  DynamoDB actions that this role lacks, with their table; None: not asked
-    denied_roles   what each of the application's own roles lacks, by its ARN; None: it is not on Lambda, and no role was given
+    denied_writes  DynamoDB actions that this role lacks, with their table; None: this was not asked
+    denied_roles   what each of the application's own roles lacks, by its ARN; None: no role was given, and it is not on Lambda
     executions     None: the application has no state machine, so it is not on Lambda
     control        what an operator has ordered; None: no table beside the lease table keeps it, as beside a KCL's own
     set_aside      None: no failure destination was given

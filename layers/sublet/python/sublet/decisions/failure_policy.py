@@ -133,7 +133,7 @@ class Course:
 
     runs         the unfinished records, in order: the batch's tail, without gaps
     in_a_row     failed calls and refusals by the destination in this window since the last progress
-    is_tired     the last call failed or the destination refused, and there was no wait since
+    is_tired     the last call failed or the destination refused, and there has been no wait since
     is_refused   the destination has refused the records that have to be set aside first
     is_narrowed  a failed call that held more than the first run has been split
     """

@@ -17,8 +17,8 @@ class FinishedPrefix(Struct, frozen=True):
     length  the length of the finished prefix
     beyond  other finished items: sorted ranges [start, end) that touch neither each other nor the prefix
 
-    `beyond` holds at most one range for two items under way. The caller bounds it by starting none further than a limit
-    beyond `length`.
+    `beyond` holds at most one range for every two items under way. The caller bounds its size by starting no item that is
+    further beyond `length` than a limit.
     """
 
     length: int = 0
@@ -33,8 +33,8 @@ class FinishedPrefix(Struct, frozen=True):
             return FinishedPrefix(end)
         first = bisect_left(
             self.beyond, start, key=lambda known: known[1]
-        )  # the first that touches, or is after
-        last = bisect_left(self.beyond, end + 1, key=lambda known: known[0])  # the first that is wholly after
+        )  # the first range that touches the items, or is after them
+        last = bisect_left(self.beyond, end + 1, key=lambda known: known[0])  # the first range wholly after
         if first < last:
             start, end = min(start, self.beyond[first][0]), max(end, self.beyond[last - 1][1])
         if start == self.length:

@@ -15,7 +15,7 @@ Json = Mapping[str, object]
 
 
 def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None) -> Json:
-    """`shards`: only these, in this order; by default all. Totals are of all."""
+    """`shards`: the shards to show, in this order; by default all. Totals always include all shards."""
     return {
         "at": _moment(status.at),
         "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
@@ -33,7 +33,7 @@ def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None)
 
 
 def shard_json(shard: ShardStatus) -> Json:
-    """Hash keys are texts: a JSON reader that keeps numbers as floats would round their 128 bits."""
+    """Hash keys are written as text: a JSON reader that keeps numbers as floats would round their 128 bits."""
     keys = shard.hash_key_range
     return {
         "shard": shard.shard_id,

@@ -1,8 +1,8 @@
 """Whether a KCL 3.x leader assigns the leases, and what we report to it.
 
 Workers of KCL 2.x, kcl-rs and sublet take leases for themselves, and steal. In a KCL 3.x fleet one worker assigns all
-leases and Java's workers take none: a thief there takes from workers that never take back. So we decide by the reports
-that each worker of such a fleet writes every 30 s. A stopped fleet stops counting after a minute.
+leases, and Java's workers take none: a worker that stole there would take from workers that never take back. So we decide by
+the reports that each worker of such a fleet writes every 30 s. A fleet that has stopped no longer counts after a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORGOTTEN_AFTER = 2 * REPORTED_EVERY
 """In KCL a report of exactly this age is alive."""
 
 DUE_AFTER = REPORTED_EVERY - timedelta(seconds=5)
-"""A report of this age is renewed by the next tick, so that it is not late because two of our intervals are out of step."""
+"""The next tick renews a report of this age. So it is never late because the tick and report intervals are out of step."""
 
 NOT_HEARD_OF_FOR = 2
 """A silent owner that a KCL 3.x leader has only named counts as lost after this many failover times. A worker looks for
@@ -74,9 +74,9 @@ def fleet_of(
     now: datetime,
     settings: Settings,
 ) -> Fleet:
-    """The fleet's kind, by its reports. If any worker reports in the lease table, all do: the application migrates to
-    KCL 3.5's single table. If no other worker reports we do not either: a row that is no lease stops every KCL before
-    3.5.
+    """The fleet's kind, from its reports. If any worker reports in the lease table, we do too, since the application is
+    migrating to KCL 3.5's single table. If no other worker reports, we do not either: a row that is not a lease stops every
+    KCL before 3.5.
 
     While a fleet migrates from 2.x to 3.x, workers report for some time before a leader assigns: it waits until all
     lease holders report. We then report too, and take and steal as before.
@@ -122,7 +122,7 @@ def plan_reports(
 
 
 def given_to(lease: Lease, own_worker_ids: Collection[str], fleet: Fleet) -> str | None:
-    """The worker id of ours that a leader has assigned the lease to, if none of our windows has written to it since."""
+    """The worker id of ours to which a leader has assigned the lease, if none of our windows has written to it since."""
     if not fleet.is_led or lease.lease_owner not in own_worker_ids:
         return None
     is_taken_up = lease.checkpoint_owner is not None or lease.held_by is not None

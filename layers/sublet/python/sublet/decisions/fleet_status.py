@@ -22,7 +22,7 @@ from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings
 
 FOUND_QUIET_LATELY = REMEMBERED_EVERY + timedelta(minutes=2)
-"""Ticks that find a free shard quiet send no worker there, and store that they did so only now and then."""
+"""A tick that finds a free shard quiet sends no worker there, and not every tick stores what it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Findings:
 
     sightings, unread  what lease managers remember
     histories          the last observations by a watching command; the owners' own observations count if there are more
-    waiting            how long the next record has waited, of shards that were asked; None: their pages did not tell
-    positions          of shards that were asked for the checkpointed record
-    retention          of the stream
+    waiting            how long the next record of each shard that was asked has waited; None: its pages did not show it
+    positions          how far each shard that was asked for its checkpointed record is handled
+    retention          the stream's
     paused             leases that an operator has paused
-    gone               streams that are deleted, of an application of several
+    gone               deleted streams, in an application of several
     """
 
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are no leases and need an operator.
+    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are not leases and need an operator.
 
     distribution  the load of each worker and group of workers, beside the fair share
     retention     for how long the stream keeps records; None if not known
     multi_stream  how many leases of a multi-stream KCL there are, which belong to several streams and are not shown
-    of_gone       how many leases of deleted streams there are, which are not shown: nothing of them can be read
+    of_gone       how many leases of deleted streams there are, which are not shown: no worker can read these streams
     """
 
     at: datetime
@@ -78,7 +78,7 @@ class FleetStatus:
 
     @property
     def oldest_unhandled(self) -> datetime | None:
-        """When the oldest record that is not handled arrived; None if none waits, or it is not known."""
+        """When the oldest unhandled record arrived; None if none waits, or the time is not known."""
         return self.at - self.lag if self.lag else None
 
     @property
@@ -88,13 +88,13 @@ class FleetStatus:
 
     @property
     def kbps(self) -> float | None:
-        """KB a second of all measured shards; None if none is."""
+        """KB a second of all measured shards; None if none is measured."""
         known = [shard.kbps for shard in self.shards if shard.kbps is not None]
         return sum(known) if known else None
 
     @property
     def earlier_lags(self) -> Sequence[tuple[datetime, timedelta]]:
-        """The earlier lags of all shards, as far as the last observations of each tell; in no order."""
+        """The earlier lags of all shards, from the last observations of each; in no order."""
         return [
             (seen.at, seen.behind)
             for shard in self.shards
@@ -114,15 +114,15 @@ class FleetStatus:
 
     @property
     def is_bad(self) -> bool:
-        """Whether somebody should look at it."""
+        """Whether an operator should look at it."""
         return bool(self.malformed) or any(shard.is_bad for shard in self.shards)
 
 
 def fleet_status(
     scan: LeaseScan, now: datetime, settings: Settings, known: Findings | None = None
 ) -> FleetStatus:
-    """Liveness is judged by stored sightings, as a lease manager does it, and by what owners of ours last wrote to their rows: an
-    owner of which neither is known counts as alive.
+    """Judges which owners are alive by stored sightings, as a lease manager does, and by what owners of ours last wrote to
+    their rows. An owner counts as alive if neither is known.
     """
     known = known or Findings()
     leases = [lease for lease in scan.leases if stream_key_of(lease.lease_key) not in known.gone]
@@ -185,7 +185,9 @@ def _shard_status(
 
 
 def _history(lease: Lease, known: Findings) -> tuple[History, Position]:
-    """The longer one of what was watched and of what owners have left, and where the lease stands in it."""
+    """The longer of two histories, what this command has watched and what owners have left; and where the lease stands
+    in it.
+    """
     watched = known.histories.get(lease.lease_key, ())
     by_owners, here = seen_by_owners(lease)
     return (watched, lease.position) if len(watched) >= len(by_owners) else (by_owners, here)
@@ -216,7 +218,7 @@ def _standing(
 
 
 def _waiting(lease: Lease, now: datetime, known: Findings) -> timedelta | None:
-    """What the shard has answered now, or if it was not asked, what the last ticks of a catch-up have found."""
+    """What the shard has answered now or, if it was not asked, what the last ticks of a catch-up have found."""
     asked = known.positions.get(lease.lease_key)
     if asked is not None:
         return asked.lag
@@ -240,14 +242,14 @@ def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
 
 
 def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
-    """What ticks have found, if the lease has not moved since."""
+    """Since when a record has waited, as ticks have found, if the lease has not moved since."""
     return unread.since if unread is not None and unread.checkpoint == str(lease.checkpoint) else None
 
 
 def _is_owner_gone(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:
-    """Judges by sightings, and by the last word of an owner of ours, unless a lease manager has seen another write since."""
+    """Judges by sightings, and by the last note of an owner of ours, unless a lease manager has seen another write since."""
     if is_expired(lease, sightings, now, failover_time):
         return True
     sighting, idle = sightings.get(lease.lease_key), shown_idle(lease, sightings, now)

@@ -47,9 +47,9 @@ def group_of(worker_id: str, settings: Settings) -> str:
 
 
 def ranked_at(now: datetime, every: timedelta, looker: str = "") -> Rank:
-    """Ranks workers in the same order for all that decide within `every`, and in another in the next interval. So a worker that
-    does not take part (with another `balance` setting) does not block the others for ever. `looker`: gives this worker an order
-    of its own.
+    """Ranks workers in the same order for all workers that decide within one interval `every`, and in another order in the
+    next. So a worker that does not take part (it has another `balance` setting) does not block the others for ever.
+    `looker`: gives this worker an order of its own.
     """
     turn = int(now.timestamp() / every.total_seconds())
     return lambda worker_id: blake2b(f"{turn}/{looker}/{worker_id}".encode(), digest_size=8).digest()
@@ -64,7 +64,8 @@ def moves_between_groups(
     most: int,
     rank: Rank,
 ) -> tuple[GroupMove, ...]:
-    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each: together what is short.
+    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each. Together they fill what
+    groups are short of.
 
     Each worker decides on its own. So each plans for all and makes only its own moves; workers that scan at the same
     moment make the same plan. `held`: live leases of every live worker; `stealable`: how many of those may be stolen;

@@ -1,4 +1,4 @@
-"""How far a shard is handled, in time: what one page, read from its lease's position, tells."""
+"""How far a shard is handled, in time, from one page that was read at its lease's position."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class HandledPosition(NamedTuple):
     """How far a shard is handled, in time.
 
     handled_to  when the last handled record arrived; None if none is handled, or it is past retention
-    lag         how far the handled records are behind the shard's newest; zero if all are handled. None: an empty page
-                that lags does not tell
+    lag         how far the handled records are behind the shard's newest; zero if all are handled. None: the page was empty
+                and lagged, which does not show it
     """
 
     handled_to: datetime | None

@@ -23,7 +23,7 @@ def holes(leases: Iterable[Lease], shards: Iterable[Shard] = ()) -> tuple[HashKe
 
 
 def gaps(ranges: Iterable[HashKeyRange]) -> tuple[HashKeyRange, ...]:
-    """What the ranges together leave out of 0 to 2^128 - 1, in ascending order."""
+    """The parts of 0 to 2^128 - 1 that none of the ranges covers, in ascending order."""
     missing: list[HashKeyRange] = []
     expected = FULL_RANGE.starting
     for starting, ending in sorted(ranges):

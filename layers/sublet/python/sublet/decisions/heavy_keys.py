@@ -61,7 +61,7 @@ class HeavyKeys:
         self._max = counters
         self._counters: dict[str, Counter] = {}
         self.missed = 0
-        """See the module."""
+        """The bound on what is missing, as in the module's docstring."""
 
     def known(self, partition_key: str) -> Counter | None:
         return self._counters.get(partition_key)
@@ -74,7 +74,7 @@ class HeavyKeys:
         return entered
 
     def finished(self) -> tuple[tuple[HeavyKey, ...], int]:
-        """The heaviest first; and `missed`."""
+        """Returns the keys, the heaviest first, and `missed`."""
         kept, missed = _kept(self._counters, self.missed, self._max)
         return tuple(sorted((_heavy(key, found) for key, found in kept.items()), key=_heaviest)), missed
 

@@ -30,7 +30,7 @@ class Tenure(StrEnum):
 
     HELD = "held"
     DRAINING = "draining"
-    """A KCL 3.x leader has asked for it: we may still checkpoint it, and then hand it over."""
+    """A KCL 3.x leader has asked for the lease: we may still checkpoint it, and then hand it over."""
     RELEASED = "released"
     """We have released it. The counter is the next owner's fence, so not even a heartbeat may follow."""
     LOST = "lost"

@@ -106,7 +106,7 @@ class HotShard(Struct, frozen=True):
 
 
 class StreamLook(Struct, frozen=True):
-    """`standing`: of the shards that have leases. `sketches`: by shard id. `distribution`: None if it is not known."""
+    """`standing`: how the shards with leases stand. `sketches`: by shard id. `distribution`: None if it is not known."""
 
     mode: StreamMode
     distribution: RecordDistribution | None
@@ -198,7 +198,7 @@ def _dominated(known: HotShard) -> HotShard | None:
 
 
 def _misplaced(known: HotShard, sketch: ShardSketch) -> HotShard | None:
-    """Records that their own partition key does not place here."""
+    """The verdict if most records are here although their own partition keys would place them elsewhere."""
     strays = sketch.dropped / max(1, sketch.dropped + sketch.records)
     aggregated_elsewhere = min(sketch.elsewhere, sketch.aggregated)
     if strays >= DOMINATES or sketch.at_least(aggregated_elsewhere) >= DOMINATES:
@@ -261,7 +261,7 @@ def _divided(known: HotShard) -> HotShard:
 
 
 def _merges(shards: Iterable[Shard], judged: Mapping[str, HotShard]) -> Iterable[HotShard]:
-    """Pairs shards from the lowest hash key up; a shard is in one pair at most."""
+    """Pairs neighbours that one shard could serve, from the lowest hash key up. A shard is in one pair at most."""
     taken: set[str] = set()
     for lower, upper in pairwise(sorted(shards, key=lambda shard: shard.hash_key_range)):
         pair = judged[lower.shard_id], judged[upper.shard_id]

@@ -1,4 +1,4 @@
-"""How far a session's shard is behind the checkpoint that its row has, by what the session has read and handled."""
+"""How long the records after a row's checkpoint have waited, from what the session has read and handled."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LENGTH = 10
 """Observations of a lease that are kept."""
 
 PACE = timedelta(minutes=1)
-"""The shortest time between two of them, so that ten span ten minutes even if looks are seconds apart."""
+"""The shortest time between two observations, so that ten of them span ten minutes even if looks are seconds apart."""
 
 FORGOTTEN_AFTER = timedelta(hours=1)
 """An observation from before a long quiet time says nothing about the present."""
 
 NOTHING, LEAST = timedelta(0), timedelta(milliseconds=1)
-"""`LEAST`: of a record that waits, even if it arrived later by its approximate arrival time, or by a clock that is behind. Zero
-says that nothing waits.
+"""The least lag of a waiting record, since zero means that nothing waits. A record may seem to arrive later than now, by its
+approximate arrival time or by a clock that is behind.
 """
 
 RATES_OVER = timedelta(seconds=30)
-"""Rates are measured over this time at least, and half of each measure is the one before."""
+"""Rates are measured over at least this time, and half of each measure is the one before."""
 
 SECOND = timedelta(seconds=1)
 
 
 class Stretch(NamedTuple):
-    """Records that follow each other and are handled. `up_to`: the checkpoint that they make."""
+    """Consecutive records that are handled. `up_to`: the checkpoint after them."""
 
     up_to: Checkpoint
     first_arrived_at: datetime
@@ -41,14 +41,16 @@ class Stretch(NamedTuple):
 
 
 class LastPage(NamedTuple):
-    """`behind`: by the page that was handled last; None if it was empty and lags, which does not show whether records wait."""
+    """`behind`: the lag of the page that was handled last; None if that page was empty and lagged, which does not show whether
+    records wait.
+    """
 
     behind: timedelta | None
     polled_at: datetime
 
 
 class Rates(NamedTuple):
-    """Moving averages as of `at`, by when so many bytes and records had been handled; None: not measured."""
+    """Moving averages as of `at`, when `handled_bytes` and `handled_records` had been handled; None: not measured."""
 
     at: datetime
     bytes_per_second: float | None = None
@@ -87,10 +89,10 @@ def lag_of(
     last: LastPage | None,
     now: datetime,
 ) -> tuple[datetime, timedelta | None]:
-    """A moment, and how long the first record after the checkpoint had waited then.
+    """Returns a moment, and how long the first record after the checkpoint had waited at that moment.
 
     handled        in order; those beyond the checkpoint are handled, but not checkpointed
-    in_hand_since  when the first record arrived that is being handled; None if none is
+    in_hand_since  when the first record that is being handled arrived; None if none is being handled
     """
     beyond = next((each.first_arrived_at for each in handled if each.up_to > checkpoint), in_hand_since)
     if beyond is not None:
@@ -101,15 +103,17 @@ def lag_of(
 
 
 def seen_beside(before: tuple[LagSeen, ...], said: LagReport, checkpoint: Checkpoint) -> tuple[LagSeen, ...]:
-    """The last reports, for a row with this checkpoint. They are ordered by arrival: a report of a record whose arrival is not
-    known would look like the shard's beginning, as if the position had been moved back.
+    """The last reports, for a row with this checkpoint. They are ordered by arrival time: a report without one would look
+    like the shard's beginning, as if the position had been moved back.
     """
     is_known = said.arrived_at is not None or not checkpoint.is_sequence_number
     return seen_after(before, said) if is_known else before
 
 
 def seen_after(before: tuple[LagSeen, ...], said: LagReport) -> tuple[LagSeen, ...]:
-    """The last reports, with this one if it is time for one and it says something new: an idle shard's row stays as it is."""
+    """The last reports, with this one added if it is time for one and it says something new: an idle shard's row stays
+    as it is.
+    """
     at = said.at - (said.at - EPOCH) % SECOND
     last = before[-1] if before else None
     if last is not None:

@@ -1,5 +1,5 @@
-"""An application's last hour in minutes: its worst lag, how much it handles, and how often a shard changed its owner. By what its
-metrics say where CloudWatch has them, and else as far as it was seen.
+"""An application's last hour by the minute: its worst lag, how much it handles, and how often a shard changed its owner. The
+figures come from its metrics if CloudWatch has them, otherwise from what was observed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE: Mapping[datetime, float] = MappingProxyType({})
 
 
 class RecordedHour(NamedTuple):
-    """What an application's own metrics say, by the beginning of a minute; empty if it puts none.
+    """What an application's own metrics say, by the beginning of each minute; empty if it puts no metrics.
 
     lags   the worst lag of any shard, in seconds
     kbps   KB a second of all shards
@@ -31,8 +31,8 @@ class RecordedHour(NamedTuple):
 
 
 class LastHour(NamedTuple):
-    """The hour as RecordedHour has it. `at`: the time of the last look. `moves` are shards whose owner changed, each once: the
-    last time.
+    """The hour in RecordedHour's form. `at`: the time of the last look. `moves`: shards whose owner changed; each counts once,
+    when it last changed.
     """
 
     lags: Mapping[datetime, float] = NONE
@@ -41,7 +41,7 @@ class LastHour(NamedTuple):
     moves: Mapping[datetime, float] = NONE
 
     def after(self, status: FleetStatus) -> LastHour:
-        """Adds this look, and what owners have left in the rows of the minutes before the first one."""
+        """Adds this look and, for the minutes before the first look, what owners have left in the rows."""
         lags = _recent(self.lags, status.at)
         if not self.lags:
             for at, lag in status.earlier_lags:
@@ -61,7 +61,7 @@ class LastHour(NamedTuple):
         return _recent(moves, status.at)
 
     def with_recorded(self, recorded: RecordedHour) -> LastHour:
-        """What metrics say of a minute counts: a look sees a moment of it, and a program that looks may just have started."""
+        """Replaces minutes by what metrics say about them: a look sees one moment of a minute, and may be the first one."""
         return self._replace(
             lags={**self.lags, **_recent(recorded.lags, self.at)},
             kbps={**self.kbps, **_recent(recorded.kbps, self.at)},
@@ -70,7 +70,7 @@ class LastHour(NamedTuple):
 
 
 def by_minute(values: Mapping[datetime, float], now: datetime) -> Sequence[float | None]:
-    """One for each of the last sixty minutes, oldest first; None: not known."""
+    """One value for each of the last sixty minutes, oldest first; None: not known."""
     last = _minute(now)
     return [values.get(last - ago * MINUTE) for ago in range(MINUTES - 1, -1, -1)]
 

@@ -1,7 +1,7 @@
 """Which leases to delete: KCL's rule (LeaseCleanupManager), applied to the rows of one scan.
 
 A shard that has ended keeps its row until its children are under way: the row shows that the children follow it, and
-from where they start.
+where they start.
 """
 
 from __future__ import annotations

@@ -54,14 +54,14 @@ def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP
 
 
 def believed_for(lease: Lease, silent_after: timedelta) -> timedelta:
-    """Returns for how long a row that says that nothing waits is believed. An owner that has been silent for longer than
+    """Returns how long to believe a row that says that nothing waits. An owner that has been silent for longer than
     `silent_after` may be gone. A free lease was released by a worker that had read to the tip.
     """
     return HELD_CAUGHT_UP_LATELY if lease.actual_owner is None else min(silent_after, HELD_CAUGHT_UP_LATELY)
 
 
 def last_word(lease: Lease) -> datetime | None:
-    """The newest moment of which the row itself tells; None if there is none, as in a row that only a Java KCL has written."""
+    """The newest moment that the row itself shows; None if it shows none, as a row that only a Java KCL has written."""
     reported = None if lease.lag_report is None else lease.lag_report.at
     return max(
         (at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None), default=None
@@ -69,8 +69,8 @@ def last_word(lease: Lease) -> datetime | None:
 
 
 def shown_idle(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta | None:
-    """How long ago the lease was last written to: by what its owner left in the row, if that is one of ours, or else by a
-    sighting that still stands. None if it is not known. (`liveness.idle_time` is for expiry: zero where nothing is known.)
+    """How long ago the lease was last written to, from what an owner of ours left in the row, or else from a sighting that is
+    still valid. None if it is not known. (`liveness.idle_time` is for expiry: it is zero if nothing is known.)
     """
     is_ours = lease.actual_owner is None or lease.held_by is not None
     at = last_word(lease) if is_ours else None
@@ -80,7 +80,7 @@ def shown_idle(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -
 
 
 def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
-    """Moments at which the shard held nothing after the checkpoint, as far as its row says."""
+    """Moments at which the shard held nothing after the checkpoint, according to its row."""
     reported = None if lease.lag_report is None else lease.lag_report.nothing_waited_at
     return [at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None]
 
@@ -88,7 +88,7 @@ def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
 def _behind(
     lease: Lease, waiting: timedelta | None, now: datetime, silent_after: timedelta
 ) -> timedelta | None:
-    """Returns the answer of the shard, or what its owner reports if the shard was not asked, or did not tell."""
+    """How long the next record has waited, as the shard's pages showed it; if they did not, as the owner reports it."""
     if waiting is not None:
         return waiting
     if is_caught_up(lease, now, believed_for(lease, silent_after)):
@@ -107,7 +107,7 @@ def histories_after(
 ) -> Mapping[str, History]:
     """The histories by lease key, after a tick. Ended and deleted leases have none.
 
-    sightings     those of the tick before, which tell which leases have been written to since
+    sightings     those of the tick before, which show which leases have been written to since
     waiting       as `waiting_times` returns it, of the shards that this tick has asked about
     silent_after  as for `believed_for`
     """
@@ -124,8 +124,9 @@ def histories_after(
 
 
 def seen_by_owners(lease: Lease) -> tuple[History, Position]:
-    """The last observations that owners of ours have left in the row, and where the lease stands among them. There, a position
-    is the time at which its record arrived. None are left if it is not known where the lease stands: another has moved it.
+    """The last observations that owners of ours have left in the row, and the lease's own position among them. Here a position is
+    the time at which its record arrived. There are no observations if another writer has moved the lease, since its position
+    among them is then not known.
     """
     report, checkpoint = lease.lag_report, lease.checkpoint
     arrived_at = None if report is None else report.arrived_at
@@ -140,7 +141,7 @@ def seen_by_owners(lease: Lease) -> tuple[History, Position]:
 
 
 def _arrival(arrived_at: datetime | None) -> Position:
-    """Nothing was handled before the first arrival."""
+    """A position for an arrival time; for None, one before all records."""
     return Position(AT_TIMESTAMP, arrived_at or EPOCH)
 
 

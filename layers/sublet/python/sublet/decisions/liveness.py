@@ -19,7 +19,7 @@ LATELY = timedelta(hours=1)
 """How long a lease's last move is remembered."""
 
 CLOCK_RIGHT_WITHIN = timedelta(seconds=2)
-"""The service answers in whole seconds, and its answer takes a moment."""
+"""How imprecise the service's time is: it comes in whole seconds, and the answer takes a moment."""
 
 VERY_OLD = 3
 """KCL: a lease that has been idle for more than this many failover times is taken before the fair share is applied."""
@@ -38,9 +38,9 @@ class Sighting(Struct, frozen=True):
 
 
 def ahead_by(by_us: datetime, by_the_service: datetime | None) -> timedelta:
-    """How far our clock is ahead of the service's; zero if that is not known. One process reads what another has seen:
-    two processes whose clocks differ by a failover time would otherwise take each other's sightings for that old, and
-    steal leases from live owners.
+    """How far our clock is ahead of the service's; zero if that is not known. Processes read each other's sightings. If two
+    clocks differ by a failover time, one process would take the other's sightings for that old, and steal leases from live
+    owners.
     """
     if by_the_service is None or abs(by_us - by_the_service) <= CLOCK_RIGHT_WITHIN:
         return timedelta(0)
@@ -86,8 +86,8 @@ def with_own(
     now: datetime,
     longer_than: timedelta,
 ) -> Mapping[str, Sighting]:
-    """Adds sightings that this process has made itself, of leases that it has seen stand still for longer than `longer_than`,
-    if nothing better is stored. A younger one says only when the process began to look.
+    """Adds this process' own sightings of leases that it has seen stand still for longer than `longer_than`, if no older sighting
+    is stored. A younger one would only say when the process began to look.
     """
     found = dict(sightings)
     for lease in leases:
@@ -114,7 +114,7 @@ def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) ->
 def is_expired(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:
-    """Whether the lease has a holder that has not heartbeat it for more than `failover_time`.
+    """Whether the lease has a holder that has written no heartbeat for more than `failover_time`.
 
     KCL: at exactly that time the holder is alive. In a KCL 3.x handoff the holder is the old owner until it has
     drained.
@@ -143,7 +143,7 @@ def is_very_old(
 
 
 def has_moved(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
-    """Whether the lease was written to since it was last sighted. One without an owner that never was is not."""
+    """Whether the lease was written to since it was last sighted. False for a lease that has no owner and was never sighted."""
     sighting = sightings.get(lease.lease_key)
     return lease.actual_owner is not None if sighting is None else not _stands(sighting, lease)
 

@@ -1,6 +1,6 @@
 """Which streams of an application of several an operator means, and which shard. Pure.
 
-No command acts on the first stream only: it acts on the streams that are meant, which are all unless one is named, or it asks.
+A command acts on the stream that is named, or on all if none is. It never just takes the first; in doubt it asks.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ NAMED_AT_MOST = 5
 
 
 def streams_of(scan: LeaseScan) -> tuple[StreamKey, ...]:
-    """The streams of an application's leases; empty if it reads one stream. Of a stream that was created again, the newer one:
-    nobody can read the other.
+    """The streams of an application's leases; empty if it reads one stream. If a stream was created again, only the newer one is
+    included, since no worker can read the older one.
     """
     names = [lease.lease_key for lease in scan.leases] + [row.lease_key for row in scan.malformed]
     found = {key for name in names if (key := stream_key_of(name)) is not None}
@@ -44,7 +44,7 @@ def choice_of(streams: Iterable[StreamKey]) -> StreamChoice:
 def shard_named(text: str, streams: Sequence[StreamKey]) -> str:
     """The full name of the shard that an operator names, by its own id if one stream is meant. Raises ShardNotFound.
 
-    streams  those that are meant; empty in an application of one stream, where a shard's id is its name
+    streams  the streams that are meant; empty in an application of one stream, where a shard's id is its name
     """
     if not streams:
         return text
@@ -59,7 +59,7 @@ def shard_named(text: str, streams: Sequence[StreamKey]) -> str:
         )
     if stated not in streams:
         there = _some([str(key) for key in streams])
-        raise ShardNotFound(f"shard {own_id(text)} is of stream {stated}, which is not among {there}")
+        raise ShardNotFound(f"shard {own_id(text)} belongs to stream {stated}, which is not among {there}")
     return text
 
 

@@ -3,8 +3,7 @@
 KCL assumes that the KPL put such an aggregate into the wrong shard just after a reshard and will send it again. On a
 stream that distributes records itself (`RecordDistribution.AUTO`) every aggregate may be out of range, none is sent
 again, and KCL loses them (docs.aws.amazon.com/streams/latest/dev/service-managed-pk-kpl-aggregation.html). So we drop
-one only if the stream is known not to have placed it. If that is not known the aggregate is kept: at worst it is a
-repeat, never a loss.
+an aggregate only if it is known that the stream did not place it. Otherwise we keep it: at worst its records come twice.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from enum import StrEnum
 from sublet.protocol.stream_info import Placement, RecordDistribution
 
 ASK_SOONEST, ASK_LATEST = timedelta(seconds=1), timedelta(minutes=5)
-"""The pause between two descriptions that one process asks for. After a reshard strays come within seconds and justify
-some calls; a producer whose aggregates are all out of range does not.
+"""The pauses between the descriptions that one process asks for. After a reshard, strays come within seconds and are worth
+some calls. A producer whose aggregates are all out of range is not.
 """
 
 

@@ -26,7 +26,7 @@ BYTES_PER_CALL = 10 * 2**20
 """Kinesis' limits for one PutRecords, keys included."""
 
 PLAIN_FULL = 256 * 2**10
-"""Bytes of plain records in one outbox that are not kept waiting for more."""
+"""If an outbox has this many bytes of plain records, they do not wait for more."""
 
 SCANNED_MAX = 2 * RECORDS_PER_CALL
 """How far an outbox is searched for plain records of other partition keys."""
@@ -42,13 +42,13 @@ class Why(StrEnum):
     """Why a call is sent now, the most pressing reason first."""
 
     RETRY = "retry"
-    """Some of it was refused before, and has waited."""
+    """Some of its records were refused before, and have waited."""
     FLUSH = "flush"
-    """The program waits for it."""
+    """The program has called flush."""
     DUE = "due"
-    """It has waited for `record_max_buffered_time`."""
+    """Its records have waited for `record_max_buffered_time`."""
     FULL = "full"
-    """More would not fit."""
+    """It is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,8 @@ class Outbox:
     """The outbox of one shard. Changed in place. `shard_id` is empty where Kinesis places the records.
 
     refused        how often in a row Kinesis has refused records of this outbox; `refusal` is its last such answer
-    failing_since  since when Kinesis has only refused them; None: it has accepted some since its last refusal, or refused none
+    failing_since  since when Kinesis has only refused its records; None: it has accepted some since the last refusal, or
+                   has refused none
     not_before     when to try again
     """
 
@@ -197,12 +198,12 @@ class Outbox:
         self.size += record.size
 
     def add_first(self, records: list[QueuedRecord]) -> None:
-        """Return them to the front, in their order."""
+        """Put these records back at the front, in their order."""
         self.waiting.extendleft(reversed(records))
         self.size += sum(record.size for record in records)
 
     def clear(self) -> list[QueuedRecord]:
-        """Take out all that waits."""
+        """Take out all waiting records."""
         taken = list(self.waiting)
         self.waiting.clear()
         self.size = 0
@@ -241,7 +242,9 @@ class Outbox:
         return Why.FULL if self.is_full else None
 
     def take(self, now: datetime, room: Room, *, only_full: bool) -> Iterator[Entry]:
-        """Take out what may be sent now, as far as the call has room. `only_full`: leave aggregates that can wait for more."""
+        """Take out what may be sent now, as far as the call has room. `only_full`: leave aggregates that can wait for more
+        records.
+        """
         if self.ordered and not self.aggregates:
             yield from self._of_different_keys(now, room)
             return
@@ -282,7 +285,7 @@ class Outbox:
         return [record], record.whole_size
 
     def _packed(self) -> tuple[list[QueuedRecord], int]:
-        """The next aggregate's user records, and the most bytes that it has."""
+        """The next aggregate's user records, and an upper bound of its bytes."""
         waiting, most = self.waiting, self.rules.aggregation_max_size
         keys: set[str | None] = set()
         taken: list[QueuedRecord] = []

@@ -36,7 +36,7 @@ class WorkerItem:
     worker_id      the future `leaseOwner`
     windows_left   continuous mode: windows that this execution may still run, this one included
     dispatched_at  when it was packed; None in an item of version 0.1
-    leases_max     leases that its worker may hold at once, if children of ended shards could exceed
+    leases_max     how many leases its worker may hold at once, if children of ended shards could exceed
                    `max_leases_for_worker`; None: only `leases_per_worker` limits it
     auto_seen_at   when the stream was last seen to distribute records itself, by Kinesis' clock
     """

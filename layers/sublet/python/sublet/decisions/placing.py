@@ -1,4 +1,4 @@
-"""What a producer knows of who places its records."""
+"""What a producer knows about where its records go."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sublet.decisions.outbox import QueuedRecord
 from sublet.protocol.shard_map import ShardMap
 
 ANYWHERE = ""
-"""Stands for a shard where the prediction is left to Kinesis."""
+"""Stands for a shard if Kinesis alone decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """What a producer knows of where its records go.
+    """What a producer knows about where its records go.
 
     shards   None: this role may not list them, so nothing is predicted or aggregated
     is_auto  Kinesis places records itself (RecordDistributionStrategy AUTO): KCL drops aggregates there

@@ -1,7 +1,7 @@
 """What calls cost: a design's month in US$, from list prices (on-demand tables, Standard workflows, arm64).
 
-Without Kinesis itself, free tiers, and cents, such as a tick's write of the sightings. `sublet cost` and docs/cost.md take every
-price from here.
+They leave out Kinesis itself, free tiers, and cents, such as a tick's write of the sightings. `sublet cost` and docs/cost.md
+take every price from here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALARM, DASHBOARD = 0.10, 3.00
 free.
 """
 LOG_GIGABYTE = 0.50
-"""Ingested."""
+"""A GB of logs, ingested."""
 NAT_HOUR, NAT_GIGABYTE = 0.045, 0.045
 """A NAT gateway in one zone: per hour, and per GB through it. (VPC pricing, us-east-1, November 2026.)"""
 ENDPOINT_HOUR, ENDPOINT_GIGABYTE = 0.01, 0.01
@@ -67,9 +67,9 @@ COUNTED_LOG_BYTES = {EACH_FIVE: 16_000, EACH_MINUTE: 77_000, CONTINUOUS: 11_000}
 METRICS = 17
 """The metrics of an application without trouble."""
 METRICS_BY_SHARD = 3
-"""millis_behind_latest, bytes, records."""
+"""The metrics of a shard: millis_behind_latest, bytes, records."""
 METRICS_OF_WORST = 2
-"""The first two."""
+"""The metrics of one of the worst shards: the first two of these."""
 METRICS_BY_STREAM, ALARMS_BY_STREAM = 3, 3
 """What each stream of an application of several adds: the same three metrics, and the alarms that name a stream."""
 ALARMED_METRICS = 29
@@ -78,17 +78,17 @@ ALARMED_METRICS = 29
 MANAGER_GIGABYTES = 0.5
 TICK_SECONDS = 0.3
 TICK_SECONDS_PER_LEASE = 1e-4
-"""`limits` measures half of that, on a whole CPU."""
+"""`limits` measures half of this, on a whole CPU."""
 READ_UNITS_PER_LEASE = 0.033
 """A tick uses this many read units for each lease, measured by `limits`."""
 
 MAP_STATES = 1
-"""EachItem, shared by the items of an execution."""
+"""State transitions that the items of an execution share: EachItem."""
 ITEMS_PER_EXECUTION = 40
 FIRST_WINDOW_STATES = 3
-"""RunWindow, AfterWindow, Done."""
+"""State transitions of an item: RunWindow, AfterWindow, Done."""
 NEXT_WINDOW_STATES = 3
-"""NextWindow, RunWindow, AfterWindow."""
+"""State transitions of each further window: NextWindow, RunWindow, AfterWindow."""
 
 KCL_SHARDS_PER_TASK, KCL_TASKS_MIN = 50, 2
 KCL_CPUS, KCL_GIGABYTES = 1, 2
@@ -143,8 +143,8 @@ class QuietMonth(NamedTuple):
 def quiet_month(
     shards: int, *, ticks_per_hour: float = 60, leases: int = LEASES, gigabytes: float = 0.5
 ) -> QuietMonth:
-    """Ticks that ask Kinesis and send no worker, and a worker's visit per lease and hour. Kinesis' calls are free. `leases` in a
-    worker of so many `gigabytes`.
+    """Ticks that ask Kinesis and send no worker, and a worker's visit to each lease per hour. Kinesis' calls are free. A worker
+    with so many `gigabytes` has `leases` leases.
     """
     ticks, visits = ticks_per_hour * HOURS, min(VISITS_PER_HOUR, ticks_per_hour) * HOURS
     workers = -(-shards // leases)
@@ -197,7 +197,7 @@ def _states_per_hour(design: Design, workers: int) -> float:
 
 
 def event_source_mapping(invocations_per_hour: float, seconds: float, gigabytes: float, shards: int) -> float:
-    """Lambda's own. It costs only its invocations, of which there are none while no records arrive."""
+    """Lambda's own event source mapping. It costs only its invocations, and there are none while no records arrive."""
     return shards * HOURS * invocations_per_hour * (INVOCATION + GIGABYTE_SECOND * seconds * gigabytes)
 
 
@@ -222,7 +222,7 @@ def _task(cpus: float, gigabytes: float) -> float:
 def metrics_and_alarms(
     shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
 ) -> float:
-    """Includes the dashboard. `streams`: of all of them, `shards` in all."""
+    """Metrics, alarms and the dashboard. `streams`: how many streams have these `shards` together."""
     of_shards = {
         MetricsByShard.ALL: METRICS_BY_SHARD * shards,
         MetricsByShard.WORST: METRICS_OF_WORST * min(shards, WORST),
@@ -242,7 +242,7 @@ def through_endpoints(shards: int, zones: int = 1) -> float:
 
 
 def fan_out(shards: int, bytes_per_month: float | None = None) -> float:
-    """One registered consumer. `bytes_per_month`: of the whole stream; by default a record a second in each shard."""
+    """One registered consumer. `bytes_per_month`: what the whole stream brings; by default a record a second in each shard."""
     gigabytes = _gigabytes(shards) if bytes_per_month is None else bytes_per_month / 1e9
     return HOURS * FAN_OUT_SHARD_HOUR * shards + FAN_OUT_GIGABYTE * gigabytes
 

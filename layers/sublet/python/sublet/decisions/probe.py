@@ -30,10 +30,10 @@ class Probe(Struct, frozen=True):
 
     at        where it began
     is_held   by a live owner
-    waiting   for how long the first record after the checkpoint has been there; None if none has come yet
+    waiting   how long the first record after the checkpoint has been there; None if no record has come yet
     is_quiet  nothing follows the checkpoint
-    is_at_tip nothing has come, and by its last page nothing is left to come
-    is_ended  the shard has ended, and its lease is to be ended too
+    is_at_tip nothing has come, and its last page was at the tip
+    is_ended  the shard has ended, and its lease has to be ended too
     walked    what its empty pages have proved
     """
 
@@ -53,8 +53,8 @@ class Probe(Struct, frozen=True):
         return ProbeResult.QUIET if self.is_quiet else ProbeResult.UNKNOWN
 
     @property
-    def needs_nobody(self) -> bool:
-        """A worker would find nothing to do in this shard, not even its end.
+    def needs_no_worker(self) -> bool:
+        """Whether a worker would find nothing to do in this shard, not even its end.
 
         A page at the tip is enough, though records from before the checkpoint are in it, and though more may follow at
         once: those come in the next look, a tick later.
@@ -88,8 +88,8 @@ class Probe(Struct, frozen=True):
 
 
 def _is_unhandled(record: StreamRecord, lease: Lease) -> bool:
-    """The checkpointed record itself may be an aggregate of which the rest is to come, unless a reader has found the
-    shard quiet after exactly this checkpoint.
+    """The checkpointed record itself may be an aggregate whose last user records are not handled yet, unless a reader has found
+    the shard quiet after exactly this checkpoint.
     """
     checkpoint = lease.checkpoint
     if not checkpoint.is_sequence_number:

@@ -49,7 +49,7 @@ class Health:
 
     @property
     def ends_now(self) -> Ending | None:
-        """The process cannot do anything more, so it has to release all leases at once."""
+        """Why the process can do nothing more and has to release all leases at once; None if it can."""
         if self.lacking is not None:
             return self.lacking
         if self.hung >= self._most:
@@ -62,7 +62,9 @@ class Health:
 
     @property
     def ends_soon(self) -> Ending | None:
-        """The other leases can go on; the next process will not have the hung thread and its memory."""
+        """Why to end the process once its windows are over; None if it goes on. Its other leases go on until then. The next
+        process will not have the hung thread and its memory.
+        """
         return self.ends_now or (Ending.CALL_HANGS if self.hung else None)
 
 
@@ -78,7 +80,9 @@ def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool
 
 
 def lacking(failure: BaseException) -> Ending | None:
-    """Which resource has run out, by the exception or one that caused it: AWS clients raise their own exception instead."""
+    """Which resource has run out, from the exception or from one that caused it, since AWS clients raise exceptions of their
+    own.
+    """
     for cause in _causes(failure):
         if isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTOR:
             return Ending.NO_DESCRIPTORS

@@ -11,8 +11,8 @@ from sublet.decisions.process_end import Ending
 from sublet.settings import Settings
 
 LOOP_HANGS_AFTER = timedelta(minutes=5)
-"""How long the loop may stand still; at least until three ticks were due. A scan that AWS does not answer is given up much
-sooner, by its client.
+"""How long the loop may stand still, but at least until three ticks were due. The client gives up a scan that AWS does not
+answer much sooner.
 """
 
 STALLS_AFTER = timedelta(minutes=5)
@@ -22,9 +22,9 @@ STALLS_AFTER = timedelta(minutes=5)
 class ShardReport(NamedTuple):
     """What a process knows about one shard.
 
-    stands_still          for how long its handler has finished nothing although records were there
+    stands_still          how long its handler has finished nothing although records were there
     call                  the handler function that is being called
-    call_lasts            for how long
+    call_lasts            how long this call has lasted
     millis_behind_latest  of the last page; None before it
     """
 
@@ -57,8 +57,8 @@ class ProcessState(NamedTuple):
 class ProcessReport(NamedTuple):
     """The answer to a health check.
 
-    is_live   need not be replaced: it goes on by itself, whatever AWS or its handler do
-    is_ready  takes its share of the shards, so another process may stop
+    is_live   the process need not be replaced: it recovers by itself, whatever AWS or its handler do
+    is_ready  the process takes its share of the shards, so another one may stop
     because   the reason
     shards    how many leases it holds
     stalls    shards that stand still and calls that last too long

@@ -15,7 +15,7 @@ AGGREGATE_MAX = 2**20
 """Bytes. By default a stream takes no larger record."""
 
 BUFFERED_MIN = RECORD_MAX
-"""The largest record has room."""
+"""The fewest bytes: the largest record has room."""
 
 CONNECTIONS_MAX = 50
 """The most connections, which is as many as the client's pool keeps."""

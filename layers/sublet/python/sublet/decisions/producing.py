@@ -1,4 +1,4 @@
-"""What a producer sends next, and what follows from Kinesis' answers.
+"""What a producer sends next, and what Kinesis' answers mean.
 
 It predicts each user record's shard from a listing, as the KPL does, and an outbox for each shard packs its records
 into aggregates. Kinesis may answer that an aggregate is in another shard than predicted. If that shard does not cover all
@@ -44,7 +44,7 @@ class PutCall(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What came of some user records: where they are, or why they were given up."""
+    """The outcome of some user records: where they are, or why they were given up."""
 
     user_records: Sequence[QueuedRecord]
     outcome: PutRecord | Exception
@@ -88,7 +88,7 @@ class _Doubtful(NamedTuple):
 
 
 class Producing:
-    """A producer's records on their way."""
+    """A producer's records until the program knows their outcome."""
 
     def __init__(self, rules: ProducerRules, chance: Chance) -> None:
         self._rules = rules
@@ -117,14 +117,14 @@ class Producing:
         self._sort_in(records, now)
 
     def flush(self, now: datetime) -> int:
-        """Let nothing that was added wait for more. Returns the epoch that ends here: see `is_settled`."""
+        """Let none of the records added so far wait for others. Returns the epoch that ends here: see `is_settled`."""
         self._flushed_at = now
         self._unsettled = +self._unsettled
         self.epoch += 1
         return self.epoch - 1
 
     def is_settled(self, epoch: int) -> bool:
-        """Whether the program knows what came of every record of this epoch and of the epochs before."""
+        """Whether the program knows the outcome of every record of this epoch and of the epochs before."""
         return not any(count for of, count in self._unsettled.items() if of <= epoch)
 
     def place(self, placing: Placing, now: datetime) -> None:
@@ -170,7 +170,7 @@ class Producing:
         return settled
 
     def told(self, settled: Iterable[Settled]) -> None:
-        """The program now knows what came of these records."""
+        """The program now knows the outcome of these records."""
         for some in settled:
             for record in some.user_records:
                 self._unsettled[record.epoch] -= 1
@@ -336,7 +336,7 @@ class Producing:
                 continue
             taken = list(box.take(now, room, only_full=why is Why.FULL and not fills_up))
             entries += taken
-            if taken:  # the others are the first ones of the next call
+            if taken:  # the other outboxes come first in the next call
                 self._outboxes[box.shard_id] = self._outboxes.pop(box.shard_id)
         return PutCall(entries, next(why for why in Why if why in whys)) if entries else None
 

@@ -27,20 +27,20 @@ class EventKind(StrEnum):
     """Its shard's buffered and outstanding records are delivered again by the lease's next owner."""
     LEASE_LOST = "lease lost"
     SHARD_ENDED = "shard ended"
-    """All its records are acknowledged; its children follow."""
+    """All records of the shard are acknowledged; its children follow."""
     ACK_WAIT_OVER = "ack wait over"
     """A record was not acknowledged in time, so it is delivered again."""
     DEFINITION_CHANGED = "definition changed"
     """The consumer was updated, in options that this program did not give: they apply when it joins again."""
     CALLBACK_FAILED = "callback failed"
-    """A consume's callback raised: its record is delivered again after a delay."""
+    """The callback of `consume` raised: its record is delivered again after a delay."""
     SLOW_LISTENER = "slow listener"
     """`on_event` was busy for so long that events were dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`shard_id`: if the event concerns one shard. `detail`: for people; never a record's data."""
+    """`shard_id`: set if the event concerns one shard. `detail`: text for people; never a record's data."""
 
     kind: EventKind
     shard_id: str | None = None
@@ -81,7 +81,7 @@ class SignsOfLife:
         return replace(self, owed={**self.owed, service: known._replace(questions=known.questions + 1)})
 
     def answered(self, service: Service, now: datetime) -> tuple[SignsOfLife, EventKind | None]:
-        """The service answered. RECONNECTED if that ends an outage."""
+        """The service answered. Returns RECONNECTED if that ends an outage."""
         left = self.unreachable - {service}
         after = SignsOfLife(now, left, self._less(service, now), {**self.answered_at, service: now})
         return after, EventKind.RECONNECTED if self.unreachable and not left else None
@@ -117,7 +117,7 @@ class SignsOfLife:
         return replace(self, last_at=now, owed=owed), EventKind.MISSED_HEARTBEAT
 
     def _less(self, service: Service, since: datetime) -> Mapping[Service, Owed]:
-        """Returns what is owed with one request less."""
+        """The unanswered requests, with one fewer to this service."""
         left = self.owed.get(service, Owed(0, since)).questions - 1
         others = {one: owed for one, owed in self.owed.items() if one is not service}
         return {**others, service: Owed(left, since)} if left > 0 else others

@@ -23,7 +23,7 @@ IDLE_HEARTBEAT_MIN = timedelta(milliseconds=500)
 IDLE_HEARTBEAT_MAX = timedelta(seconds=30)
 
 ANY_NUMBER = 1_000_000
-"""In effect no limit on records, if only bytes are limited."""
+"""Practically no limit on records, if only bytes are limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ NOTHING = PullSize()
 
 
 Ends = Sequence[int]
-"""Cumulative bytes of consecutive records: of the first none, one, two ... of them."""
+"""Cumulative bytes of consecutive records: of no record, of the first, of the first two, and so on."""
 
 
 def fitting(ends: Ends, at: int, room: int) -> int:
@@ -123,13 +123,13 @@ class FetchProgress:
         return self.is_full or self.given.records >= self.max_records
 
     def demand(self) -> Demand:
-        """What is still wanted, with the threshold at the same size, so that it is refilled at any time."""
+        """What the fetch still wants. The threshold has the same size, so the buffer is refilled at any time."""
         records = 0 if self.is_over else self.max_records - self.given.records
         left = None if self.max_bytes is None else max(self.max_bytes - self.given.bytes, 1)
         return Demand(records, left, records, left or 0)
 
     def give(self, record_bytes: int) -> FetchProgress | None:
-        """Adds one more record. Returns None if it would exceed max_bytes: then the fetch is over. A first record is given
+        """Adds one more record. Returns None if it would exceed max_bytes: then the fetch is over. The first record is given
         whatever its size.
         """
         is_too_much = self.max_bytes is not None and self.given.bytes + record_bytes > self.max_bytes

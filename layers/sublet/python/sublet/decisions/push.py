@@ -1,4 +1,4 @@
-"""What a reader by push does next: subscribe, listen, wait, poll instead, or believe that the shard has ended.
+"""What a reader by push does next: subscribe, listen, wait, poll instead, or accept that the shard has ended.
 
 One subscription (SubscribeToShard) lasts five minutes, then the caller subscribes again. A second subscription of the
 same consumer to the same shard is refused for five seconds after a successful one, and then takes over: the first ends
@@ -19,11 +19,11 @@ from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.shard import ChildShard, Shard
 
 LASTS = timedelta(minutes=5)
-"""Kinesis: how long a subscription lives."""
+"""Kinesis: how long a subscription lasts."""
 
 RENEWED_EARLIER = timedelta(minutes=1)
-"""A subscription is renewed up to this much before its end, by chance, so that subscriptions that began together, when a process
-started, are not renewed together.
+"""A subscription is renewed up to this much before its end, by chance. Otherwise subscriptions that began together, when a
+process started, would be renewed together.
 """
 
 TAKEN_OVER_AFTER = timedelta(seconds=5)
@@ -31,15 +31,15 @@ TAKEN_OVER_AFTER = timedelta(seconds=5)
 
 ASKED_AGAIN_AFTER = timedelta(seconds=1)
 """Kinesis: one call a second for each consumer and shard. While another subscription is younger than five seconds, a call each
-second costs nothing but calls, and takes over as soon as possible.
+second does no harm, and takes over as soon as possible.
 """
 
 WAITS_AT_MOST = timedelta(seconds=30)
 """The longest pause between calls that keep failing."""
 
 GIVES_WAY_FOR = timedelta(seconds=20)
-"""How long a subscription that was taken over stays away. Its lease has probably been lost, and two heartbeats show that;
-without a pause, two workers would take the shard from each other every five seconds.
+"""How long a reader waits after another subscription has taken over. Its lease has probably been lost, which two heartbeats
+show. Without the pause, two workers would take the shard from each other every five seconds.
 """
 
 SILENCE_MAX = timedelta(seconds=60)
@@ -52,7 +52,7 @@ _BITS = 10
 
 
 class PushEnd(StrEnum):
-    """Why a subscription ended, or was not begun. No position is lost by any of them."""
+    """Why a subscription ended, or did not begin. The position is never lost."""
 
     LAPSED = "its five minutes were over"
     TAKEN_OVER = "another subscription took over"
@@ -60,7 +60,7 @@ class PushEnd(StrEnum):
     CUT = "the connection was lost"
     SILENT = "nothing was heard for a minute"
     REFUSED = "the service failed or throttled the call"
-    NOT_AN_END = "the event said that the shard has ended, and the listing of shards does not"
+    NOT_AN_END = "the event said that the shard has ended, but the listing of shards does not"
     NO_CONSUMER = "the consumer is not registered"
 
 
@@ -147,15 +147,15 @@ def next_step(known: Subscribed, now: datetime) -> Step:
         if known.wait_until is not None and now < known.wait_until:
             return Step(Act.WAIT, known.wait_until, known.ended or "")
         return Step(Act.SUBSCRIBE, why=known.ended or "not subscribed yet")
-    assert known.renew_at is not None, "a subscription is renewed"
-    assert known.heard_at is not None, "a subscription was heard of when it began"
+    assert known.renew_at is not None, "each subscription has a time at which it is renewed"
+    assert known.heard_at is not None, "a subscription was known to be alive when it began"
     if now >= known.renew_at:
         return Step(Act.SUBSCRIBE, why=PushEnd.LAPSED)
     return Step(Act.LISTEN, min(known.renew_at, known.heard_at + SILENCE_MAX))
 
 
 def is_silent(known: Subscribed, now: datetime) -> bool:
-    """Whether the subscription has to be given up: it was listened to for a minute without any event."""
+    """Whether to give up the subscription: the reader has listened for a minute without any event."""
     return known.heard_at is not None and now - known.heard_at >= SILENCE_MAX
 
 

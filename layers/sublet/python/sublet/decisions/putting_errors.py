@@ -1,4 +1,4 @@
-"""Why a producer gave a record up, in words."""
+"""The errors that say why a producer gave up a record."""
 
 from __future__ import annotations
 

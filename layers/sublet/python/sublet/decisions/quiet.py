@@ -35,9 +35,9 @@ def reached_by(page: Page) -> datetime | None:
 
 
 class Walked(Struct, frozen=True):
-    """How far a reader has come beyond its last record, or beyond the record it was opened behind.
+    """How far a reader has come beyond its last record, or beyond the record after which it was opened.
 
-    last_arrival  when that record arrived at the latest; None before the first page
+    last_arrival  the latest moment at which that record may have arrived; None before the first page
     until         no later record arrived before this; None if no page has proved anything yet
     """
 
@@ -48,8 +48,7 @@ class Walked(Struct, frozen=True):
         """Adds what a page proves. Only an empty one proves anything: a record just after the last record of a page may have the
         same arrival time.
 
-        If the first page is empty, all that is known of the record that the reader was opened behind is that it arrived
-        before.
+        If the first page is empty, it is only known that the record after which the reader was opened arrived before that.
         """
         if page.records:
             return Walked(page.records[-1].approximate_arrival_timestamp)
@@ -59,8 +58,8 @@ class Walked(Struct, frozen=True):
         return Walked(self.last_arrival or reached, reached)
 
     def quiet(self, read_to: Position) -> Quiet | None:
-        """What is proved for a reader that begins at `read_to`, after all records that this one has read. None if that
-        saves nothing: soon after a record, its checkpoint is the better place to begin.
+        """What is proved for a reader that begins at `read_to`, after all records that this one has read. None if the proof saves
+        nothing: soon after a record, its checkpoint is the better place to begin.
         """
         if self.until is None or self.last_arrival is None:
             return None

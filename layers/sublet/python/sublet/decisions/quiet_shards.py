@@ -20,14 +20,14 @@ from sublet.protocol.lease import Lease, Position
 from sublet.settings import Mode, Settings
 
 ASKED_AT_MOST_EVERY = timedelta(seconds=1)
-"""A shard by one process. Its readers share five calls a second."""
+"""How often one process probes a shard, whose readers share five calls a second."""
 
 ITERATOR_LASTS = timedelta(minutes=4)
-"""Kinesis: five minutes."""
+"""How long an iterator is used again. Kinesis keeps it for five minutes."""
 
 
 class LastProbe(NamedTuple):
-    """What a process found in a shard the last time, at `at`. It goes on there while the lease is at the same position."""
+    """What a process last found in a shard, at `at`. The next probe goes on from there while the lease has the same position."""
 
     probe: Probe
     at: datetime
@@ -37,9 +37,7 @@ class LastProbe(NamedTuple):
         return self.probe.lease.position
 
     def has_iterator(self, now: datetime) -> bool:
-        """Whether the reader behind it can be read again. One that has found records is of no use: the next look has to
-        find them too.
-        """
+        """Whether its reader can be used again. Not if it has found records, since the next look has to find them too."""
         return self.probe.waiting is None and not self.probe.is_ended and abs(now - self.at) < ITERATOR_LASTS
 
 
@@ -68,7 +66,7 @@ def choose_asked(
 
 
 def _may_stay_alone(lease: Lease, now: datetime, visited_every: timedelta) -> bool:
-    """A worker has read it to its tip lately and left nothing unfinished that it does not take a record to finish."""
+    """Whether a worker has read the shard to its tip lately and left nothing to finish unless a new record comes."""
     is_free = lease.actual_owner is None and not lease.is_ended
     was_visited = lease.caught_up_at is not None and abs(now - lease.caught_up_at) < visited_every
     return is_free and was_visited and not lease.crashes and lease.pending is None
@@ -77,8 +75,8 @@ def _may_stay_alone(lease: Lease, now: datetime, visited_every: timedelta) -> bo
 def first_look(lease: Lease, unread: Mapping[str, UnreadShard]) -> Probe | None:
     """Where to open the shard, so that a quiet stretch is not walked again. None: the shard has ended.
 
-    The checkpointed record itself is looked at too, if no reader has found the shard quiet after it: it may be an
-    aggregate of which the rest is to come.
+    The probe includes the checkpointed record itself, if no reader has found the shard quiet after it: it may be an aggregate
+    whose last user records are not handled yet.
     """
     position = read_position(lease)
     if position is None:
@@ -94,6 +92,6 @@ def first_look(lease: Lease, unread: Mapping[str, UnreadShard]) -> Probe | None:
     return Probe(lease, at, walked=begun(at))
 
 
-def needing_nobody(asked: Mapping[str, Probe]) -> frozenset[str]:
-    """Lease keys, of all that were asked."""
-    return frozenset(key for key, probe in asked.items() if probe.needs_nobody)
+def needing_no_worker(asked: Mapping[str, Probe]) -> frozenset[str]:
+    """The keys of those leases whose shards, by their answers, need no worker."""
+    return frozenset(key for key, probe in asked.items() if probe.needs_no_worker)

@@ -26,7 +26,7 @@ MILLISECOND = timedelta(milliseconds=1)
 ASKED_EVERY = timedelta(minutes=1)
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
-"""How much two clocks differ at most: that of the worker that wrote a time, and that of the one that reads it."""
+"""The most by which two clocks differ: that of the worker that wrote a time, and that of the worker that reads it."""
 
 LONGEST_RETENTION = timedelta(days=365)
 """Nothing older is ever kept, so a time this long ago is the beginning of any shard."""
@@ -90,8 +90,8 @@ def needs_pin(
 
 
 def is_unopened(lease: Lease) -> bool:
-    """Whether it is at LATEST and no worker of ours has pinned it. Where it stands is known only to the KCL that may read it:
-    what the stream keeps from before does not wait.
+    """Whether the lease is at LATEST and no worker of ours has pinned it. Only the KCL that may read it knows how far it is;
+    older records in the stream do not count as waiting.
     """
     return lease.checkpoint == LATEST and lease.start_at is None
 
@@ -156,7 +156,7 @@ class Kept(Struct, frozen=True):
     asked_at: datetime | None = None
 
     def in_doubt(self, polled_at: datetime) -> str | None:
-        """The record to ask for before this poll's page is trusted to follow it; None if there is no need.
+        """The record to ask for, before we trust that this poll's page follows it; None if there is no need to ask.
 
         Unread records may have passed the shortest retention: a page was held for a day, or the reader is as slow as
         retention. A replay of a week asks once a minute. What is trimmed within that minute is reported with what is

@@ -1,6 +1,6 @@
-"""How fast a shard is read, by its row: sublet's own report, or else the throughput column of KCL 3.x.
+"""How fast a shard is read, from its row: sublet's own report, or else the throughput column of KCL 3.x.
 
-Both stay in the row when their writer dies or lets go of the lease. So they are a rate only while something still writes them.
+Both stay in the row when their writer dies or releases the lease. So they count only while a worker still writes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ReadingRate(Struct, frozen=True):
 
 
 def reading_rate(lease: Lease, now: datetime, *, is_owner_gone: bool) -> ReadingRate | None:
-    """Returns None if the shard is read to its end, nothing reads it, or nothing says how fast it is read."""
+    """Returns None if the shard is read to its end, no worker reads it, or its row does not say how fast it is read."""
     if lease.is_ended or is_owner_gone:
         return None
     report = lease.lag_report

@@ -1,7 +1,7 @@
 """Which records the handler wants, by `filter_criteria` on their data and metadata. The others count as finished.
 
-A record whose content makes filtering raise (JSON nested too deep to parse) is neither: it is handed over alone, in a
-call that fails, so that the failure policy decides.
+If a record's content makes filtering raise (JSON nested too deep to parse), the record is handed over alone, in a call that
+fails, so that the failure policy decides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Fault(NamedTuple):
     failure: Exception
 
     def error(self, record: UserRecord) -> RecordUnreadable:
-        """A new error for each call that fails by it: the traceback of a single one would grow each time it is raised."""
+        """A new error for each call that it makes fail: a single error's traceback would grow each time it is raised."""
         error = RecordUnreadable(
             f"record {record.checkpoint}: {self.doing} raised {type(self.failure).__name__}"
         )
@@ -54,7 +54,7 @@ class RecordFilter:
         self._stream_arn = settings.stream_arn
 
     def wanted(self, records: Iterable[UserRecord], faults: Faults) -> Filtered:
-        """`faults`: known already; a record with a fault is kept without looking at its content."""
+        """`faults`: those known already. A record with a fault is kept without looking at its content."""
         kept, found = [], dict(faults)
         for record in records:
             try:

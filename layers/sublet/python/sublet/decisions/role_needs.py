@@ -1,6 +1,6 @@
-"""What the roles of an application must be allowed to do. The constructs deploy it, and `doctor` asks IAM about it.
+"""What the roles of an application must be allowed to do. The constructs grant it, and `doctor` asks IAM about it.
 
-Not here: KMS keys of the user's own, and the tables of a KCL 3 fleet, since only a deployment knows whether there are any.
+It leaves out the user's own KMS keys and the tables of a KCL 3 fleet, since only a deployment knows whether there are any.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEASE_MANAGER_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:GetRecords",
 ]
-"""GetRecords reads one record of an unread shard, to see whether any waits. Only its arrival time is used."""
+"""Lets a tick read one record of an unread shard by GetRecords, to see whether any waits. It uses only the arrival time."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
 """What a lease worker needs to see whether an operator has paused the leases."""
@@ -45,10 +45,10 @@ READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard
 """The role needs these only on the registered consumer. Polls remain allowed, because they read where a subscription cannot."""
 
 FINDS_FAN_OUT = ["kinesis:DescribeStreamConsumer"]
-"""On the stream, with several streams: each one's consumer is found by its name."""
+"""On the stream, if the application reads several: each stream's consumer is found by its name."""
 
 REGISTERS_FAN_OUT = ["kinesis:ListStreamConsumers", "kinesis:RegisterStreamConsumer"]
-"""On the stream, of a process that registers the consumers it misses."""
+"""On the stream, for a process that registers missing consumers."""
 
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
 PROCESS_ON_SIGHTINGS = sorted(LEASE_MANAGER_ON_SIGHTINGS)
@@ -81,7 +81,9 @@ ON_TABLES_AND_STREAM: Mapping[Runtime, tuple[Sequence[str], Sequence[str], Seque
 
 
 class Need(NamedTuple):
-    """IAM actions on one resource, by its ARN. `leading_key`: of a table, on the item with this key at least."""
+    """IAM actions on one resource, by its ARN. `leading_key`: in a table, the actions are needed at least on the item with this
+    key.
+    """
 
     actions: Sequence[str]
     resource: str
@@ -120,8 +122,8 @@ def needs_of(
 
 
 def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[Need]:
-    """Returns what it takes to find the stream's consumer and to subscribe with it. With several streams, each consumer is known
-    by its name alone; its ARN ends with its creation time. Any of the name is allowed, since it may be registered again.
+    """The permissions to find the stream's consumer and to subscribe with it. With several streams only the consumer's name is
+    known, and its ARN ends with its creation time. Any consumer of the name is allowed, since it may be registered again.
     """
     if settings.streams is not None:
         consumer = f"{stream_arn}/consumer/{settings.fan_out_name}:*"
@@ -132,7 +134,7 @@ def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Seque
 
 
 def _on_failure(destination: str, application: str) -> Need:
-    """Returns what the failure destination takes; in a bucket, only the application's own folder."""
+    """The permissions on the failure destination; in a bucket, only on the application's own folder."""
     service = destination.split(":")[2]
     written = f"{destination.rstrip('/')}/{application}/*" if service == "s3" else destination
     return Need(SETS_ASIDE[service], written)

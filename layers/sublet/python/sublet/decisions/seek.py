@@ -28,15 +28,15 @@ class Effect(StrEnum):
 
     STAYS = "stays"
     REPEATS = "repeats"
-    """It goes back: records that were handled come again. The lease is taken from its owner even if its row is at the position
-    already; the records that the owner has handled since its checkpoint then come again.
+    """The lease goes back: handled records come again. It is taken from its owner even if its row is at the position already;
+    then the records that the owner has handled since its checkpoint come again.
     """
     SKIPS = "skips"
-    """It goes forward: records that were not handled never come."""
+    """The lease goes forward: some unhandled records never come."""
     REOPENS = "reopens"
-    """It had ended, and is read again."""
+    """The shard had ended, and is read again."""
     BEGINS = "begins"
-    """It has no lease yet, and gets one, because its parents have ended or end with this seek."""
+    """The shard has no lease yet, and gets one because its parents have ended or end with this seek."""
 
 
 class Found(NamedTuple):
@@ -81,7 +81,7 @@ class SeekPlan:
 
     @property
     def skips(self) -> tuple[Move, ...]:
-        """The moves after which some records never come, including those of shards that do not begin at their beginning."""
+        """The moves after which some records never come, including moves of shards that start after their beginning."""
         return tuple(
             move
             for move in self.moves
@@ -136,8 +136,8 @@ def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> di
 
 
 def never_opened(shards: Sequence[Shard], known: Mapping[str, Position]) -> list[Shard]:
-    """The shards whose position is wherever a reader first opens them, which has not happened. A shard whose parents have
-    positions too is not among them: it is read from its beginning. `known`: by shard id.
+    """The shards that no reader has opened yet and that will start wherever a reader first opens them. A shard whose parents have
+    positions too is not one of them: it is read from its beginning. `known`: by shard id.
     """
     return [
         shard
@@ -158,7 +158,7 @@ def plan_seek(
     wanted  by shard id, of every shard to be moved. A shard whose parents are still to be read goes to its beginning whatever is
             wanted: at a sequence number it would be read at the same time as they are
     only    shard ids; empty: all. Descendants of a shard that opens again come along
-    moment  the time that is wanted, if it is one: leases that have not begun have a time too, and no sequence number
+    moment  the time to seek, if the seek is to a time: leases that have not begun have a time and no sequence number
     """
     listed = sorted(shards, key=creation_order)
     leases = {lease.shard_id: lease for lease in scan.leases}
@@ -270,7 +270,7 @@ def _move(
 
 
 def _is_forward(before: Position, then: Position, moment: datetime | None) -> bool:
-    """Returns True in doubt: records may be skipped then, so the operator is asked."""
+    """Whether the move goes forward. True in doubt: records may be skipped, so the command asks the operator."""
     if then in (BEGINNING, END) or before == UNOPENED:
         return then == END
     wanted = then.start_at or moment

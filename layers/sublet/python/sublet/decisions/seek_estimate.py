@@ -1,7 +1,6 @@
 """What a seek repeats or skips, in time and records, and how long the fleet then needs to catch up. Pure.
 
-All of it is an estimate: it assumes that records arrive evenly over time and over the hash keys, and it reads nothing but one
-page at each position.
+It assumes that records arrive evenly over time and over the hash keys, and reads only one page at each position.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ class CatchUp(Struct, frozen=True):
     """When an open shard will be read to its tip again.
 
     within    at the pace of its owner's last reports; None: not known, or never
-    is_never  by these reports it gets on more slowly than records arrive
-    at_least  what Kinesis' limit on reading alone makes it take; None: not known
+    is_never  by these reports the shard is read more slowly than records arrive
+    at_least  the shortest time that Kinesis' read limit allows; None: not known
     """
 
     within: timedelta | None = None
@@ -94,7 +93,7 @@ class MoveEstimate(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """All moves that repeat records, or all that skip some, put together.
+    """The sum of all moves that repeat records, or of all moves that skip some.
 
     shards   how many
     time     from the first of their records to the last; None if it is not known of any shard
@@ -166,7 +165,7 @@ def _extent(moves: Iterable[MoveEstimate]) -> Extent:
 def estimate_of(
     plan: SeekPlan, leases: Iterable[Lease], shards: Sequence[Shard], known: SeekEvidence
 ) -> SeekEstimate:
-    """`leases`: all of the application, and `shards` all of the stream, whatever the plan moves."""
+    """`leases`: all leases of the application. `shards`: all shards of the stream, even those that the plan does not move."""
     arrivals = _Arrivals(known, children_by_parent(shards), frozenset(shard.shard_id for shard in shards))
     rates, counted_by = _rates(leases, shards, known)
     by_shard = {move.shard.shard_id: move for move in plan.moves}
@@ -243,7 +242,7 @@ class _Arrivals:
 
 
 def has_parents(shard: Shard, listed: Collection[str]) -> bool:
-    """Whether its first record is within retention: it is if the stream still lists a parent."""
+    """Whether the stream still lists a parent of the shard: then the shard's first record is within retention."""
     return not shard.parent_shard_ids.isdisjoint(listed)
 
 
@@ -268,7 +267,7 @@ def _catch_up(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, kno
 
 
 def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) -> datetime | None:
-    """When the first record arrived that is read: a parent's, if the plan reads a parent too."""
+    """When the first record that is read arrived. This may be a parent's record, if the plan reads a parent too."""
     earlier = [
         _read_from(by_shard[parent], by_shard, arrivals)
         for parent in move.shard.parent_shard_ids
@@ -284,8 +283,8 @@ def _trend(lease: Lease, known: SeekEvidence) -> float | None:
 
 
 def _pace(lease: Lease, known: SeekEvidence) -> float | None:
-    """The trend, where it shows how fast the shard can be read. A lag that grows where the shard was at its tip lately does not,
-    and neither do the few reports since the lease was taken or moved.
+    """The trend, if it shows how fast the shard can be read. It does not if the shard was at its tip lately and the lag grows, or
+    if there are only a few reports since the lease was taken or moved.
     """
     standing = _standing(lease, known)
     trend, because = standing.trend, standing.verdict.because
@@ -302,7 +301,7 @@ def _standing(lease: Lease, known: SeekEvidence) -> TimeStanding:
 def _rates(
     leases: Iterable[Lease], shards: Sequence[Shard], known: SeekEvidence
 ) -> tuple[Mapping[str, float], CountedBy]:
-    """Records that arrive a second, by shard id. A shard without a report of its own has its part of what the others' say."""
+    """Records that arrive a second, by shard id. A shard without reports gets its share, by hash keys, of the others' rate."""
     incoming = known.incoming
     if incoming is not None and incoming.records_per_second:
         return {
@@ -336,5 +335,5 @@ def _arrival_rate(lease: Lease, known: SeekEvidence) -> float | None:
 
 
 def _part(hash_keys: HashKeyRange) -> float:
-    """The part of all hash keys that this range has."""
+    """This range's share of all hash keys."""
     return (hash_keys.ending - hash_keys.starting + 1) / (FULL_RANGE.ending + 1)

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 FORGOTTEN_SOON = timedelta(days=4)
-"""How long before its deletion a set-aside batch's end is named."""
+"""How long before a set-aside batch is deleted we begin to say so."""
 
 
 class SetAsideWaiting(Struct, frozen=True):
     """What a failure destination keeps.
 
     batches       about how many, hidden ones included; a queue counts those of all applications
-    oldest        since when the oldest one is kept; None if that is not known, or nothing is kept
-    forgotten_at  when the destination deletes it; None if it never does, or that is not known
+    oldest        since when the oldest batch is kept; None if that is not known, or nothing is kept
+    forgotten_at  when the destination deletes that batch; None if it never does, or that is not known
     """
 
     batches: int
@@ -23,7 +23,7 @@ class SetAsideWaiting(Struct, frozen=True):
     forgotten_at: datetime | None = None
 
     def left(self, now: datetime) -> timedelta | None:
-        """The time until the oldest one is deleted."""
+        """The time until the oldest batch is deleted; None if it never is, or that is not known."""
         return None if self.forgotten_at is None else max(self.forgotten_at - now, timedelta(0))
 
 

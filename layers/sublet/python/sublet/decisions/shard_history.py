@@ -1,4 +1,4 @@
-"""What is known of a shard's past: who moved its position, from where to where, and when; and what is not kept."""
+"""What is known about a shard's past: who moved its position, from where to where, and when; and what is not recorded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sublet.protocol.lease import Lease, Position
 from sublet.protocol.snapshot import Snapshot
 
 NOT_KEPT = (
-    'earlier owners: a row has the present one, and the application\'s log ("acquired", "released") the others',
+    'earlier owners: a row has the current one, and the application\'s log ("acquired", "released") the others',
     'seeks, undos and skips before the last five: their log line is "position moved"',
     "positions that were written by hand or by other tools",
 )
-"""What no record keeps, in words."""
+"""What is recorded nowhere, in words."""
 
 
 class ShardEvent(Struct, frozen=True):
@@ -70,7 +70,7 @@ def _moves(lease_key: str, snapshots: Iterable[Snapshot]) -> Iterator[ShardEvent
 
 
 def _reports(lease: Lease) -> Iterator[ShardEvent]:
-    """Reads its owners' reports in the row: one a minute at most, and the last ten."""
+    """The owners' reports in the row: the last ten, at most one a minute."""
     for seen in lease.lag_history:
         behind = "" if seen.lag is None else f"{seen.lag.total_seconds():.0f} s behind"
         yield ShardEvent(seen.at, "its owner reported", after=behind)

@@ -1,4 +1,4 @@
-"""What share of a shard's quota is used, by the rows of the lease table: sublet's lag reports, or KCL 3's throughput column."""
+"""How much of a shard's quota is used, from the lease table's rows: sublet's lag reports, or KCL 3's throughput column."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def share_of_quota(bytes_per_second: float, records_per_second: float) -> float:
 
 
 def read_shares(shards: Iterable[ShardStatus]) -> Mapping[str, float]:
-    """Returns shares by shard id: an average of how fast it is read, which is more than is written while its reader catches
-    up. Shards whose rows do not say, or that nothing reads, are missing.
+    """Shares by shard id, averaged, of how fast each shard is read. That is more than is written while its reader catches up.
+    Leaves out shards whose rows do not say it, and shards that no worker reads.
     """
     return {
         shard.shard_id: share_of_quota(shard.kbps * 1024, shard.records_per_second or 0)

@@ -1,4 +1,4 @@
-"""How one shard stands: its word, its lag and its forecast, who owns its lease, and what holds it up."""
+"""The status of one shard: its word, its lag and its forecast, who owns its lease, and what holds it up."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ class ShardState(StrEnum):
 class ShardStatus:
     """One shard and its lease.
 
-    since               when the word began to be true, or the first observation of it; None if that says nothing
+    since               when the word began to be true, or was first observed; None if neither means anything
     lag                 how long the first record after the checkpoint has waited; zero if none waits, None if not known.
                         At most the retention: what is older is `lost`
     trend               by how many seconds the lag grows each second: 0.3 falls back, -0.3 catches up; None if not known
     caught_up_in        when nothing will wait if it goes on like this; None if the lag does not fall
-    lost                the time of which records were trimmed before they were handled; None if no loss is known
+    lost                the span of time whose records were trimmed before they were handled; None if no loss is known
     owner               the worker id that consumes it; None if there is none
     group               the owner's group of workers
     idle                how long ago the lease was last written to, as far as its row or a lease manager knows; None if not known
     crashes             owners that have died since the last checkpoint
     attempts            failed calls of the handler with what follows the checkpoint
     failing             with what error the handler fails, and since when, by its owner's last report; None if it does not
-    kbps                how fast it is read, in KB a second, by its owner's last report; None without a report of late, or if
-                        nothing reads it
+    kbps                how fast it is read, in KB a second, by its owner's last report; None without a recent report, or if
+                        no worker reads it
     records_per_second  by the same report
-    moved_at            when it was first seen with another owner; None if that was not lately
+    moved_at            when it was first seen with another owner; None if that was not recent
     checkpoint          how far it is handled; `start_at`: the time that a checkpoint without a sequence number starts at
     handled_to          when the last handled record arrived; None if not known
     caught_up_at        a time at which the shard held nothing after the checkpoint; None if not known
     parents, children   shard ids, by its row
     waits_for           its parents that are not finished
     pause               by an operator; None if there is none
-    history             its last observations, oldest first; their positions compare with each other alone
+    history             its last observations, oldest first; their positions can only be compared with each other
     """
 
     shard_id: str
@@ -114,7 +114,7 @@ class ShardStatus:
 
     @property
     def is_bad(self) -> bool:
-        """Whether somebody should look at it. A shard that has lost records is bad whatever its word."""
+        """Whether an operator should look at it. A shard that has lost records is bad whatever its word."""
         return self.word in BAD_WORDS or self.lost is not None
 
 

@@ -1,4 +1,4 @@
-"""Shards under the shards that they came of, through every reshard that the leases still know."""
+"""The tree of shards and their parents, through every reshard that the leases still know."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Branch(NamedTuple):
     """A shard in the tree.
 
     is_last      for each of its ancestors but the first, then for itself: whether it is its parent's last child; empty for a root
-    also_of      of a merged shard, its other parent: it is in the tree once
+    also_of      a merged shard's other parent: the shard is in the tree only once
     """
 
     shard: ShardStatus
@@ -30,7 +30,7 @@ def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[Branch]:
         parents = sorted(shard.parents & known.keys())
         (children[parents[0]] if parents else roots).append(shard)
     tree: dict[str, Branch] = {}
-    for root in (*roots, *known.values()):  # again all: rows that name each other as parents have no root
+    for root in (*roots, *known.values()):  # all again: rows that name each other as parents have no root
         left = [Branch(root)]
         while left:
             branch = left.pop()

@@ -28,10 +28,10 @@ from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, Position
 
 ENOUGH = LENGTH // 2
-"""Observations. With fewer, nothing is said about a shard that lags (Burrow's `minimum-complete`)."""
+"""How many observations it takes: with fewer, a shard that lags gets no verdict (Burrow's `minimum-complete`)."""
 
 WINDOW = LENGTH * PACE
-"""What ten observations span at least."""
+"""The shortest time that ten observations span."""
 
 LONGEST_FORECAST = timedelta(days=365)
 NOTHING = timedelta(0)
@@ -48,7 +48,7 @@ class Word(StrEnum):
     STOPPED = "STOPPED"
     """Records wait, and its lease has not been written for longer than the last ten observations span."""
     REWOUND = "REWOUND"
-    """Its position was moved back, and has not come as far again."""
+    """Its position was moved back, and has not reached the same place again."""
     WAITING = "WAITING"
     """It begins when its parents are finished."""
     PAUSED = "PAUSED"
@@ -64,7 +64,7 @@ class Because(StrEnum):
     NOTHING_WAITS = "nothing waits"
     WAS_CAUGHT_UP = "it was caught up lately"
     NOTHING_WAITED = "nothing waited when its row last said so"
-    """What has come since is not known. `since` is that moment."""
+    """What has come since then is not known. `since` is that moment."""
     LAG_FALLS = "its lag falls"
     LAG_NEVER_FELL = "its lag has not fallen once"
     POSITION_STANDS = "records wait, its owner lives, and its position stands still"
@@ -79,7 +79,7 @@ class Because(StrEnum):
 
 
 class ShardVerdict(Struct, frozen=True):
-    """`since`: when it began, or the first observation of it; None if that says nothing."""
+    """`since`: when it began, or was first observed; None if neither means anything."""
 
     word: Word
     because: Because
@@ -87,13 +87,13 @@ class ShardVerdict(Struct, frozen=True):
 
 
 class TimeStanding(Struct, frozen=True):
-    """How a shard stands in time.
+    """How far a shard is behind, and whether it catches up.
 
     behind        how long the first record after the checkpoint has waited; zero if none waits, None if not known. At most
                   the retention: what is older is `lost`
     trend         by how many seconds `behind` grows each second: 0.3 falls back, -0.3 catches up; None if not known
     caught_up_in  when nothing will wait if it goes on like this; None if the lag does not fall, or in more than a year
-    lost          the time of which records were trimmed before they were handled; None if no loss is known
+    lost          the span of time whose records were trimmed before they were handled; None if no loss is known
     """
 
     verdict: ShardVerdict
@@ -116,7 +116,7 @@ def standing_of(
     here: Position | None = None,
     silent_after: timedelta = HELD_CAUGHT_UP_LATELY,
 ) -> TimeStanding:
-    """How a shard stands, from its lease's row and the row's last observations.
+    """Judges a shard from its lease's row and its last observations.
 
     waiting      how long the next record has waited, if the shard was asked and its pages told (`waiting_times`)
     waits_since  a record has waited after this checkpoint since then, as earlier ticks found
@@ -168,7 +168,7 @@ def _lag(
 
 
 def _lag_when_it_moved(last: Observation, here: Position) -> timedelta | None:
-    """The lag at the last look, if the position has moved since; None if that says nothing of where it is now."""
+    """The lag at the last look, if the position has moved since; None if that says nothing about the present position."""
     is_moved_back = _is_before(here, last.position)
     if last.position == here or (is_moved_back and last.behind == NOTHING):
         return None
@@ -186,8 +186,8 @@ def _waits_since(lease: Lease, history: History, here: Position) -> list[datetim
 def _lost(
     lease: Lease, history: History, here: Position, now: datetime, retention: timedelta | None
 ) -> timedelta | None:
-    """The time of which records have been trimmed before they were handled; None if no loss is known. Trimmed records
-    are no lag: no reader can ever catch up with them.
+    """The span of time whose records were trimmed before they were handled; None if no loss is known. Trimmed records do not
+    count as lag: no reader can ever catch up with them.
     """
     since = min(_waits_since(lease, history, here), default=None)
     if retention is None or since is None or now - since <= retention:
@@ -208,9 +208,7 @@ def _verdict(lease: Lease, seen: History, now: datetime, lag: timedelta | None) 
 
 
 def _trend(seen: History, now: datetime, lag: timedelta | None) -> float | None:
-    """The slope of the line that fits the observations since the last rewind
-    best; None with fewer than three of known lag.
-    """
+    """The slope of the line that best fits the observations since the last rewind; None with fewer than three of known lag."""
     seen = _since_the_last_rewind(seen)
     known = {look.at: look.behind.total_seconds() for look in seen if look.behind is not None}
     if lag is not None:
@@ -239,13 +237,13 @@ def _until_now(history: History, here: Position, now: datetime, lag: timedelta |
 
 
 def _caught_up(lag: timedelta | None) -> ShardVerdict | None:
-    """Burrow's first rule: without lag all is well, whatever else."""
+    """Burrow's first rule: a shard without lag is OK, whatever else is true."""
     return ShardVerdict(Word.OK, Because.NOTHING_WAITS) if lag == NOTHING else None
 
 
 def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
-    """Silent for longer than the observations span. The guard: it is not if all that waits has arrived in that time, since
-    it was caught up before. Burrow compares the last broker offsets with the last commit for that.
+    """STOPPED if the lease has been silent for longer than the observations span. Not if everything that waits has arrived within
+    that time, since the shard was caught up before. Burrow compares the last broker offsets with the last commit for this.
     """
     if lag is None:
         return None
@@ -267,8 +265,8 @@ def _rewound(seen: History) -> ShardVerdict | None:
 
 
 def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
-    """At some observation nothing waited, or only what had come since the one before: a busy shard's position is written at
-    intervals, and is seldom without any lag.
+    """OK if at some observation nothing waited, or only records that had come since the observation before. A busy shard's
+    position is written at intervals, so it is seldom without any lag.
     """
     if lag is None and seen and now - seen[-1].at > WINDOW:
         return None
@@ -307,7 +305,9 @@ def _behind(seen: History) -> ShardVerdict:
 
 
 def _last_rewind(seen: History) -> int | None:
-    """The observation after it. None: there was none, or what it took back has been reached again."""
+    """The index of the observation after the last rewind. None: there was no rewind, or the old position has been reached
+    again.
+    """
     for at in range(len(seen) - 1, 0, -1):
         earlier = seen[at - 1].position
         if all(_is_before(look.position, earlier) for look in seen[at:]):
@@ -323,12 +323,12 @@ def _since_the_last_rewind(seen: History) -> History:
 
 
 def _is_before(one: Position, other: Position) -> bool:
-    """Whether reading begins earlier. LATEST is never a way back, though KCL's order has it before all numbers."""
+    """Whether `one` is earlier. LATEST never counts as earlier, though KCL's order has it before all sequence numbers."""
     if one.checkpoint == other.checkpoint:
         return one.start_at is not None and other.start_at is not None and one.start_at < other.start_at
     return one.checkpoint != LATEST and one.checkpoint < other.checkpoint
 
 
 def _was_caught_up_since(lease: Lease, at: datetime) -> bool:
-    """The shard may have held nothing to checkpoint (KCL)."""
+    """Whether the row says that it was. A KCL may write nothing then, since it has nothing to checkpoint."""
     return any(seen > at for seen in nothing_waited_at(lease))

@@ -27,7 +27,7 @@ MINUTES_MAX = 30
 """How many minutes' worst seconds a sketch has."""
 
 SURELY = 3.1
-"""How many standard errors below a sampled share its lower bound is: the true share is lower in one case of a thousand."""
+"""How many standard errors a sampled share's lower bound is below it: the true share is lower in one case of a thousand."""
 
 MINUTE = timedelta(minutes=1)
 
@@ -46,17 +46,17 @@ class Peak(Struct, frozen=True):
 
 
 class ShardSketch(Struct, frozen=True):
-    """A figure is the load of user records, unless it says otherwise.
+    """Figures are loads of user records, unless stated otherwise.
 
     since, until  between which moments the records were handled
     squares       the sum of the squares of each sampled record's load, from which the error of a share follows
     is_sampled    False: every record was counted, and the lower bounds of shares are certain
     missed, keys  see `heavy_keys`
     buckets       the load by hash key
-    explicit      of records with a known explicit hash key; only aggregates show one
-    elsewhere     of records whose partition key hashes outside the shard's range, so that something else placed them here
-    keyless       of records without a partition key
-    dropped       the number of aggregates outside the shard's range, which KCL's rule drops: no other figure has their records
+    explicit      the load of records with a known explicit hash key; only aggregates show one
+    elsewhere     the load of records whose partition key hashes outside the shard's range: their producer placed them here
+    keyless       the load of records without a partition key
+    dropped       the number of aggregates outside the shard's range, which KCL's rule drops; no other figure includes them
     """
 
     shard_id: str
@@ -117,7 +117,7 @@ def bucket_of(place: int, hash_key_range: HashKeyRange) -> int | None:
 
 
 def merged(mine: ShardSketch, other: ShardSketch) -> ShardSketch:
-    """One sketch out of two of the same shard, which must not have counted the same records."""
+    """Merges two sketches of the same shard, which must not have counted the same records."""
     keys, missed = merged_keys(mine.keys, mine.missed, other.keys, other.missed)
     return replace(
         mine,

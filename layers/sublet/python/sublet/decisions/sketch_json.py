@@ -1,4 +1,4 @@
-"""A shard's sketch as it is stored: compressed JSON of some kilobytes, whatever came."""
+"""A shard's sketch as it is stored: compressed JSON of some kilobytes, whatever the load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sublet.protocol.shard import HashKeyRange
 
 VERSION = 1
 STORED_KEYS, NAMED_KEYS = 64, 10
-"""How many of the 256 keys are stored; and how many of these keep their names, each of up to 1 KiB."""
+"""How many of the 256 keys are stored, and how many of these keep their names, each of up to 1 KiB."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

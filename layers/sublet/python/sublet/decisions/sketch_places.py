@@ -1,4 +1,4 @@
-"""Which shards' sketches are stored: the ten hottest, each in a place of its own, so that the table has no more than ten."""
+"""Which shards' sketches are stored: those of the ten hottest, each in a place of its own. So the table never has more."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SketchPlace(Struct, frozen=True):
 def placed(
     places: Sequence[SketchPlace], sketch: ShardSketch, now: datetime
 ) -> tuple[SketchPlace, tuple[SketchPlace, ...]] | None:
-    """The sketch's place, and all places with it; None if it is too cool to be stored."""
+    """The sketch's place, and all places including it; None if the shard is too cool for its sketch to be stored."""
     if sketch.heat < WARM:
         return None
     stand = [each for each in places if now - each.at < FORGOTTEN_AFTER]
@@ -91,8 +91,8 @@ def decode_places(data: bytes) -> tuple[SketchPlace, ...]:
 
 
 def fresh(sketches: Sequence[ShardSketch], now: datetime) -> dict[str, ShardSketch]:
-    """The latest sketch of each shard that is not forgotten, by shard id. Two places may hold the same shard, if one owner wrote
-    late.
+    """The latest sketch of each shard, by shard id, without those that are too old. Two places may hold the same shard if an
+    owner wrote late.
     """
     found: dict[str, ShardSketch] = {}
     for sketch in sorted(sketches, key=lambda each: each.until):

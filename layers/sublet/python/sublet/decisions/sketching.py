@@ -1,7 +1,7 @@
-"""Makes a shard's sketch of the records that a worker handles, for so little CPU that benchmarks do not show it.
+"""Makes a shard's sketch from the records that a worker handles. It takes so little CPU that benchmarks do not show it.
 
 If a page has many records, only some are counted, at random distances, and each stands for the records since the one before.
-With fixed distances, a producer that takes its keys in turns would have one key counted alone.
+With fixed distances, only one key of a producer that takes its keys in turns might be counted.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from sublet.protocol.records import NOT_TOLD, Page, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
 SAMPLES = 8
-"""About how many records of a page are counted, while a sketch has few. A page that has fewer records is counted in full."""
+"""About how many records of a page are counted while a sketch has few. A page with fewer records is counted in full."""
 
 ENOUGH = 512
-"""So many counted records say what a sketch has to say. From then on it is fewer of each page, at last one: a worker at the tip
-of a full shard gets 1,500 pages for a sketch.
+"""This many counted records are enough for a sketch. After that fewer and fewer records of each page are counted, in the end
+one: a worker at the tip of a full shard gets 1,500 pages for a sketch.
 """
 
 WAITING_MAX = 64
-"""So many sampled records are counted together. One at a time takes three times as long, because the CPU's caches have forgotten
-the code and the counters by the next page.
+"""How many sampled records are counted together. One at a time takes three times as long, because by the next page the code and
+the counters are no longer in the CPU's caches.
 """
 
 DRAWN = 256
-"""Random numbers are drawn so many at a time, because the machine's own source is slow."""
+"""How many random numbers are drawn at a time, because the machine's own source is slow."""
 
 SECONDS_MAX = 300
-"""When so many seconds are held, only the worst of each minute is kept."""
+"""When this many seconds are held, only the worst of each minute is kept."""
 
 _Sample = tuple[str | None, str | None, int, bool, int]
-"""A record to count: its partition key and explicit hash key, the bytes of its data, whether it is aggregated, and for how many
-records it stands.
+"""A record to count: its partition key and explicit hash key, the bytes of its data, whether it is aggregated, and how many
+records it stands for.
 """
 
 
 class _Second(Struct):
-    """What arrived in one second, from `starts` up to and including `ends`. Estimates, where a page was of several seconds."""
+    """What arrived in one second, from `starts` up to and including `ends`. An estimate if a page covered several seconds."""
 
     starts: datetime
     ends: datetime
@@ -75,7 +75,7 @@ class Sketching:
         self._seconds: dict[datetime, _Second] = {}
         self._peaks: tuple[Peak, ...] = ()
         self._stride = self._weight = 1
-        """One record in so many is counted, and the next one stands for this many."""
+        """Of this many records one is counted, and the next one stands for so many."""
         self._skip = self._in_page = self._counted_in_page = self._pages = 0
         self._records = self._bytes = self._load = self._squares = 0
         self._aggregated = self._explicit = self._elsewhere = self._keyless = self.dropped = 0
@@ -83,7 +83,7 @@ class Sketching:
         self._drawn: list[int] = []
 
     def turn(self, page: Page) -> None:
-        """A page with records begins. Its user records follow with `see`."""
+        """Begin a page with records. Its user records follow by `see`."""
         records, latest = page.records, self._latest
         count = max(self._in_page, len(records))
         self._pages += 1
@@ -145,7 +145,7 @@ class Sketching:
         )
 
     def _distance(self) -> int:
-        """How far it is to the next record to count: the stride on average, which doubles once a page has had its samples."""
+        """How many records until the next one to count: on average the stride, which doubles once a page has had its samples."""
         self._counted_in_page += 1
         if self._counted_in_page % SAMPLES == 0:
             self._stride *= 2
@@ -201,7 +201,9 @@ class Sketching:
         return self._keys.enter(key, key_hash, place, bucket_of(place, self._range))
 
     def _note_seconds(self, records: Sequence[StreamRecord], data_bytes: int) -> None:
-        """Samples a page of several seconds: each sampled record stands for the same number of records, and all for its bytes."""
+        """If a page covers several seconds, samples its records. Each sample stands for equally many, and its bytes are scaled
+        up.
+        """
         second = self._second_of(records[0].approximate_arrival_timestamp)
         if second.has(records[-1].approximate_arrival_timestamp):
             second.add(len(records), data_bytes + len(records[0].partition_key or "") * len(records))

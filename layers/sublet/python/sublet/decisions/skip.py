@@ -1,4 +1,4 @@
-"""What a skip passes over: the next records of one shard that are not handled yet. Pure."""
+"""Which records a skip passes over: the next unhandled ones of one shard. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sublet.protocol.shard import Shard
 
 RECORDS_MAX = 1000
 BYTES_MAX = 64 * 2**20
-"""The most bytes of one skip, because its records are in memory."""
+"""The most bytes of one skip, because memory holds its records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class SkipPlan:
 
 
 def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) -> tuple[Shard, Lease]:
-    """The shard and its lease. Raises SeekRefused where nothing may be skipped: a shard that is moved past its beginning is read,
-    even if its parents are not finished.
+    """The shard and its lease. Raises SeekRefused if nothing may be skipped, as in a shard whose parents are not finished: once
+    it is past its beginning, it would be read before they are.
     """
     shard = next((each for each in shards if each.shard_id == shard_id), None)
     if shard is None:
@@ -53,7 +53,7 @@ def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) ->
             raise SeekRefused(f"the row of lease {key} cannot be read: {row.problem}. Repair it first")
     lease = next((each for each in scan.leases if each.lease_key == key), None)
     if lease is None:
-        raise SeekRefused(f"shard {shard_id} has no lease yet: nothing of it waits to be handled")
+        raise SeekRefused(f"shard {shard_id} has no lease yet: there is nothing to skip")
     if lease.is_ended:
         raise SeekRefused(f"shard {shard_id} is handled to its end: nothing is left to skip")
     if lease.checkpoint_owner is not None:
@@ -69,8 +69,8 @@ def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) ->
 
 
 def plan_skip(shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int) -> SkipPlan:
-    """`upcoming`: what follows the lease's position, in order. Records among them that are finished ahead of the checkpoint are
-    passed over, since the handler has done them. Raises SeekRefused if no record is there, or they are too large.
+    """`upcoming`: what follows the lease's position, in order. Records that were finished beyond the checkpoint are left out,
+    since the handler has done them. Raises SeekRefused if there is no record, or they are too large.
     """
     chosen: list[UserRecord] = []
     size = 0

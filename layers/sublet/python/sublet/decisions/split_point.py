@@ -36,7 +36,7 @@ class _Stretch(Struct, frozen=True):
 
 
 def split_point(sketch: ShardSketch) -> SplitPoint | None:
-    """The best place to split. None if no hash key of any load is known, or the range has a single hash key."""
+    """The best place to split. None if no load is known for any hash key, or the range has a single hash key."""
     stretches = _stretches(sketch)
     total = sum(each.load for each in stretches)
     if total <= 0 or sketch.hash_key_range.starting == sketch.hash_key_range.ending:
@@ -52,7 +52,7 @@ def split_point(sketch: ShardSketch) -> SplitPoint | None:
 
 
 def _candidates(stretch: _Stretch, before: float, half: float) -> Iterator[tuple[int, float]]:
-    """Hash keys, and the load below each: where the stretch begins, and where the median is inside it."""
+    """Hash keys at which to try a split, each with the load below it: where the stretch begins, and where the median is in it."""
     yield stretch.starting, before
     width = stretch.after - stretch.starting
     if width > 1 and before < half < before + stretch.load:
@@ -61,7 +61,7 @@ def _candidates(stretch: _Stretch, before: float, half: float) -> Iterator[tuple
 
 
 def _stretches(sketch: ShardSketch) -> Sequence[_Stretch]:
-    """The range in order: heavy keys by themselves, and between them the rest of each bucket's load."""
+    """The shard's range in order: each heavy key by itself, and between them the rest of each bucket's load."""
     starting, ending = sketch.hash_key_range
     points = _points(sketch)
     stretches: list[_Stretch] = []

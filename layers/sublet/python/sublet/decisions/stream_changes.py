@@ -22,7 +22,7 @@ class SetMode(Struct, frozen=True):
 
 
 class SetShards(Struct, frozen=True):
-    """Evenly, by splits and merges."""
+    """Sets the number of shards, evenly, by splits and merges."""
 
     count: int
 

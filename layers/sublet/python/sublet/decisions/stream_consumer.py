@@ -1,7 +1,7 @@
-"""Which fan-out consumer reads a stream, where it is known by its name: it is looked for, waited for, or polled instead.
+"""What to do about a stream's fan-out consumer that is known by its name: look for it, wait for it, or poll instead.
 
 An application of several streams has a consumer of the same name on each of them, as KCL has. One that is deleted and
-registered again has another ARN, so a consumer that was lost is looked for again. Times are of the steady clock.
+registered again has another ARN, so a lost consumer is looked for again. Times are by the steady clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 CREATED_WITHIN = timedelta(minutes=1)
-"""How long a shard waits for a consumer in creation, which takes some seconds. Kinesis does not say how many at most."""
+"""How long a shard waits for a consumer that is being created. Creation takes some seconds; Kinesis does not say how many."""
 
 LOOKED_AT_EVERY = timedelta(seconds=1)
 """The time between looks while a consumer is created."""
@@ -46,10 +46,10 @@ class Search(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownConsumer:
-    """What a process knows of one stream's consumer.
+    """What a process knows about one stream's consumer.
 
     standing     None: it has to be looked for
-    coming_since when it was first seen in creation, in this creation
+    coming_since when its present creation was first seen
     was_there    it has been seen, or this process has registered it. It is not registered again, because an operator who
                  deregisters it wants to stop paying for it
     """

@@ -1,4 +1,4 @@
-"""How each stream of an application of several stands, and whether its leases may be removed.
+"""The state of each stream of an application of several, and whether its leases may be removed.
 
 A lease is the only record of what was handled. So leases are removed only when an operator asks for it, and only if no program
 reads the stream: no lease manager has named it for `former_streams_wait`, or Kinesis itself says that it is gone.
@@ -28,13 +28,13 @@ class StreamWord(StrEnum):
     LEFT = "LEFT"
     """No lease manager has named it for former_streams_wait. Its leases wait."""
     GONE = "GONE"
-    """Kinesis did not list its shards and did not describe it, or there is a newer stream of its name. Its leases wait."""
+    """Kinesis neither lists its shards nor describes it, or there is a newer stream of its name. Its leases wait."""
     UNKNOWN = "UNKNOWN"
     """It has leases, and no lease manager of sublet has ever named it: a KCL fleet may read it."""
 
 
 class StreamStanding(Struct, frozen=True):
-    """How one stream stands.
+    """The state of one stream.
 
     leases    its leases, whether ended or not
     owners    live workers that hold some of them
@@ -68,7 +68,7 @@ def stream_standings(
     now: datetime,
     settings: Settings,
 ) -> tuple[StreamStanding, ...]:
-    """How each stream stands that has a lease or is known, sorted by name."""
+    """The state of each stream that has a lease or is known, sorted by name."""
     held = by_stream((lease.lease_key, lease) for lease in leases)
     gone = gone_streams(known)
     return tuple(

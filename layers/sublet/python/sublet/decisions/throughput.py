@@ -31,6 +31,6 @@ class Throughput(Struct, frozen=True):
 
 
 def averaged(before: float | None, amount: float, since: timedelta) -> float:
-    """The moving average a second, after so much more in the last interval. `before`: None for the first."""
+    """The moving average per second, after `amount` more in the last interval `since`. `before`: None for the first interval."""
     latest = amount / since.total_seconds()
     return latest if before is None else ALPHA * latest + (1 - ALPHA) * before

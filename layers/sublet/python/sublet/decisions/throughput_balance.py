@@ -2,7 +2,7 @@
 
 The rule is that of KCL 3's leader, without a leader. Nothing moves while every worker is within a tenth of the mean. Of
 what a worker has beyond the mean, three fifths move at a time. Throughput is measured late and never stands still:
-without the threshold leases would follow each gust, and without the dampening they would overshoot.
+without the threshold leases would follow each fluctuation, and without the dampening they would overshoot.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Plan:
         return None
 
     def _is_worth_it(self, victim: _Worker, taker: _Worker) -> bool:
-        """Whether one of the two is out of bounds. Another worker may be so without a remedy (a single hot lease),
+        """Whether one of the two is out of bounds. A third worker may be out of bounds without a remedy (a single hot lease),
         which is no reason to move other leases.
         """
         band = THRESHOLD * self.mean
@@ -146,8 +146,8 @@ class _Plan:
         return min(heavier, key=lambda one: self.rank(one.lease.lease_key), default=None)
 
     def _overshooting(self, victim: _Worker, taker: _Worker) -> _Weighed | None:
-        """KCL's allowThroughputOvershoot: the lightest, if all are too heavy. Only if the taker then has clearly less
-        than the victim had: otherwise the lease would come back with the next gust.
+        """KCL's allowThroughputOvershoot: the lightest lease, if all are too heavy. Only if the taker then has clearly less
+        than the victim had: otherwise the lease would come back with the next fluctuation.
         """
         if victim.has_given or not victim.leases:
             return None

@@ -28,7 +28,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.probe import Probe
-from sublet.decisions.quiet_shards import choose_asked, needing_nobody
+from sublet.decisions.quiet_shards import choose_asked, needing_no_worker
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync, together
 from sublet.decisions.stream_parts import ListedStream, parts_of
 from sublet.decisions.time_and_chance import Chance
@@ -95,8 +95,8 @@ class TickPlan(Struct, frozen=True):
     reports: ReportPlan
     """The reports of our own worker ids."""
     probes: Probes
-    """Leases whose shards to ask Kinesis about after everything else: no worker reports on them."""
-    needing_nobody: frozenset[str]
+    """Leases about whose shards to ask Kinesis after everything else, because no worker reports on them."""
+    needing_no_worker: frozenset[str]
     """Keys of leases without an owner that no worker is sent for, because nothing waits in their shards."""
     unclaimed_leases: int
     """Unfinished leases without a live owner that no worker is sent for, though one may be needed: leases between two
@@ -109,7 +109,7 @@ class TickPlan(Struct, frozen=True):
     announces: bool
     """Whether to announce that leases of others are wanted, before any is stolen."""
     others: AmongOthers
-    """How the others stand, for a process, which schedules its own scans and keeps its leases."""
+    """What this tick shows about the others, for a process, which schedules its own scans and keeps its leases."""
     paused: Mapping[str, Pause]
     """The leases for which no worker is sent because an operator has paused them, by lease key."""
 
@@ -147,7 +147,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
     fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
     stopped = paused(look.control, leases, now)
-    quiet = needing_nobody(look.asked) - stopped.keys()
+    quiet = needing_no_worker(look.asked) - stopped.keys()
     chosen = choose_leases(
         leases,
         sightings,
@@ -189,7 +189,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         probes=choose_probes(
             look.scan.leases, sightings, look.unread, now, chance, settings, table.waited_for, quiet
         ),
-        needing_nobody=quiet,
+        needing_no_worker=quiet,
         unclaimed_leases=sum(
             lease.lease_key not in claimed and _is_unclaimed(lease, sightings, now, settings)
             for lease in leases
@@ -238,7 +238,7 @@ def _planned_table(look: Look, settings: Settings) -> _PlannedTable:
 
 
 def _may_grow(leases: Sequence[Lease], settings: Settings) -> bool:
-    """Whether a worker may also take children: there is room for them even if every shard is split."""
+    """Whether workers may also take children: there is room for them even if every shard is split."""
     return 2 * sum(not lease.is_ended for lease in leases) <= settings.max_leases_for_worker
 
 
@@ -258,8 +258,8 @@ def _totals(leases: Sequence[Lease], look: Look, settings: Settings) -> tuple[in
 
 
 def _has_just_joined(look: Look, settings: Settings) -> bool:
-    """If it has announced that it joins, it scans again in a second: processes that start together share an
-    application's first leases.
+    """Whether this process has just announced that it joins. Then it scans again in a second, so that processes that start
+    together share an application's first leases.
     """
     return any(worker_id in look.announced for worker_id in settings.own_worker_ids)
 

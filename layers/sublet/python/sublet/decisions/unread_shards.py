@@ -27,15 +27,15 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
 PROBES_MAX = 10
-"""Unowned shards per tick. The alarm is on the worst shard, so of many that stand still a few are enough."""
+"""How many unowned shards a tick asks about. The alarm is on the worst shard, so if many stand still, a few are enough."""
 
 HELD_PROBES_MAX = 40
-"""Owned shards per tick. They may all be well, so one that is not has to be found among them."""
+"""How many owned shards a tick asks about. All of them may be well, so it takes more to find one that is not."""
 
 CAUGHT_UP_LATELY = timedelta(minutes=5)
 
 HELD_CAUGHT_UP_LATELY = timedelta(minutes=2)
-"""A held lease's row is this recent if all is well: the owner notes the moment with its heartbeats and checkpoints."""
+"""If all is well, a held lease's row was at the tip this recently: the owner notes it with its heartbeats and checkpoints."""
 
 REMEMBERED_EVERY = timedelta(minutes=10)
 """How often to store how far a shard has been walked, so that an idle fleet writes nothing, and a shard with a foreign
@@ -86,9 +86,9 @@ def choose_probes(
     waits_for: Iterable[str] = (),
     found_quiet: Collection[str] = (),
 ) -> Probes:
-    """First the shards known to stand still, then those without news for longest. None that was read to its tip a
-    moment ago, or that waits for a parent. `waits_for`: shards whose rows are unreadable. `found_quiet`: leases whose
-    shards this tick has found quiet.
+    """Chooses first the shards that are known to stand still, then those that have shown nothing for longest. Leaves out shards
+    that were read to their tip a moment ago, or that wait for a parent. `waits_for`: shards whose rows are unreadable.
+    `found_quiet`: leases whose shards this tick has found quiet.
     """
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(waits_for)
     candidates: dict[bool, list[Lease]] = {False: [], True: []}
@@ -127,12 +127,12 @@ def _is_held(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, set
 
 
 def _heard_of(lease: Lease) -> datetime | None:
-    """When its row last showed that it was read to its tip."""
+    """When the lease's row last showed that the shard was read to its tip."""
     return max((at for at in (lease.caught_up_at, lease.quiet_until) if at is not None), default=None)
 
 
 def may_be_read(lease: Lease, unfinished: Collection[str]) -> bool:
-    """Whether it can have records to come, and waits for no parent. `unfinished`: shard ids."""
+    """Whether the shard may have records to come, and waits for no parent. `unfinished`: shard ids."""
     return not lease.is_ended and not is_unopened(lease) and lease.parent_shard_ids.isdisjoint(unfinished)
 
 
@@ -164,8 +164,8 @@ def _probe_of(lease: Lease, unread: Mapping[str, UnreadShard], *, is_held: bool)
 def stand_still(
     probes: Iterable[Probe], unread: Mapping[str, UnreadShard], now: datetime, checkpoint_interval: timedelta
 ) -> tuple[StandsStill, ...]:
-    """If a shard moved since the last look, or had no records then, all that is known is that it has some now. An owner
-    of ours checkpoints after an interval and is not late before.
+    """The shards that stand still. If a shard has moved since the last look, or had no records then, it is only known that it has
+    some now. An owner of ours checkpoints after an interval, and is not late before that.
     """
     found = []
     for probe in probes:
@@ -203,14 +203,16 @@ def remembered(
 
 
 def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetime | None:
-    """The moment since which a record waits: not before the first waiting record arrived; from now on if a clock was ahead."""
+    """Since when a record waits: at the earliest since the first waiting record arrived; if a clock was ahead, from now on."""
     if probe.waiting is None:
         return None
     return max(min(since or now, now), now - probe.waiting)
 
 
 def _remembered_until(lease: Lease, known: UnreadShard, probe: Probe | None) -> datetime | None:
-    """The moment until which a shard is remembered, only if it is well beyond what the row says or what was known."""
+    """Until when the shard is known to be quiet. None, to save a write, unless this is well beyond what the row or the note
+    says.
+    """
     until = None if probe is None else probe.quiet_until
     if until is None or (known.quiet_until is not None and until - known.quiet_until < REMEMBERED_EVERY):
         until = known.quiet_until

@@ -29,7 +29,7 @@ CRASHES_MAX = 3
 
 
 class Outcome(StrEnum):
-    """How a lease's part in a window ended."""
+    """How a lease's session in a window ended."""
 
     CAUGHT_UP = "caught_up"
     WINDOW_ENDED = "window_ended"
@@ -73,7 +73,7 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """One lease's window: its outcome, and counts since the window began. `kept`: the fence of a lease that is still held."""
+    """What a window did with one lease: the outcome, and counts since it began. `kept`: the fence of a lease still held."""
 
     lease_key: str
     outcome: Outcome
@@ -99,7 +99,7 @@ class WindowReport:
 
     @property
     def outcome(self) -> str:
-        """The window in a word, for people who look at executions: the worst outcome of a lease, or else what follows."""
+        """The window in one word, for people who look at executions: the worst outcome of a lease, otherwise what comes next."""
         outcomes = {lease.outcome for lease in self.leases}
         if trouble := [worst for worst in WORST_FIRST if worst in outcomes]:
             return trouble[0].value

@@ -20,7 +20,7 @@ class WorkerLoad:
 
     kbps     KB a second of its measured leases; None if none is measured
     idle     how long ago it last wrote to any lease; None if not known
-    took_at  when it last took a lease from another worker; None if that was not lately
+    took_at  when it last took a lease from another worker; None if that was not recent
     """
 
     worker_id: str
@@ -45,12 +45,12 @@ class GroupLoad:
 
 @dataclass(frozen=True, slots=True)
 class WorkDistribution:
-    """Of the unfinished leases.
+    """How the unfinished leases are distributed.
 
-    groups, workers  live ones, by name
+    groups, workers  those that are alive, by name
     target           KCL's fair share: the most that a worker should hold
-    unowned          without an owner, or not taken yet
-    expired          of owners that are gone; None if it is not known of any owner when it last wrote
+    unowned          leases without an owner, or not taken yet
+    expired          leases whose owners are gone; None if it is not known of any owner when it last wrote
     moved            how many have changed owners within the last hour, as far as lease managers have seen it
     target_kbps      KB a second of each worker if all had the same; None if nothing is measured
     """

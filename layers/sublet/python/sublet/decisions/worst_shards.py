@@ -1,7 +1,7 @@
-"""Which shards have metrics of their own, where not all of them have: those with the most lag, and with the most bytes.
+"""Which shards have metrics of their own if not all have: those with the most lag, and those with the most bytes.
 
-A worker sees only the shards of its own window, so it cannot tell. The lease manager sees all, by what their owners
-write into the lease rows (`protocol.lag_report`).
+A worker sees only the shards of its own window, so it cannot know. The lease manager sees all shards, by the reports that
+their owners write into the lease rows (`protocol.lag_report`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORST = 10
 
 MINUTE = timedelta(minutes=1)
 REPORTED_LATELY = timedelta(minutes=10)
-"""An older rate says nothing of the present."""
+"""An older rate says nothing about the present."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -45,7 +45,7 @@ def worst_shards(leases: Iterable[Lease], now: datetime) -> WorstShards:
 
 
 def _lag(lag: timedelta, since_then: timedelta) -> int:
-    """It grows while nothing is done: the report is of the row's own checkpoint."""
+    """The lag now: it has grown since the report, because the row still has the report's checkpoint."""
     return (lag + max(since_then, timedelta(0)) if lag else lag) // MILLISECOND
 
 

@@ -14,14 +14,14 @@ _NOW = timedelta(0)
 class WriteLimit:
     """Keeps one producer within a share of the limit. An idle shard has a second's worth to spend at once.
 
-    Whatever is spent may exceed what is left, since a record may be larger than a second's worth: then nothing may be
-    sent until the debt is paid. Changed in place.
+    A call may spend more than is left, since a record may be larger than a second's worth: then nothing may be sent until
+    the debt is paid. Changed in place.
     """
 
     __slots__ = ("_at", "_bytes", "_records", "_share")
 
     def __init__(self, share: float, now: datetime) -> None:
-        """`share`: of what the shard takes, 1.0 for all of it."""
+        """`share`: how much of the limit to use; 1.0 is all of it."""
         self._share = share
         self._records = share * RECORDS_PER_SECOND
         self._bytes = share * BYTES_PER_SECOND

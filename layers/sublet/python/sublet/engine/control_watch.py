@@ -20,23 +20,23 @@ class ControlWatch:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._lock = ports.tasks.lock()
-        """Guards all fields below; held while the control is read, so that windows that ask at once read it once."""
+        """Guards all fields below. Held while the control is read, so that windows that ask at the same time read it once."""
         self._known = NO_CONTROL
         self._read_at: datetime | None = None
-        self._is_told = False
+        self._has_warned = False
 
     @property
     def known(self) -> Control:
-        """The control as it was last read. Makes no call."""
+        """The control that was last read. Makes no call."""
         return self._known
 
     def look(self) -> Control:
-        """Read it now."""
+        """Reads the control now."""
         with self._lock:
             return self._read()
 
     def current(self) -> Control:
-        """The control as it was at most READ_EVERY ago."""
+        """The control, at most READ_EVERY old."""
         with self._lock:
             now = self._ports.clock.steady()
             if self._read_at is not None and now - self._read_at < READ_EVERY:
@@ -53,10 +53,10 @@ class ControlWatch:
             return self._known
         self._read_at = self._ports.clock.steady()
         try:
-            self._known, self._is_told = store.control(), False
+            self._known, self._has_warned = store.control(), False
         except (ControlUnreadable, LeaseTableError) as problem:
-            if not self._is_told:
-                self._is_told = True
+            if not self._has_warned:
+                self._has_warned = True
                 self._ports.log.warning(
                     "could not read what an operator has ordered; the last control that was read counts",
                     error=type(problem).__name__,

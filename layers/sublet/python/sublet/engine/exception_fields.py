@@ -1,4 +1,4 @@
-"""What the log says of an exception. Its text goes nowhere else, because it may contain a record's data."""
+"""What the log says about an exception. Its text goes nowhere else, because it may contain a record's data."""
 
 from __future__ import annotations
 

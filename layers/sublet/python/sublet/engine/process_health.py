@@ -1,4 +1,4 @@
-"""Why this process should be replaced: notes faults that a new process would not have."""
+"""Notes faults that a new process would not have, and says why this process should be replaced."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ProcessHealth:
         return self._state.hung
 
     def hung_calls(self) -> tuple[ShardReport, ...]:
-        """The calls that hang now. Another worker may have their shards, so how far these are is not known here."""
+        """The calls that hang now. Another worker may have their shards, so their progress is not known here."""
         now, nothing = self._clock.steady(), timedelta(0)
         with self._lock:
             return tuple(
@@ -93,24 +93,24 @@ class ProcessHealth:
         with self._lock:
             return any(call.lease_key == lease_key for call in self._hung)
 
-    def hangs(self, call: HungCall) -> None:
+    def note_hung(self, call: HungCall) -> None:
         with self._lock:
             self._hung.append(call)
             has_ended = self._become(replace(self._state, hung=len(self._hung)))
-        self._tell(has_ended)
+        self._set_signal(has_ended)
 
-    def hangs_no_more(self, call: HungCall) -> None:
+    def note_returned(self, call: HungCall) -> None:
         with self._lock:
             self._hung.remove(call)
             has_ended = self._become(replace(self._state, hung=len(self._hung)))
-        self._tell(has_ended)
+        self._set_signal(has_ended)
 
     def has_chosen(self, lease_keys: Collection[str], *, is_at_work: bool) -> None:
         """The leases that a tick has chosen for this process. `is_at_work`: it is running windows."""
         with self._lock:
             stuck = is_stuck(lease_keys, {call.lease_key for call in self._hung}, is_at_work=is_at_work)
             has_ended = self._become(replace(self._state, is_stuck=stuck))
-        self._tell(has_ended)
+        self._set_signal(has_ended)
 
     def note(self, failure: BaseException) -> None:
         """A fault, which may mean that the system has no more threads, descriptors or memory for this process."""
@@ -118,7 +118,7 @@ class ProcessHealth:
         if lacks is not None:
             with self._lock:
                 has_ended = self._become(replace(self._state, lacking=lacks))
-            self._tell(has_ended)
+            self._set_signal(has_ended)
 
     def note_finished(self, lease_key: str) -> None:
         """The handler has finished records of this lease."""
@@ -136,7 +136,7 @@ class ProcessHealth:
         self._ends = self._ends or state.ends_now
         return has_ended
 
-    def _tell(self, has_ended: bool) -> None:
+    def _set_signal(self, has_ended: bool) -> None:
         """Sets the signal. Called without the lock, since a callback may take locks of its own."""
         if has_ended and self._ends is not None:
             self._log.error("this process ends", because=self._ends.value)

@@ -1,4 +1,4 @@
-"""What all lease sessions of a process share: the memory budget, the waits of quiet shards, and what is known of strays."""
+"""What all lease sessions of a process share: the memory budget, the waits of quiet shards, and what is known about strays."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FORGET_AFTER = timedelta(minutes=10)
 """After this long without a description of the stream, the pauses between descriptions start from the shortest again."""
 
 WAITED_FOR = timedelta(seconds=2)
-"""How long an aggregate waits for an answer. Strays arrive within seconds of a reshard. One that is kept for lack of an answer is
-handled twice and out of order.
+"""How long an aggregate waits for an answer. Strays arrive within seconds of a reshard. If one is kept because no answer came,
+its records are handled twice and out of order.
 """
 
 
@@ -102,7 +102,7 @@ class Strays:
         self._known = Placement()
         self._pause: timedelta | None = None
         self._asked_at: datetime | None = None
-        self._told: KeptBecause | None = None
+        self._logged: KeptBecause | None = None
 
     @property
     def auto_seen_at(self) -> datetime | None:
@@ -121,13 +121,13 @@ class Strays:
             while why is KeptBecause.NOT_DESCRIBED and self._may_ask():
                 self._ask()
                 why = why_kept(arrived, self._known)
-            if why is not None and why is not self._told:
+            if why is not None and why is not self._logged:
                 self._ports.log.warning(
-                    "aggregates out of their shard's hash key range are kept",
+                    "aggregates outside their shard's hash key range are kept",
                     why=why.value,
                     sequence_number=record.sequence_number,
                 )
-            self._told = why or self._told
+            self._logged = why or self._logged
             return why is None
 
     def _may_ask(self) -> bool:
@@ -152,7 +152,7 @@ class Strays:
         try:
             self._known = self._known.with_description(self._ports.stream.describe())
         except StreamError as problem:
-            self._ports.log.warning("it is not known who places the stream's records", problem=str(problem))
+            self._ports.log.warning("not known who places the stream's records", problem=str(problem))
 
 
 class Exclusion:
@@ -196,7 +196,7 @@ class ProcessShared:
     watch: ControlWatch
     asks: bool = False
     by_stream: dict[StreamKey, ProcessShared] = field(default_factory=dict)
-    """What `of_stream` has made, in an application of several streams."""
+    """The results of `of_stream`, in an application of several streams."""
 
     def note_auto(self, seen_at: datetime | None) -> None:
         """See `Strays.note_auto`. With several streams, the latest time counts for all of them: at worst, a stray is kept."""

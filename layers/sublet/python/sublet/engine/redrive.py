@@ -1,4 +1,4 @@
-"""Calls the handler again with records that were set aside, in order for each shard, and removes from the store what succeeds."""
+"""Calls the handler again with records that were set aside, each shard's in order, and removes those that succeed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Redriven:
 
     batches    about how many there were to begin with
     foreign    left alone: they belong to another application, or cannot be read
-    changed    handled, but not removed: something else is kept in their place by now, or another consumer has received them
+    changed    handled, but not removed: the store has something else in their place by now, or another consumer received them
     hidden     about how many another consumer had received before
     held_back  message groups of a FIFO queue: ten batches of each stay, so the queue delivers no more of the group
-    behind     about how many were not reached because of that
+    behind     about how many were not reached because of these
     is_shared  it has stopped, because another redrive removes what this one handles
     """
 
@@ -71,11 +71,13 @@ class Redrive:
     """Records that the handler was called with, whatever it made of them."""
     _handled: str | None = field(default=None, init=False)
     """The identity of the batch that was handled last."""
-    _told: set[str] = field(default_factory=set, init=False)
+    _logged: set[str] = field(default_factory=set, init=False)
     """The reasons for leaving batches alone that are in the log already."""
 
     def run(self) -> Redriven:
-        """Raises DestinationRefused. Batches that were not handled by then are kept, and another redrive can begin at once."""
+        """Raises DestinationRefused. Batches that were not handled by then stay in the store, and another redrive can begin at
+        once.
+        """
         counted = self.store.counted()  # before we hide any ourselves
         self._so_far = Redriven(counted.available, hidden=counted.hidden)
         began, seen = self.clock.steady(), 0
@@ -96,8 +98,8 @@ class Redrive:
         return self._so_far
 
     def _keep_to_rate(self, began: datetime) -> None:
-        """Waits before the next batch is asked for: from then on it is hidden from others for a time only, in which it must be
-        done.
+        """Waits before the next batch is received: from then on it is hidden from others for a limited time, in which it must be
+        handled.
         """
         if self.max_rate is None or self.dry_run:
             return
@@ -141,8 +143,8 @@ class Redrive:
     def _leave_alone(self, kept: KeptBatch) -> None:
         """Logs each reason once: other applications may have set much aside in the same bucket."""
         problem = kept.problem or f"of the application {kept.batch and kept.batch.application}"
-        if problem not in self._told:
-            self._told.add(problem)
+        if problem not in self._logged:
+            self._logged.add(problem)
             self.log.warning("left alone", kept_as=kept.name, problem=problem)
         self.store.leave(kept)
 
@@ -151,7 +153,7 @@ class Redrive:
         self._so_far = replace(self._so_far, held_back=(*self._so_far.held_back, held.group))
 
     def _count_behind(self) -> None:
-        """Count what the queue has beyond the batches that we know of. A queue counts all its groups together."""
+        """Count the batches in the queue beyond those that we know of. A queue counts all its groups together."""
         counted, so_far = self.store.counted(), self._so_far
         known = so_far.failed + so_far.foreign + so_far.changed + so_far.hidden
         self._so_far = replace(so_far, behind=max(0, counted.available + counted.hidden - known))
@@ -167,7 +169,7 @@ class Redrive:
             return True
         stays = "was not checkpointed, and stays" if failure is None else "failed again, and stays"
         self.log.error(
-            "done, and then failed" if life.is_done else stays,
+            "finished, but a later call failed" if life.is_done else stays,
             shard_id=batch.shard_id,
             first=str(first.checkpoint),
             last=str(last.checkpoint),

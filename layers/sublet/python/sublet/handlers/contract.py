@@ -1,4 +1,4 @@
-"""Whether a function can be called as a handler: checked by its signature before the first call, and by what a call returns.
+"""Checks whether a function can be a handler: its signature before the first call, and what each call returns.
 
 A handler that only looks like one is worse than one that fails: calling a generator function runs none of it, and its
 records would count as done.

@@ -16,7 +16,7 @@ from sublet.call_turn import TURN, Turn
 from sublet.errors import HandlerOverdue
 
 TURNS_WITHIN = 0.5
-"""Seconds after which a loop that has not come round counts as blocked by the code it runs."""
+"""A loop that has run no callback for this many seconds counts as blocked by the code that it runs."""
 
 
 class _Ended(NamedTuple):
@@ -34,7 +34,7 @@ class EventLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
         self._calls: set[asyncio.Task[_Ended]] = set()
-        """Calls that have begun and not ended."""
+        """The calls that have begun and not ended."""
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
         """Wait for it in the caller's thread, which must not be the loop's. Returns its value, or raises its exception."""
@@ -66,9 +66,7 @@ class EventLoop:
     def _is_blocked_by_another(
         self, loop: asyncio.AbstractEventLoop, mine: list[asyncio.Task[_Ended]]
     ) -> bool:
-        """Whether another call's own task keeps the loop from coming round. A task that a call started cannot be traced
-        to its call.
-        """
+        """Whether another call's own task blocks the loop. A task that a call started cannot be traced to its call."""
         has_turned = threading.Event()
         loop.call_soon_threadsafe(has_turned.set)
         if has_turned.wait(TURNS_WITHIN):
@@ -87,7 +85,7 @@ class EventLoop:
 
 
 LOOP = EventLoop()
-"""The only one of the process."""
+"""The only event loop of the process for handlers."""
 
 
 def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
@@ -98,5 +96,5 @@ def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
     while True:
         try:
             loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # the task's own awaiters have it too
+        except (SystemExit, KeyboardInterrupt):  # whoever awaits the task gets it too
             continue

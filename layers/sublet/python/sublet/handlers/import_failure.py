@@ -1,4 +1,4 @@
-"""Where an import of the user's code failed: the file and the line, for one sentence."""
+"""Finds the file and the line at which an import of the user's code failed, for an error message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def said_with_place(failure: BaseException) -> str:
 
 
 def place_of(failure: BaseException) -> str:
-    """` (orders.py, line 3)`, to be put after a text; empty if no line of a file is to blame."""
+    """` (orders.py, line 3)`, to be appended to a text; empty if no line of a file is to blame."""
     if isinstance(failure, SyntaxError) and failure.filename and failure.lineno:
         return f" ({_shown(failure.filename)}, line {failure.lineno})"
     frames = [
@@ -41,7 +41,7 @@ def _is_within(name: str, folders: tuple[Path, ...]) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Relative to the working directory if it lies below."""
+    """The path to show: relative to the working directory if it is below it."""
     path, here = Path(name), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -47,7 +47,7 @@ def _number(value: object) -> float:
 
 
 def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
-    """None: all is done, because there are no failures, or because the value is another one that a Lambda handler may return.
+    """None: all records are done, because no failures are reported, or because a Lambda handler may return this value.
 
     With several failures the lowest counts. If one names no record of the batch, all of it failed. A sequence number
     names the first user record of its aggregate in the batch; with `:<sub-sequence number>`, that very record.

@@ -11,13 +11,13 @@ from sublet.handler import CheckpointReply
 from sublet.protocol.checkpoint import Checkpoint
 
 SHUTDOWN = "ShutdownException"
-"""The lease belongs to another worker, or is about to: this processor cannot checkpoint any more."""
+"""The lease belongs to another worker, or soon will: this processor can no longer checkpoint."""
 
 THROTTLING = "ThrottlingException"
 """The lease table is out of reach; a retry may succeed."""
 
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
-"""The processor gave what is not a sequence number, one before the last checkpoint, or one beyond the records that it was given.
+"""The processor's argument is not a sequence number, is before the last checkpoint, or is beyond the records that it was given.
 """
 
 _ERRORS = {CheckpointReply.TOO_LATE: SHUTDOWN, CheckpointReply.OUT_OF_REACH: THROTTLING}
@@ -35,7 +35,7 @@ class CheckpointError(Exception):
 
 
 def checkpoint_error() -> type[Exception]:
-    """The class that a processor catches: kclpy's own if it is installed."""
+    """The exception class that a processor catches: kclpy's own if it is installed."""
     try:
         known: type[Exception] = importlib.import_module("amazon_kclpy.kcl").CheckpointError
     except ImportError:

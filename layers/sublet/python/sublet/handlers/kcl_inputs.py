@@ -113,7 +113,7 @@ class ShutdownRequestedInput:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownInput:
-    """What version 2 gets when the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
+    """What a processor of version 2 gets when the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
 
     reason: str
     checkpointer: Checkpoints

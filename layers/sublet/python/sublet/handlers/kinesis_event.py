@@ -14,11 +14,12 @@ from sublet.protocol.stream_identity import StreamArn
 
 SUB_SEQUENCE_NUMBER = "subSequenceNumber"
 EXPLICIT_HASH_KEY = "explicitHashKey"
-"""Our fields in `kinesis`, for a user record of an aggregate. The second only if its producer set one."""
+"""Our fields in `kinesis`, for a user record of an aggregate. The second is there only if the producer set an explicit hash key.
+"""
 
 
 def stream_arn_of(stream: str, stream_arn: str | None) -> str:
-    """Unknown parts are empty."""
+    """The stream's ARN. Without `stream_arn`, unknown parts are empty."""
     return stream_arn or f"arn:aws:kinesis:::stream/{stream}"
 
 

@@ -11,8 +11,8 @@ from sublet.settings import Settings
 
 
 class FunctionIdentity(Struct, frozen=True):
-    """The function that the handler runs in: the lease worker; in a process, one with the application's name stands in
-    for it.
+    """The Lambda function that the handler runs in: the lease worker. In a process, a made-up function with the application's
+    name stands in for it.
     """
 
     function_name: str
@@ -24,7 +24,7 @@ class FunctionIdentity(Struct, frozen=True):
 
     @classmethod
     def of_process(cls, settings: Settings) -> FunctionIdentity:
-        """In the stream's region and account, where a function of an event source mapping usually is."""
+        """A made-up function in the stream's region and account, where a function of an event source mapping usually is."""
         place = StreamArn.parse(settings.stream_arn or "arn:aws:kinesis")
         return cls(settings.application, _function_arn(place, settings.application))
 

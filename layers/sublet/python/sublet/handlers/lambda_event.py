@@ -42,7 +42,7 @@ class LambdaEventHandler:
     turn: AbstractContextManager[object]
     new_id: Callable[[], object] = uuid.uuid4
     reports_failures: bool = True
-    """If it is False, the return value is ignored if it is JSON, as behind a mapping without ReportBatchItemFailures."""
+    """If False, a return value that is JSON is ignored, as behind a mapping without ReportBatchItemFailures."""
     without: ClassVar[frozenset[str]] = frozenset({"lease_acquired", "lease_releasing", "lease_lost"})
 
     def handle(self, batch: Batch) -> None:
@@ -64,7 +64,7 @@ class LambdaEventHandler:
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
-        """Lambda has no such call, nor the ones below."""
+        """Does nothing, like the functions below: Lambda has no such calls."""
 
     def lease_releasing(self, shard_id: str) -> None: ...
 

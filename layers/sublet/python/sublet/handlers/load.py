@@ -115,7 +115,7 @@ def _imported(module_name: str, reference: str) -> ModuleType:
 
 
 def _has_handle(value: object) -> bool:
-    """An object or a module, but not a class, whose functions would lack their `self`."""
+    """True for an object or a module with a function `handle`. Not for a class, whose functions would lack their `self`."""
     return callable(getattr(value, "handle", None)) and not isinstance(value, type)
 
 

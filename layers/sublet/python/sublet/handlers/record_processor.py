@@ -52,7 +52,7 @@ class Processing(NamedTuple):
             self._call("process_records", given)
 
     def shutdown_requested(self) -> None:
-        """Older processors may lack it."""
+        """Calls the function if the processor has it: older ones may lack it."""
         if hasattr(self.processor, "shutdown_requested"):
             old, given = self.checkpointer, ShutdownRequestedInput(self.checkpointer)
             self._call("shutdown_requested", old if self.version == 1 else given)
@@ -120,7 +120,7 @@ class RecordProcessorHandler:
             processing.lease_lost()
 
     def shard_ended(self, shard_id: str) -> None:
-        """A processor that does not checkpoint is called again, as in KCL: the shard does not end before."""
+        """Calls the processor again if it does not checkpoint, as KCL does: until then the shard does not end."""
         processing = self.processing[shard_id]
         processing.shard_ended()
         if processing.checkpointer.is_at_end:

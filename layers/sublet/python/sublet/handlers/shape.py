@@ -1,4 +1,6 @@
-"""Which contract a function fits, by its parameters: at the worker's start, and from its source when a stack is synthesized."""
+"""Finds the contract that a function fits, by its parameters: when a worker starts, and from source when a stack is
+synthesized.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Signature(NamedTuple):
 
 
 def meant_for_another(signature: Signature, contract: HandlerContract) -> str | None:
-    """Why it is not a handler of this contract, with the contract that it fits; None if it may be one."""
+    """Why the function is not a handler of this contract, with the contract that it fits; None if it may be one."""
     fits = _meant_for(signature)
     if fits in (None, contract):
         return None
@@ -67,8 +69,8 @@ def is_processor_in(statement: ast.ClassDef) -> bool:
 
 
 def signature_of(function: Callable[..., object]) -> Signature | None:
-    """Its parameters when called as it is, not those of a function that a decorator wraps. None: a function written in
-    C may have no signature.
+    """The function's own parameters, not those of a function that a decorator wraps. None: a function written in C may have no
+    signature.
     """
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()

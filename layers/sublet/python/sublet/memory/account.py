@@ -175,7 +175,7 @@ class MemoryAccount:
             return iter(sorted(self._tables))
 
     def tables(self, tags: Tags = ALL) -> Iterator[str]:
-        """Those that consumers create have the application's name as their only tag."""
+        """Tables that consumers create have the application's name as their only tag."""
         names = [
             (name, name + SIGHTINGS_SUFFIX)
             for name in self.applications()

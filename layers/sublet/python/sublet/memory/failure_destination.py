@@ -10,9 +10,9 @@ from sublet.protocol.failure_document import SetAsideBatch, object_key
 
 
 class MemoryDestination:
-    """The FailureDestination and SetAsideStore ports. `refusals`: the next that many calls are refused.
+    """The FailureDestination and SetAsideStore ports. `refusals`: how many of the next calls are refused.
 
-    Like a bucket, it keeps a batch that is set aside twice only once. `taken`: every accepted call, in order.
+    Like a bucket, it stores a batch only once, even if it is set aside twice. `taken`: every accepted call, in order.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class MemoryDestination:
     def put(self, batch: SetAsideBatch) -> None:
         if self.refusals > 0:
             self.refusals -= 1
-            raise DestinationRefused("the destination in memory was told to refuse this")
+            raise DestinationRefused("the destination in memory is set to refuse this")
         self.taken.append(batch)
         self._kept[object_key(batch, "")] = batch
 

@@ -1,4 +1,4 @@
-"""The Inspection port without a network: it answers what it is given."""
+"""The Inspection port without a network: it gives the answers that a test sets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NOTHING_RECORDED = RecordedHour()
 
 @dataclass(slots=True)
 class MemoryInspection:
-    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: actions by role. `streams`: by name, the answers about
-    single streams of several.
+    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: missing actions by role. `streams`: the inspections of
+    single streams, by name, in an application of several.
     """
 
     volume: Volume = NOTHING

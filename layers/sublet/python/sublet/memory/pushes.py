@@ -31,7 +31,7 @@ class MemoryFanOut:
     looks_every: timedelta = LOOKS_EVERY
     _latest: dict[str, MemorySubscription] = field(default_factory=dict)
     _reached: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    """Tells by shard and continuation how far in the shard's time an event had come."""
+    """How far in the shard's time an event had come, by shard and continuation."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
@@ -114,7 +114,7 @@ class MemorySubscription:
         return self._sent_at is None or self.consumer.clock.steady() - self._sent_at >= EMPTY_EVENT_EVERY
 
     def _has_records(self) -> bool:
-        """Records, the shard's end, or a stretch without records that has to be walked."""
+        """Whether there are records, the shard's end, or a stretch without records that has to be walked."""
         if self.iterator is None:
             return False
         page, _ = self.consumer.stream.pushed(self.iterator, 1)

@@ -48,7 +48,7 @@ class ShardLog:
         self.children: tuple[ChildShard, ...] = ()
         self.reads: deque[datetime] = deque(maxlen=POLLS_PER_SECOND_MAX)
         self.readable_at = created_at
-        """For throttled streams: the last reads, and when the bytes of the last one have been paid off."""
+        """For throttled streams: the last reads, and when the read limit has recovered from the bytes of the last one."""
         self._short_numbers = short_numbers
         self._starting_number = sequence_number(number, created_at, position, short_numbers)
         self._last_number = self._starting_number
@@ -107,8 +107,8 @@ class ShardLog:
         return is_ours and number >= self._starting_number and (number <= self._last_number or self.is_open)
 
     def continuation(self, position: int, unused: int) -> int:
-        """A sequence number before the record at the position, and after all earlier ones. Without a record there, one of a
-        position that no record has; of the last record if the shard is closed.
+        """A sequence number before the record at the position, and after all earlier records. If there is no record, the number
+        of a position that no record has; in a closed shard, that of the last record.
         """
         index = max(position - self._trimmed, 0)
         if index < len(self._numbers):

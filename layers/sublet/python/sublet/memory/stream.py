@@ -1,8 +1,8 @@
 """A Kinesis stream in memory, with true resharding: closed shards keep their records and name their children.
 
-It does what consumers trip over. The last records and the shard's end come in one page. Iterators expire, and pages
-have at most 10 MB. A trimmed checkpoint reads on from the horizon. Quiet stretches are walked in empty pages
-(`sublet.memory.walk`). Read limits are optional.
+It has the properties of Kinesis that consumers trip over. The last records and the shard's end come in one page. Iterators
+expire, and pages have at most 10 MB. A trimmed checkpoint reads on from the horizon. Quiet stretches are walked in empty
+pages (`sublet.memory.walk`). Read limits are optional.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MemoryStream:
         short_numbers  sequence numbers of half the length, and of varying lengths
         advance        how much of a shard's time each poll covers; by default a minute to an hour, drawn in the same
                        order each time
-        stamp          from a record's arrival to its approximate arrival time
+        stamp          turns a record's arrival time into its approximate arrival time
         """
         if shards < 1:
             raise ValueError(f"a stream of {shards} shards: it has at least one")
@@ -276,7 +276,7 @@ class MemoryStream:
     def _check_owner(self, log: ShardLog, number: int) -> None:
         if not log.owns(number):
             raise CheckpointNotInStream(
-                f"sequence number {number} was not given by {log.shard_id} of stream {self.name}"
+                f"sequence number {number} was not assigned by {log.shard_id} of stream {self.name}"
             )
 
     def _was_open(self, log: ShardLog, at: StartPosition) -> bool:
@@ -339,7 +339,7 @@ def _behind(waits: datetime | None, reached: datetime, now: datetime) -> int:
 
 
 def _over_limit(log: ShardLog, now: datetime) -> bool:
-    """Count this read. Whether the shard's limit of calls or bytes forbids it."""
+    """Counts this read, and returns whether the shard's limit of calls or bytes forbids it."""
     if now < log.readable_at - _SECOND:
         return True
     if len(log.reads) == POLLS_PER_SECOND_MAX and now - log.reads[0] < _SECOND:

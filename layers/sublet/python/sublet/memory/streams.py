@@ -20,7 +20,7 @@ from sublet.several_streams import StreamOfSeveral
 
 
 class MemoryStreams:
-    """The Streams port. `streams`: those that there are, by name; they may come and go. `tags`: of each, by its name."""
+    """The Streams port. `streams`: the existing streams by name; they may come and go. `tags`: each stream's tags, by name."""
 
     def __init__(
         self,

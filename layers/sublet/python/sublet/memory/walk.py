@@ -1,4 +1,4 @@
-"""How far one GetRecords gets through a shard's time.
+"""How far one GetRecords call gets through a shard's time.
 
 Kinesis stores a shard by time, and one call searches a bounded part of it. A shard that is opened at an old position
 and has had no records since returns empty pages that lag until the calls have walked up to now. AWS does not say how

@@ -105,7 +105,7 @@ def deaggregated(
     large = min(LARGE_USER_RECORDS, AS_ONE * at_once)
     for record in stream_records:
         data = record.data
-        if data[:MAGIC_BYTES] != MAGIC:  # a call of `startswith` would take half of all time of plain records
+        if data[:MAGIC_BYTES] != MAGIC:  # `startswith` would take half of the time that plain records take
             user_records.append(UserRecord(data, record.partition_key, 0, record))
             continue
         contents = read_aggregate_of(data, large, LARGE_BYTES)
@@ -126,7 +126,7 @@ def deaggregated(
         else:
             dropped += len(contents.data)
         if len(user_records) >= at_once:
-            contents = made = None  # frees them: they may be large, and the caller may take long
+            contents = made = None  # frees them: they may be large, and the caller may be slow
             yield Deaggregation(user_records, dropped, delivered_whole)
             user_records, dropped, delivered_whole = [], 0, 0
     yield Deaggregation(user_records, dropped, delivered_whole)
@@ -176,7 +176,7 @@ class OutOfRange(NamedTuple):
 
 
 def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | Whole | OutOfRange:
-    """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Never raises, whatever the bytes."""
+    """Deaggregates one stream record's data by the rules of `deaggregate`, into columns. Never raises, whatever the bytes."""
     contents = read_aggregate(data)
     if contents is None:
         return Whole.PLAIN
@@ -243,7 +243,7 @@ def _is_inside(
         return True
     if not all(int(text) in inside for text in explicit_hash_keys.values() if text is not None):
         return False
-    # An entry of the table that no user record is placed by does not count.
+    # Entries of the table that place no user record do not count.
     placing = {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
     return inside.hold([table[index] for index in placing])
 

@@ -20,13 +20,15 @@ VERSION = 1
 
 
 class Order(StrEnum):
-    """Why no worker is to hold a lease. A worker obeys each alike: it checkpoints, releases, and does not take it again."""
+    """Why no worker may hold a lease. A worker obeys all orders in the same way: it checkpoints, releases the lease, and
+    does not take it again.
+    """
 
     PAUSE = "pause"
     DRAIN = "drain"
     """The operator waits until everything is released, before a deployment."""
     RELEASE = "release"
-    """The order stands only until the owner has released the lease: the command then withdraws it."""
+    """The order lasts only until the owner has released the lease: the command then withdraws it."""
 
 
 class Pause(Struct, frozen=True):
@@ -46,7 +48,7 @@ class Control(Struct, frozen=True):
     """
     application  the pause of all shards, those that begin later included
     leases       by lease key, the pauses of single shards
-    round        how often this has been replaced: a command replaces only what it has read
+    round        how often the control has been replaced: a command replaces only what it has read
     """
 
     application: Pause | None = None
@@ -58,7 +60,7 @@ NO_CONTROL = Control()
 
 
 def encode_control(control: Control) -> bytes:
-    """Compressed JSON, without `round`, which the store keeps beside it. Times are epoch milliseconds."""
+    """The control as compressed JSON, without `round`, which the store keeps beside it. Times are epoch milliseconds."""
     text = json.dumps(
         {
             "version": VERSION,
@@ -79,7 +81,7 @@ def decode_control(data: bytes, stored_round: int) -> Control:
         return Control(None if whole is None else _read(whole), leases, stored_round)
     except ControlUnreadable:
         raise
-    except Exception as problem:  # noqa: BLE001 - whatever is wrong with an item that anybody may have written
+    except Exception as problem:  # noqa: BLE001 - anyone may have written the item, with anything in it
         raise ControlUnreadable(
             f"the application's control item is damaged ({type(problem).__name__}: {problem}); "
             "`sublet resume --force` replaces it"

@@ -1,4 +1,4 @@
-"""AWS' event stream encoding (application/vnd.amazon.eventstream), in which SubscribeToShard's events come.
+"""AWS' event stream encoding (application/vnd.amazon.eventstream), in which SubscribeToShard sends its events.
 
 A message is: its length and its headers' length (4 bytes each), their CRC32, the headers, the payload, and the CRC32 of
 all that. Public source: "Event stream encoding" in Amazon Transcribe's and Amazon Lex' developer guides; botocore's
@@ -23,7 +23,7 @@ _WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Header types of a fixed width: true, false, byte, short, integer, long, timestamp, UUID."""
 
 MESSAGE_MAX = 64 * 2**20
-"""A length above this is damage. A message of botocore's has at most 24 MiB; one record of 10 MiB takes 14 MiB as base64."""
+"""A length above this is damage. botocore accepts messages of at most 24 MiB; one record of 10 MiB takes 14 MiB as base64."""
 
 
 class StreamDamaged(ValueError):
@@ -31,14 +31,14 @@ class StreamDamaged(ValueError):
 
 
 class EventMessage(NamedTuple):
-    """One message. Only headers that are text are kept, of which `:message-type` and `:event-type` say what it is."""
+    """One message. Only text headers are kept. Two of them, `:message-type` and `:event-type`, say what the message is."""
 
     headers: Mapping[str, str]
     payload: memoryview
 
 
 class MessageReader:
-    """Takes bytes as they come, and gives messages. Bytes that are fed stay in memory until their message is taken."""
+    """Takes bytes as they come, and returns messages. Bytes stay in memory until their message is taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -47,7 +47,9 @@ class MessageReader:
         self._size = 0
         """Bytes from there on."""
         self._needed = _PRELUDE.size
-        """No message before there are as many. So the parts of a large one are joined when all have come, and not each time."""
+        """No message is complete before this many bytes have come. So the parts of a large message are joined once, at
+        its end.
+        """
 
     def feed(self, data: bytes) -> None:
         if data:
@@ -111,12 +113,12 @@ def _headers(data: bytes) -> dict[str, str]:
             f"the headers of a message of the event stream cannot be read: {problem}"
         ) from problem
     if at != len(data):
-        raise StreamDamaged("the headers of a message of the event stream are longer than they say")
+        raise StreamDamaged("the headers of a message of the event stream are longer than it says")
     return found
 
 
 def message(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """The bytes of a message: what a server sends."""
+    """Encodes a message as a server sends it."""
     encoded = b"".join(
         bytes([len(name)]) + name.encode() + bytes([_TEXT]) + _SHORT.pack(len(value)) + value.encode()
         for name, value in headers.items()

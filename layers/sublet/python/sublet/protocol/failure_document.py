@@ -31,7 +31,7 @@ OBJECT_SUFFIX = ".jsonl.gz"
 _OBJECT_NAME = re.compile(r"([0-9]{1,129})-([0-9]{1,19})(?:-([0-9a-f]{64}))?" + re.escape(OBJECT_SUFFIX))
 
 OURS = "sublet"
-"""Our field of the document."""
+"""The name of our field in the document."""
 
 NOT_KEPT = b"(not kept)"
 """Stands for an aggregate's data, since only the user records that are set aside are kept. No user record has this data."""
@@ -64,8 +64,8 @@ class SetAsideBatch:
 
     condition   in ESM's words
     attempts    handler calls and crashes with the first record
-    failure     of the last call with these records; None if there was none, the process died, or it only returned item
-                failures
+    failure     how the last call with these records failed; None if there was no call, the process died, or the call only
+                returned item failures
     has_raised  the handler raised or the process died, rather than returning item failures
     holder      of the lease: the worker item and invocation
     """
@@ -102,7 +102,7 @@ class SetAsideBatch:
 
 
 class Message(NamedTuple):
-    """`identity` is the same if the same records are set aside again; the body is not."""
+    """`identity` is equal for every message with the same records, set aside at any time; the body differs."""
 
     body: str
     identity: str
@@ -160,8 +160,9 @@ def _parts(records: Sequence[tuple[UserRecord, Json]], room: int) -> Iterator[li
 
 
 def object_key(batch: SetAsideBatch, prefix: str) -> str:
-    """Named by the records' positions alone: a batch that is set aside twice, because of a crash before the checkpoint,
-    is stored once. Named by all of them: a batch with the same first record does not overwrite it.
+    """The object's key, made only from the records' positions: a batch that is set aside twice, because of a crash before the
+    checkpoint, is stored once. It is made from all positions, so another batch with the same first record does not
+    overwrite it.
     """
     first = batch.records[0]
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""

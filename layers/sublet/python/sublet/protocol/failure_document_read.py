@@ -107,11 +107,11 @@ def batch_of_object(data: bytes) -> SetAsideBatch:
         lines = _lines(data)
         return _batch(_json(next(lines, "")), map(_json, lines))
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
-        raise NotADocument(f"not gzipped JSON lines:  {problem}") from problem
+        raise NotADocument(f"not gzipped JSON lines: {problem}") from problem
 
 
 def _lines(data: bytes) -> Iterator[str]:
-    """Lazily, so that no more is unpacked than is read. Raises NotADocument if it is too much."""
+    """Yields lines lazily, so that no more is unpacked than is read. Raises NotADocument if it is too much."""
     left = EXPANDED_MAX
     with GzipFile(fileobj=BytesIO(data)) as unpacked:
         while line := unpacked.readline(min(left, LINE_MAX) + 1):
@@ -136,7 +136,7 @@ def _batch(given: Json, lines: Iterable[Json] | None) -> SetAsideBatch:
     except NotADocument:
         raise
     except (ValueError, OverflowError) as problem:
-        raise NotADocument(f"not a document of sublet:  {problem}") from problem
+        raise NotADocument(f"not a document of sublet: {problem}") from problem
 
 
 def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAsideBatch:
@@ -162,8 +162,8 @@ def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAside
 
 
 def _user_records(lines: Iterable[_Record]) -> Iterator[UserRecord]:
-    """As they were, with the same names and order for the handler that retries them. User records of one stream record
-    share it again, without its data.
+    """The user records as they were, with the same positions and order, for the handler that retries them. Those of one stream
+    record share it again, without its data.
     """
     shared: dict[str, StreamRecord] = {}
     before = (-1, -1)

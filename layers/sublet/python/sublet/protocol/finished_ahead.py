@@ -1,11 +1,11 @@
 """Records finished beyond a lease's checkpoint while the records of its shard are handled in parallel.
 
-A partition key always belongs to the same lane, and each lane is handled in order. So the position of each lane is all
-there is to record, in a few bytes. An attribute of ours on the lease's row holds it as text:
+A partition key always belongs to the same lane, and each lane is handled in order. So it is enough to record the position
+of each lane, in a few bytes. An attribute of ours on the lease's row holds it as text:
 
   <counter>@<position>/<kind>/<nearest>/<lane 0>,<lane 1>,...
 
-It is valid only if the row still has this position, and if its counter is from the write that noted it. After any other
+The note is valid only if the row still has this position, and if its counter is from the write that noted it. After any other
 write, or a move of the position, the records beyond it may have to be handled again.
 
 `nearest` is the lowest sequence number of any lane, relative to the checkpoint's. A lane's is relative to `nearest`,
@@ -33,7 +33,7 @@ _USER_RECORDS, _AS_PUT = "u", "p"
 
 
 def lane_of(order_key: str, lanes: int) -> int:
-    """Rows record what is finished by this function, so it must not change unless the text gets another kind."""
+    """The lane of a key. Rows depend on this function, so it must not change unless the text gets another kind."""
     return crc32(order_key.encode()) % lanes
 
 
@@ -61,7 +61,7 @@ class FinishedAhead(NamedTuple):
         return up_to is not None and record.checkpoint <= up_to
 
     def beyond(self, checkpoint: Checkpoint) -> FinishedAhead | None:
-        """The part of it that is beyond that checkpoint; None if there is none."""
+        """The part that is beyond this checkpoint; None if there is none."""
         up_to = tuple(to if to is not None and to > checkpoint else None for to in self.up_to)
         return FinishedAhead(up_to, self.as_put) if any(up_to) else None
 
@@ -134,5 +134,5 @@ def _lane(text: str, nearest: int) -> Checkpoint | None:
 
 def _text(number: int) -> str:
     if number < 0:
-        raise ValueError(f"{number}: what is finished ahead lies beyond the checkpoint")
+        raise ValueError(f"{number} is negative: what is finished ahead lies beyond the checkpoint")
     return base36(number)

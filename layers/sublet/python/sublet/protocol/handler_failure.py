@@ -1,4 +1,4 @@
-"""Why a shard stands still, as its owner says with a write that it makes anyway: the error of its handler's last call.
+"""Why a shard stands still: the error of the handler's last call. The owner notes it in writes that it makes anyway.
 
 As text, `<error>/<attempt>/<time>/<the last characters of the checkpoint>`, the time in epoch milliseconds.
 """
@@ -23,7 +23,7 @@ class HandlerFailure(NamedTuple):
     contain a record's data.
 
     attempt  which attempt at these records failed last, from 1 on, earlier windows included
-    since    when the first one failed that is known of, in whole milliseconds as a row keeps it
+    since    when the first known attempt failed, in whole milliseconds as a row keeps it
     """
 
     error: str
@@ -32,7 +32,7 @@ class HandlerFailure(NamedTuple):
 
 
 def error_name(failure: BaseException) -> str:
-    """The class, as a row keeps it: at most ERROR_LENGTH characters of ASCII."""
+    """The exception's class, as a row keeps it: at most ERROR_LENGTH characters of ASCII."""
     return _NOT_A_NAME.sub("_", type(failure).__name__)[:ERROR_LENGTH]
 
 
@@ -42,7 +42,9 @@ def failure_text(failure: HandlerFailure, checkpoint: Checkpoint) -> str:
 
 
 def read_failure_text(text: str, checkpoint: Checkpoint) -> HandlerFailure | None:
-    """None if it is of another checkpoint, or not as we write it: it only informs, so it never makes a row malformed."""
+    """None if the text belongs to another checkpoint, or is not as we write it: it only informs, so it never makes a row
+    malformed.
+    """
     known = _TEXT.fullmatch(text)
     if known is None or known[4] != checkpoint.tail:
         return None

@@ -82,5 +82,5 @@ class KeysInside:
 
 
 def keys_inside(hash_key_range: HashKeyRange | None) -> KeysInside | None:
-    """None for a range that is not known: then nothing is filtered."""
+    """Returns None if the range is not known: then nothing is filtered."""
     return None if hash_key_range is None else KeysInside(hash_key_range)

@@ -1,4 +1,4 @@
-"""What an owner says of its shard with a write that it makes anyway: how far it is behind, and how fast it gets on.
+"""What an owner says about its shard in writes that it makes anyway: how far it is behind, and how fast it reads.
 
 As text, `<lag>@<time>/<arrival>/<bytes a second>/<records a second>/<the last 20 characters of the checkpoint>`: the lag
 in milliseconds, times in epoch milliseconds, and nothing for what is not known.
@@ -18,13 +18,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class LagReport(NamedTuple):
-    """It holds for one checkpoint. Moments are the owner's, in whole milliseconds as a row keeps them.
+    """A report is about one checkpoint. Moments are by the owner's clock, in whole milliseconds as a row keeps them.
 
     at                  when it was true
     lag                 how long the first record after the checkpoint had waited; zero: none waited; None: not known
     arrived_at          when the checkpointed record arrived, or one shortly before it; None if not known
-    bytes_per_second    of stream records handled since the report before, as a moving average, with the time between
-                        windows; None if it was not measured
+    bytes_per_second    of stream records handled since the report before, as a moving average that includes the time
+                        between windows; None if it was not measured
     records_per_second  the same of user records
     """
 
@@ -58,7 +58,9 @@ def lag_text(report: LagReport, checkpoint: Checkpoint) -> str:
 
 
 def read_lag_text(text: str, checkpoint: Checkpoint) -> LagReport | None:
-    """None if it is of another checkpoint, or not as we write it: it only informs, so it never makes a row malformed."""
+    """None if the text belongs to another checkpoint, or is not as we write it: it only informs, so it never makes a row
+    malformed.
+    """
     known = _TEXT.fullmatch(text)
     if known is None or known[6] != checkpoint.tail:
         return None

@@ -36,10 +36,10 @@ PIECE = 2**15
 """A piece has this many bytes: some 5,000 of the smallest user records, which take a millisecond or two."""
 
 LARGE_BYTES = 2**20
-"""Anything bigger is large; producers' libraries write no more than this."""
+"""An aggregate with more bytes is large. Producers' libraries write no more than this."""
 
 LARGE_USER_RECORDS = 40_000
-"""Any more are large too: as objects they take eight MB and more."""
+"""An aggregate with more user records is large too: as objects they take eight MB and more."""
 
 KEYS_AS_TEXT_MAX = 2**16
 """Beyond this, partition keys are decoded again for each piece that needs them: as text they would take ten times the room."""
@@ -66,7 +66,7 @@ class LargeAggregate(Struct, frozen=True):
     is_outside: bool
 
     def runs(self, record: StreamRecord) -> Iterator[tuple[list[UserRecord], int]]:
-        """The user records in order, piece by piece, each with the piece's size in bytes. Not for a damaged one."""
+        """The user records in order, piece by piece, each with the piece's size in bytes. Not for a damaged aggregate."""
         position = 0
         for first, end in self.pieces:
             contents = _read_piece(self.data, first, end)
@@ -203,7 +203,7 @@ class KeyTable:
 
 
 class _Proof:
-    """What is proved of an aggregate so far, piece by piece."""
+    """What is proved about an aggregate so far, piece by piece."""
 
     def __init__(
         self, partition_keys: KeyTable, explicit_hash_keys: KeyTable, inside: KeysInside | None

@@ -88,7 +88,7 @@ class Lease:
                          time; only records that arrived later can have been trimmed unread, from a day after it on
     quiet                ours (`subletQuietUntil`): until when nothing follows the checkpoint that it names, which may
                          differ from the row's; see `quiet_until`
-    lag_report           ours (`subletLag`): what its owner said of this very checkpoint: lag, arrival time, rates
+    lag_report           ours (`subletLag`): what its owner said about this very checkpoint: lag, arrival time, rates
     lag_history          ours (`subletSeen`): the last ten reports, oldest first. It stays when the position is moved
     holder               ours (`subletHolder`): the worker item and invocation that hold it; many share a worker id
     holder_counter       ours (`subletCounter`): the counter after the holder's last write
@@ -98,8 +98,8 @@ class Lease:
     tried                the records of the attempts (a part of `subletAttempts`); None: only the first record's
                          attempts are known. Without attempts: how far a failing batch has been narrowed down
     failing              ours (`subletFailing`): how the handler fails with what follows this very checkpoint
-    noted_ahead          ours (`subletAhead`): what was finished beyond this very checkpoint, of records handled in
-                         parallel
+    noted_ahead          ours (`subletAhead`): which records, handled in parallel, were finished beyond this very
+                         checkpoint
     noted_ahead_counter  the counter after the write that noted it: see `finished_ahead`
     checkpoint_owner     KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
     other                unknown attributes, kept as they are
@@ -134,8 +134,8 @@ class Lease:
 
     @property
     def reported_at(self) -> datetime | None:
-        """The last time at which an owner of ours is known to have written to it, also before its position was moved; None if
-        nothing in the row tells.
+        """The last known time at which an owner of ours wrote to the row, perhaps before its position was moved. None if
+        nothing in the row says it.
         """
         moments = (
             self.caught_up_at,
@@ -175,9 +175,9 @@ class Lease:
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What is finished beyond the checkpoint, for the lease's holder: noted with the last write, or with the one
-        before if the last was this holder's acquire. Any other worker's write voids it: it may have come back to the
-        same checkpoint.
+        """What is finished beyond the checkpoint, for the lease's holder. It was noted with the last write, or with the one
+        before if the last was this holder's acquire. A write by any other worker voids it: that worker may have moved the
+        position and come back to the same checkpoint.
         """
         is_of_now = self.noted_ahead_counter in (self.lease_counter, self.lease_counter - 1)
         return self.noted_ahead if is_of_now else None
@@ -205,9 +205,9 @@ class LeaseScan(Struct, frozen=True):
     leases          readable rows
     malformed       unreadable rows
     multi_stream    keys of leases of several streams, in the scan of an application of one stream. They are left alone
-    reports         by which workers of KCL 3.5 show that they are alive
-    client_version  the version by whose rules they work, if the table has it
-    at              when it ended, by the service's own clock, in whole seconds; None if the service did not send it
+    reports         show which workers of KCL 3.5 are alive
+    client_version  the version by whose rules these workers work, if the table has it
+    at              when the scan ended, by the service's own clock, in whole seconds; None if the service did not send it
     single_stream   keys of leases of a single stream, in the scan of an application of several. They are left alone
     """
 

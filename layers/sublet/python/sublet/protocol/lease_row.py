@@ -58,11 +58,10 @@ THROUGHPUT = "throughputKBps"
 CHECKPOINT_OWNER = "checkpointOwner"
 ENTITY_TYPE = "entityType"
 STREAM_NAME = "streamName"
-"""The row has it only in an application of several streams: `account:stream:creation epoch`. KCL kept the name from older days.
-"""
+"""`account:stream:creation epoch`, only in an application of several streams. KCL has kept an old name for the attribute."""
 
 SHARD_ID = "shardId"
-"""The row has it only in an application of several streams: the shard's own id. Parents and children are own ids in every row."""
+"""The shard's own id, only in an application of several streams. Parents and children have their own ids in every row."""
 
 START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
@@ -76,9 +75,9 @@ attribute, as version 0.2 writes it, is void too: it is not known whether there 
 
 HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
-"""`<attempts>@<checkpoint>..<last record>`: attempts at the records after that checkpoint, up to that record, and at no
-others; followed by `/<lanes>` if the shard's records were handled in parallel. With 0 attempts: how far a failing batch
-has been narrowed down. An owner that does not know the attribute, such as Java's, leaves it when it checkpoints.
+"""`<attempts>@<checkpoint>..<last record>`: attempts at exactly the records after that checkpoint, up to that record;
+followed by `/<lanes>` if the shard's records were handled in parallel. With 0 attempts: how far a failing batch has been
+narrowed down. An owner that does not know the attribute, such as Java's, leaves it in place when it checkpoints.
 """
 
 QUIET = "subletQuietUntil"
@@ -94,13 +93,17 @@ the counter as it is.
 """
 
 LAG = "subletLag"
-"""A LagReport. Java, an operator or version 0.2 move the checkpoint and leave it, which voids it: it names another."""
+"""A LagReport. Java, an operator or version 0.2 may move the checkpoint and leave the report, which then names another
+checkpoint and is void.
+"""
 
 SEEN = "subletSeen"
-"""The last reports (`lag_history`). They stay true when the position is moved: so it shows that it was moved back."""
+"""The last reports (`lag_history`). They stay true when the position is moved, and so show that it was moved back."""
 
 FAILING = "subletFailing"
-"""A HandlerFailure. Java, an operator or version 0.2 move the checkpoint and leave it, which voids it: it names another."""
+"""A HandlerFailure. Java, an operator or version 0.2 may move the checkpoint and leave the failure, which then names another
+checkpoint and is void.
+"""
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD, FAILING)
 """The columns that progress clears."""
@@ -163,7 +166,9 @@ def shard_ids(names: frozenset[str]) -> AttributeValue:
 
 
 def of_stream(lease_key: str) -> Mapping[str, AttributeValue]:
-    """What KCL writes with each write of a lease in an application of several streams. Empty in one of a single stream."""
+    """The attributes that KCL adds to each write of a lease in an application of several streams; empty in one of one
+    stream.
+    """
     stream = stream_key_of(lease_key)
     return {} if stream is None else {STREAM_NAME: text(str(stream)), SHARD_ID: text(own_id(lease_key))}
 

@@ -104,7 +104,7 @@ def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | 
 
 
 def create(lease: Lease) -> LeaseWrite:
-    """The first to create a lease wins. Losing is no problem, since all create the same lease."""
+    """The first worker to create a lease wins. Losing does no harm, since all workers create the same lease."""
     return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(NO_SUCH_LEASE), sets=encode_row(lease))
 
 
@@ -204,7 +204,7 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
 
 
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """A worker that has lost the lease writes what its handler had already finished, so that the next owner need not repeat it.
+    """A worker that has lost the lease writes what its handler had finished by then, so that the next owner need not repeat it.
 
     Guarded only by the position, which must be as the loser last knew it, and by the leap that a seek makes the counter take: a
     seek may go to that very position. It leaves the counter untouched, so that the new owner's fence holds. A Java owner's next
@@ -281,10 +281,10 @@ def hand_over(lease: Lease) -> LeaseWrite:
 
 def seek(lease: Lease, to: Position) -> LeaseWrite:
     """An operator moves the position, forward or back. The owner, alive or not, is evicted (KCL's evictLease) in the same
-    write: its next renewal fails, since a plain write of a position would be overwritten by its next checkpoint. All that was
-    true of the old position only goes. The counter leaps, so that the owner does not checkpoint late what it has in hand.
+    write, so its next renewal fails; otherwise its next checkpoint would overwrite the position. Whatever was true only of the
+    old position is removed. The counter leaps, so that the owner cannot checkpoint late what it has in hand.
 
-    Refused if anything has changed since the row was read, and during a KCL 3.x handoff.
+    The write is refused if anything has changed since the row was read, and during a KCL 3.x handoff.
     """
     start = {} if to.start_at is None else columns.starting_at(to.checkpoint, to.start_at)
     return LeaseWrite(
@@ -306,7 +306,7 @@ def delete(lease: Lease) -> LeaseWrite:
 def _of_the_tip(
     lease: Lease, caught_up_at: datetime | None, quiet: Quiet | None
 ) -> dict[str, AttributeValue]:
-    """Attributes about the shard's tip, or the distance to it."""
+    """The attributes that say when the shard was at its tip, or how far it has been walked."""
     caught_up = {} if caught_up_at is None else {columns.CAUGHT_UP_AT: moment(caught_up_at)}
     is_of_this = quiet is not None and quiet.after == lease.position
     return caught_up | ({columns.QUIET: quiet_until(quiet)} if quiet is not None and is_of_this else {})

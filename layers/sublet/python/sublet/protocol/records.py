@@ -78,7 +78,7 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint that says that this record, and all before it, are handled."""
+        """The checkpoint that marks this record and all before it as handled."""
         return Checkpoint(self.stream_record.sequence_number, self.sub_sequence_number)
 
 
@@ -113,7 +113,9 @@ class NewRecord(NamedTuple):
 
 
 class PutRefused(NamedTuple):
-    """A record that was not accepted, as far as is known. `code`, `reason`: the service's own. `passes`: a retry may succeed."""
+    """A record that was not accepted, as far as is known. `code` and `reason` are the service's. `passes`: a retry may
+    succeed.
+    """
 
     code: str
     reason: str
@@ -168,7 +170,7 @@ class Page(NamedTuple):
     """
     millis_behind_latest: int
     is_shard_end: bool = False
-    """True if nothing follows: the shard is closed and this was the last of it. `child_shards` names its children."""
+    """True if the shard is closed and this is its last page. `child_shards` names its children."""
     child_shards: tuple[ChildShard, ...] = ()
     answered_at: datetime | None = None
     """When the service answered, by its own clock, cut to whole seconds. None if the service did not send it."""

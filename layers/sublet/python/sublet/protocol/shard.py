@@ -17,7 +17,9 @@ HASH_KEY_MAX = 2**128 - 1
 
 
 SHARD_BYTES, SHARD_RECORDS = 1024**2, 1_000
-"""A shard takes so much a second (Kinesis Developer Guide, quotas and limits). The bytes are of data and partition keys."""
+"""What a shard takes in a second (Kinesis Developer Guide, quotas and limits). The bytes are those of data and
+partition keys.
+"""
 
 
 class HashKeyRange(NamedTuple):
@@ -74,5 +76,5 @@ def children_by_parent(shards: Iterable[Shard]) -> Mapping[str, frozenset[str]]:
 
 
 def child_of(shard: Shard) -> ChildShard:
-    """A listed shard as a page that ends its parent would name it."""
+    """The listed shard in the form in which the last page of its parent names it."""
     return ChildShard(shard.shard_id, shard.parent_shard_ids, shard.hash_key_range)

@@ -1,4 +1,4 @@
-"""Which open shard takes a hash key, by a listing of the stream's shards."""
+"""Says which open shard takes a hash key, from a listing of the stream's shards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublet.protocol.shard import HashKeyRange, Shard
 
 @dataclass(frozen=True, slots=True)
 class ShardMap:
-    """A producer predicts shards with it. The prediction is wrong once the stream has been resharded.
+    """Predicts the shards of a producer's records. The prediction is wrong once the stream has been resharded.
 
     starts     the first hash key of each open shard, ascending
     shard_ids  the open shards, in the same order
@@ -33,10 +33,12 @@ class ShardMap:
         )
 
     def shard_at(self, hash_key: int) -> str:
-        """The open shard that takes it. A listing in the middle of a reshard may have a gap: then the shard below it."""
+        """The open shard that takes the hash key. A listing made during a reshard may have a gap: then the shard below
+        the gap.
+        """
         return self.shard_ids[max(bisect_right(self.starts, hash_key) - 1, 0)]
 
     def covers(self, shard_id: str, hash_keys: Iterable[int]) -> bool:
-        """Whether the shard's range has all of them. False for a shard that is not listed."""
+        """Whether all of these hash keys are in the shard's range. False for a shard that is not listed."""
         range_ = self.ranges.get(shard_id)
         return range_ is not None and all(range_.starting <= key <= range_.ending for key in hash_keys)

@@ -26,14 +26,14 @@ class Snapshot(Struct, frozen=True):
     taken_at   UTC
     why        what it was taken for, such as the command
     positions  by lease key
-    moved      the lease keys of those that a seek then moved; an undo returns these, and no others
-    then       by lease key, where it moved them; nothing in a snapshot of an earlier version
-    by         who took it, as people write it; empty if that is not known
-    read_at    by AWS' clock, a time shortly before the positions were read; None in a snapshot of an earlier version. A shard
-               that no reader had opened yet was to be read from some time after it
-    stream     whose positions these are; None if that is not known
-    problem    why it cannot be read; there is nothing in it then but its name
-    is_begun   a seek began, and has not said how far it came: `moved` and `then` are the whole plan
+    moved      the keys of the leases that a seek then moved; an undo returns only these
+    then       by lease key, where the seek moved them; empty in a snapshot of an earlier version
+    by         who took it, as a person writes it; empty if that is not known
+    read_at    a time shortly before the positions were read, by AWS' clock; None in a snapshot of an earlier version. A shard
+               that no reader had opened yet was to be read from some time after this
+    stream     the stream of these positions; None if that is not known
+    problem    why the snapshot cannot be read; then it has nothing but a name
+    is_begun   a seek began, and has not stored how far it came: `moved` and `then` are the whole plan
     """
 
     name: str
@@ -50,12 +50,12 @@ class Snapshot(Struct, frozen=True):
 
 
 def unreadable(name: str, problem: str) -> Snapshot:
-    """In the place of one that is damaged, or was written by a later version: the others can be used."""
+    """Stands for a snapshot that is damaged or was written by a later version, so that the others can be used."""
     return Snapshot(name, _EPOCH, "cannot be read", {}, problem=problem)
 
 
 def in_order(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
-    """The newest last; first those that cannot be read."""
+    """Sorts snapshots: first those that cannot be read, then the others, the newest last."""
     return tuple(sorted(snapshots, key=lambda each: (each.taken_at, each.name)))
 
 
@@ -124,7 +124,7 @@ def read_snapshot(text: str) -> Snapshot:
         )
     except SnapshotUnreadable:
         raise
-    except Exception as problem:  # noqa: BLE001 - whatever is wrong with a file that anybody may have written
+    except Exception as problem:  # noqa: BLE001 - anyone may have written the file, with anything in it
         raise SnapshotUnreadable(f"it is not a snapshot: {type(problem).__name__}: {problem}") from None
 
 

@@ -32,9 +32,9 @@ class RecordDistribution(StrEnum):
 
 
 class StreamDescription(Struct, frozen=True):
-    """What consumers need of DescribeStreamSummary.
+    """What consumers need to know from DescribeStreamSummary.
 
-    at            when, by Kinesis' own clock, as for arrival times
+    at            when Kinesis answered, by its own clock, which arrival times use too
     retention     how long records are kept
     distribution  None: not known, since the reply does not say
     """
@@ -51,7 +51,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class Placement(Struct, frozen=True):
     """What is known about how a stream's records are placed.
 
-    last          the last description; None: there is none, or it may not be asked for
+    last          the last description; None: there is none, or the role may not ask for it
     auto_seen_at  until when Kinesis may have placed records: when a description last said AUTO, or when the first one
                   after it said something else; the latest of all the application's processes, by Kinesis' clock
     """
@@ -68,7 +68,7 @@ class Placement(Struct, frozen=True):
         return Placement(self.last, _newest(self.auto_seen_at, at))
 
     def merged(self, other: Placement) -> Placement:
-        """Joins what the two know."""
+        """Merges what two processes know."""
         older, newer = (self, other) if _at(self.last) <= _at(other.last) else (other, self)
         known = older.with_auto_seen(newer.auto_seen_at)
         return known if newer.last is None or newer.last == older.last else known.with_description(newer.last)

@@ -19,7 +19,7 @@ from sublet.protocol.shard import ChildShard, Shard
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity
 
 SEPARATOR = ":"
-"""Neither a stream's name nor a shard's id has one."""
+"""The separator. Neither a stream's name nor a shard's id contains one."""
 
 _KEY = re.compile(r"(\d{12}):([A-Za-z0-9_.-]{1,128}):(\d{1,18})")
 
@@ -30,7 +30,7 @@ likes.
 
 
 class StreamKey(Struct, frozen=True, order=True):
-    """`epoch`: in seconds. KCL takes whatever it is given for it, so a fleet may use other numbers."""
+    """`epoch`: in seconds. KCL takes any number that it is given, so a fleet may use others."""
 
     account: str
     stream: str

@@ -18,8 +18,8 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | None = False) -> LeaseScan:
     """Entities of KCL 3.5 other than leases and reports are left out.
 
-    several  whether the application reads several streams. Leases of the other kind are only named: they are another
-             application's, and would look like garbage. None: as the leases tell
+    several  whether the application reads several streams. The scan only names leases of the other kind: they belong to
+             another application, and would look like garbage. None: find out from the leases
     """
     leases: list[Lease | MalformedRow] = []
     reports: list[WorkerReport] = []
@@ -38,9 +38,9 @@ def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | No
 
 
 def _reads_several(found: Sequence[Lease | MalformedRow]) -> bool:
-    """Whether an application reads several streams whose settings are not known. A change between `stream` and `streams` leaves
-    the old leases in the table: those in use are the ones to which an owner has written last, as far as rows tell; else the ones
-    with more owners.
+    """Whether an application, whose settings are not known, reads several streams. A change between `stream` and `streams`
+    leaves the old leases in the table. The leases in use are those to which an owner has written last, as far as the rows say
+    it; otherwise those with more owners.
     """
     of_several = [row for row in found if is_of_several(row.lease_key)]
     of_one = [row for row in found if not is_of_several(row.lease_key)]
@@ -50,7 +50,7 @@ def _reads_several(found: Sequence[Lease | MalformedRow]) -> bool:
 
 
 def _use(rows: Iterable[Lease | MalformedRow]) -> tuple[datetime, int]:
-    """When an owner wrote last, and how many leases have an owner."""
+    """Returns when an owner last wrote to any of them, and how many have an owner."""
     leases = [row for row in rows if isinstance(row, Lease)]
     written = (lease.reported_at for lease in leases)
     last = max((at for at in written if at is not None), default=NEVER)

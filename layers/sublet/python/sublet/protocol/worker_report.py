@@ -70,7 +70,7 @@ def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerRep
 
 
 def client_version_in(item: Mapping[str, AttributeValue]) -> str | None:
-    """Returns None if the row is another one."""
+    """Returns None if this is not the row with the version."""
     version: str | None = item.get(CLIENT_VERSION, {}).get("S")
     is_state = CLIENT_VERSION_KEY in (item.get(name, {}).get("S") for name in (LEASE_KEY, STATE_TABLE_KEY))
     return version if is_state else None

@@ -24,7 +24,7 @@ from sublet.protocol.lease_row import moment, number, text
 EXISTS = Clause(
     "exists",
     Exists(columns.LEASE_COUNTER),
-    "an update would otherwise create half a row, which stops every KCL; one without a counter is half a row",
+    "an update would otherwise create half a row, which stops every KCL; a row without a counter is half a row",
 )
 NO_SUCH_LEASE = Clause(
     "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite a lease that another worker created first"
@@ -44,8 +44,7 @@ NOT_DRAINING = Clause(
 )
 
 SEEK_LEAP = 1_000
-"""A seek moves the counter by this much. Owners that follow each other within a late checkpoint's seconds never write as often.
-"""
+"""How much a seek adds to the counter. In the seconds in which a late checkpoint may come, new owners never write as often."""
 
 
 def counter_stands(lease: Lease | LeaseFence) -> Clause:
@@ -59,7 +58,7 @@ def not_sought(lease: Lease) -> Clause:
     return Clause(
         "not_sought",
         Less(columns.LEASE_COUNTER, number(lease.lease_counter + SEEK_LEAP)),
-        "a seek may have gone to the very position that the loser knows, for the sake of what the loser had in hand",
+        "a seek may have gone to the very position that the loser knows, so that the loser's records are handled again",
     )
 
 
@@ -90,8 +89,8 @@ def drained_by(checkpoint_owner: str | None) -> Clause:
 
 
 def position_stands(lease: Lease) -> Clause:
-    """The position as its owner last read or wrote it, with the attribute that completes it: the sub-sequence number,
-    or the start time.
+    """The row has the position that its owner last read or wrote, with the attribute that completes it: the sub-sequence
+    number, or the start time.
     """
     checkpoint, start_at = lease.position
     within: tuple[Condition, ...] = ()
@@ -121,7 +120,8 @@ def _is_none(attribute: str) -> AnyOf:
 
 
 def further_on(to: Checkpoint) -> Clause:
-    """The stored checkpoint is before `to`. Text compares by character, so first by length; last by the sub-sequence number.
+    """The stored checkpoint is before `to`. DynamoDB compares text by character, so lengths are compared first; the
+    sub-sequence number comes last.
 
     A sentinel is before every sequence number; SHARD_END is never compared, since `not_ended` excludes it. A stored
     value that is not a number is not ours to repair (KCL could not have written it).

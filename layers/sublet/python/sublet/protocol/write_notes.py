@@ -1,6 +1,6 @@
-"""What a write by a lease's owner also notes in the row: its throughput, what is finished beyond the checkpoint, how
-its handler fails, and how far the shard is behind. As much as the row has room for: writing one of more than a kilobyte costs
-twice as much.
+"""What a lease's owner also notes in the row when it writes: its throughput, what is finished beyond the checkpoint, how its
+handler fails, and how far the shard is behind. It notes as much as the row has room for, because writing a row of more than
+a kilobyte costs twice as much.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
 
 def with_failure(write: LeaseWrite, lease: Lease, failing: HandlerFailure | None) -> LeaseWrite:
     """The same write by an owner, which also says how the handler fails with what follows the position, if the row has room for
-    it; or removes what the row says of that. It goes before the lag, and after what is finished ahead.
+    it; otherwise it removes the old note. This note comes before the lag, and after what is finished ahead.
     """
     if failing is not None:
         position = write.moves_to or lease.position
@@ -88,7 +88,9 @@ def _with_names(removes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, 
 
 
 def _is_short(write: LeaseWrite, lease: Lease) -> bool:
-    """Whether its row has room in any case. A heartbeat of a thousand idle shards is not to encode each row to find out."""
+    """Whether the row has room in any case. So the heartbeats of a thousand idle shards need not encode each row to
+    find out.
+    """
     long = (
         lease.other,
         lease.pending_checkpoint,
@@ -109,7 +111,7 @@ def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> 
     """The same write by an owner, which also notes what is finished beyond the new position, as much as the row has
     room for, or removes the note.
 
-    It is noted only if the position is as the owner last knew it: after another writer has moved it, records are to be
+    This is noted only if the position is as the owner last knew it: after another writer has moved it, records have to be
     handled again.
     """
     position = write.moves_to or lease.position

@@ -1,9 +1,9 @@
 """Puts records: carries out what `decisions/producing` decides.
 
-loop            a producer's: takes records from any thread; tasks that plan, put, list the shards, and tell the program
-arrivals        what was put since it last looked
-listings        when it lists the shards
-given_up        what the next flush raises, and what the log says
-blocking        for records that are all there, in the caller's thread
-placing_source  the listing of the shards, and who places records
+loop            a producer's loop: takes records from any thread; its tasks plan, put, list shards and report outcomes
+arrivals        the records that were put since the loop last looked
+listings        when the loop lists the shards
+given_up        which error the next flush raises, and the log lines
+blocking        puts an iterable of records in the caller's thread
+placing_source  lists the shards, and finds out who places records
 """

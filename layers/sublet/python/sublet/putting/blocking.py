@@ -1,4 +1,4 @@
-"""Puts an iterable of records in the caller's thread, for a Spark task, which has nothing else to do meanwhile."""
+"""Puts an iterable of records in the caller's thread. For a Spark task, which has nothing else to do meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublet.ports import Clock, RecordWriter
 from sublet.protocol.records import NewRecord
 
 AT_ONCE = 16 * 2**20
-"""Bytes of records that are added together. More than one call takes, so that calls are full."""
+"""How many bytes of records are added at a time: more than one call takes, so that calls are full."""
 
 LISTED_AFTER = timedelta(milliseconds=200)
 """The pause after a listing of the shards that did not help."""
@@ -81,7 +81,7 @@ class _Blocking:
             for call in plan.calls:
                 answers = self._writer.put([entry.stream_record() for entry in call.entries])
                 self.producing.settle(call, answers, self._clock.steady())
-            self._raise_or_tell()
+            self._raise_or_settle()
             if not plan.calls and not plan.wants_placing and plan.look_again_at is not None:
                 self._sleep(max(plan.look_again_at - self._clock.steady(), timedelta(0)))
 
@@ -96,7 +96,7 @@ class _Blocking:
         else:
             self.producing.place(found, self._clock.steady())
 
-    def _raise_or_tell(self) -> None:
+    def _raise_or_settle(self) -> None:
         settled = self.producing.take_settled()
         for some in settled:
             if isinstance(some.outcome, Exception):

@@ -47,7 +47,7 @@ class GivenUp:
         return error
 
     def log(self, settled: Sequence[Settled]) -> None:
-        """Call it without any lock: the program's logging may put its lines with this very producer."""
+        """Call this without holding a lock: the program's logging may put its lines with this very producer."""
         why = next((some.outcome for some in settled if isinstance(some.outcome, Exception)), None)
         if why is None:
             return

@@ -13,7 +13,7 @@ LISTED_LATEST = timedelta(seconds=2)
 
 
 class Listings:
-    """One at a time. Called with the loop's lock, but for `look`."""
+    """Listings one at a time. All methods but `look` are called with the loop's lock."""
 
     def __init__(self, source: PlacingSource, now: datetime) -> None:
         self._source = source
@@ -21,10 +21,10 @@ class Listings:
         self._is_under_way = False
         self._pause = LISTED_AFTER
         self.next_at = now
-        """No listing begins before."""
+        """No listing begins before this."""
 
     def is_wanted(self, *, by_records: bool) -> bool:
-        """`by_records`: records wait for one."""
+        """Whether to list the shards. `by_records`: records wait for a listing."""
         if self._is_under_way:
             return False
         return by_records or (self._found is not None and self._source.is_due(self._found))
@@ -39,7 +39,7 @@ class Listings:
     def look(self) -> Placing | Exception:
         try:
             return self._source.look(is_doubted=self._found is not None)
-        except Exception as failure:  # noqa: BLE001 -- the futures of what waits for it raise it
+        except Exception as failure:  # noqa: BLE001 -- the futures of records that wait for the listing raise it
             return failure
 
     def end(self, found: Placing | Exception, now: datetime, *, has_helped: bool) -> None:

@@ -22,7 +22,7 @@ from sublet.putting.listings import Listings
 from sublet.putting.placing_source import PlacingSource
 
 Tell = Callable[[Sequence[Settled]], None]
-"""Tells the program what came of its records. Called from any of the loop's threads, and without its lock."""
+"""Reports the outcomes of records to the program. Called from any of the loop's threads, without its lock."""
 
 LOOKED_AFTER = timedelta(seconds=60)
 """The longest time that the loop sleeps."""
@@ -54,8 +54,8 @@ class _Flush(NamedTuple):
 class PuttingLoop:
     """Safe for threads. Its tasks begin with the first record, and end after `close`.
 
-    If the rules raise, which is a fault in them, all records that the program has not been told of fail with it, and so does
-    each later `offer`.
+    If the decisions raise, which is a fault in sublet, all records whose outcome the program does not know fail with it, and so
+    does each later `offer`.
     """
 
     def __init__(self, rules: ProducerRules, putters: Putters, tell: Tell) -> None:
@@ -69,9 +69,9 @@ class PuttingLoop:
         self._arrived = Arrivals(rules, putters.clock)
         self._buffered = 0
         self._flushes: list[_Flush] = []
-        self._untold: dict[int, QueuedRecord] = {}
-        """The records that have left `_arrived` and that no telling has begun for, each by its id."""
-        self._tellings = self._lost = 0
+        self._unreported: dict[int, QueuedRecord] = {}
+        """The records that have left `_arrived` and whose outcome no task has begun to report, each by its id."""
+        self._reports = self._lost = 0
         self._failed: ProducerFailed | None = None
         self._listings = Listings(putters.source, self._arrived.since)
         self._given_up = GivenUp(putters.clock, putters.tasks, putters.log)
@@ -117,11 +117,11 @@ class PuttingLoop:
         raise ProducerClosed(CLOSED)
 
     def flush(self) -> Signal:
-        """Lets nothing that was put wait for more. The signal is set once the program knows what came of all of it."""
+        """Lets no record wait for others. The signal is set once the program knows the outcome of all records put so far."""
         return self._flush(is_last=False)
 
     def close(self) -> Signal:
-        """Flush, and take no more records. The signal is set once the program knows what came of all of them."""
+        """Flush, and take no more records. The signal is set once the program knows the outcome of all records."""
         return self._flush(is_last=True)
 
     def _flush(self, *, is_last: bool) -> Signal:
@@ -167,13 +167,13 @@ class PuttingLoop:
             if places_now:
                 self._begin(self._place)
             if settled:
-                self._begin(partial(self._tell_of, settled))
+                self._begin(partial(self._report, settled))
             for call in plan.calls:
                 self._begin(partial(self._send, call))
             woken.wait(at - now)
 
     def _begin(self, work: Callable[[], None]) -> None:
-        """Begins it in a task of its own. A machine that is out of threads for now has this one do it."""
+        """Does the work in a task of its own. If the machine is out of threads for now, this thread does it."""
         guarded = partial(self._guard, work)
         try:
             self._putters.tasks.spawn(guarded)
@@ -183,7 +183,7 @@ class PuttingLoop:
     def _guard(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as fault:  # noqa: BLE001 -- a thread that ends without a word would leave every put waiting
+        except Exception as fault:  # noqa: BLE001 -- if the thread ended silently, every put would wait for ever
             self._fail(fault)
 
     def _fail(self, fault: Exception) -> None:
@@ -194,14 +194,14 @@ class PuttingLoop:
             if self._failed is not None:
                 return
             self._failed = failed
-            records = [*self._untold.values(), *self._arrived.take()]
-            self._untold = {id(record): record for record in records}
+            records = [*self._unreported.values(), *self._arrived.take()]
+            self._unreported = {id(record): record for record in records}
             self._lost, self._buffered = len(records), 0
             self._make_room()
         lost = [Settled(records, failed)] if records else []
         self._given_up.note(lost)
         self._woken.set()
-        self._tell_of(lost)
+        self._report(lost)
         self._putters.log.error("the producer has stopped", problem=type(fault).__name__)
 
     def _next_look(self, plan: SendPlan, now: datetime, *, places: bool) -> datetime:
@@ -214,7 +214,7 @@ class PuttingLoop:
 
     def _drain(self, now: datetime) -> None:
         arrived = self._arrived.take()
-        self._untold.update(zip(map(id, arrived), arrived, strict=True))
+        self._unreported.update(zip(map(id, arrived), arrived, strict=True))
         self._producing.add(arrived, now)
 
     def _send(self, call: PutCall) -> None:
@@ -226,7 +226,7 @@ class PuttingLoop:
             self._producing.settle(call, answers, now)
             settled = self._take_settled()
         self._woken.set()
-        self._tell_of(settled)
+        self._report(settled)
 
     def _answers(self, call: PutCall) -> Sequence[PutRecord | PutRefused] | Exception:
         try:
@@ -235,8 +235,8 @@ class PuttingLoop:
             return failure
 
     def _take_settled(self) -> list[Settled]:
-        """Takes the records that are settled. It makes room before the program learns of them, because that may put records from
-        a callback. Called with the lock.
+        """Takes the settled records. Makes room before the program learns of them, because its callbacks may put records.
+        Called with the lock.
         """
         settled = self._producing.take_settled()
         if not settled:
@@ -250,29 +250,29 @@ class PuttingLoop:
         room, self._room = self._room, self._putters.tasks.signal()
         room.set()
 
-    def _tell_of(self, settled: Sequence[Settled]) -> None:
+    def _report(self, settled: Sequence[Settled]) -> None:
         with self._lock:
-            mine = [some for some in settled if self._is_untold(some)]
-            self._tellings += 1
+            mine = [some for some in settled if self._claims_report(some)]
+            self._reports += 1
         try:
             if mine:
                 self._tell(mine)
                 self._given_up.log(mine)
-        except BaseException as failure:  # noqa: BLE001 -- a callback's, which ends nothing here
+        except BaseException as failure:  # noqa: BLE001 -- raised by a callback, and must not end the loop
             self._putters.log.error("a future's callback raised", problem=type(failure).__name__)
         finally:
-            self._told(mine)
+            self._end_report(mine)
 
-    def _is_untold(self, some: Settled) -> bool:
-        """Whether this task is the one to tell of these records; asking makes it so. False if the loop has failed meanwhile, and
-        said so of them.
+    def _claims_report(self, some: Settled) -> bool:
+        """Whether this task has to report these records; asking claims them. False if the loop has failed meanwhile and has
+        reported them as failed.
         """
-        found = [self._untold.pop(number, None) for number in map(id, some.user_records)]
+        found = [self._unreported.pop(number, None) for number in map(id, some.user_records)]
         return None not in found
 
-    def _told(self, settled: Sequence[Settled]) -> None:
+    def _end_report(self, settled: Sequence[Settled]) -> None:
         with self._lock:
-            self._tellings -= 1
+            self._reports -= 1
             if self._failed is None:
                 self._producing.told(settled)
             self._end_flushes()
@@ -289,7 +289,7 @@ class PuttingLoop:
 
     def _is_over(self, flush: _Flush) -> bool:
         if self._failed is not None:
-            return not self._untold and not self._tellings
+            return not self._unreported and not self._reports
         return self._producing.is_settled(flush.epoch)
 
     def _place(self) -> None:
@@ -305,4 +305,4 @@ class PuttingLoop:
             self._listings.end(found, now, has_helped=not self._producing.wants_placing)
             settled = self._take_settled()
         self._woken.set()
-        self._tell_of(settled)
+        self._report(settled)

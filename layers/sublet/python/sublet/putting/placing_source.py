@@ -1,4 +1,4 @@
-"""What a producer knows about where its records go: the stream's shards, and whether Kinesis places them itself."""
+"""Finds out where a producer's records go: lists the stream's shards, and asks whether Kinesis places records itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTO_PUTS_ALONE = (
 NOT_LISTED = "records are put without aggregates and write limits, which need kinesis:ListShards: grant it to this role"
 
 ASK_EARLIEST = timedelta(seconds=30)
-"""DescribeStreamSummary is limited for the whole account."""
+"""How often to ask for the distribution, since DescribeStreamSummary is limited for the whole account."""
 
 
 class PlacingSource:
@@ -56,7 +56,7 @@ class PlacingSource:
         return Placing(shards, may_be_keyless=may_be_keyless)
 
     def is_due(self, placing: Placing) -> bool:
-        """Whether to look again although no record shows a change: on a stream with AUTO, no record could show one."""
+        """Whether to look again although no record has shown a change. On a stream with AUTO, no record could show one."""
         return placing.is_auto and self._is_older_than(ASK_LATEST)
 
     def _describe(self, at_most_every: timedelta) -> None:
@@ -67,7 +67,7 @@ class PlacingSource:
             self._distribution = self._stream.describe().distribution
         except StreamError as problem:
             self._distribution = None
-            self._log.warning("it is not known who places the stream's records", problem=str(problem))
+            self._log.warning("not known who places the stream's records", problem=str(problem))
 
     def _is_older_than(self, age: timedelta) -> bool:
         return self._asked_at is None or self._clock.steady() - self._asked_at >= age

@@ -89,7 +89,7 @@ def _of_filter(given: object) -> Pattern:
 def _pattern(given: object, of_data: Collection[str] = (), *, is_of_data: bool = False) -> Pattern:
     """`of_data`: the fields that hold a record's data."""
     if not isinstance(given, dict) or not given:
-        raise _refused(given, "a pattern: an object of fields, each with a list of what may stand there")
+        raise _refused(given, "a pattern: an object of fields, each with a list of conditions")
     fields = {
         name: _field(wanted, is_data=name in of_data) for name, wanted in given.items() if name != "$or"
     }
@@ -103,7 +103,7 @@ def _field(wanted: object, *, is_data: bool) -> Pattern | Matches:
     if isinstance(wanted, dict):
         return _pattern(wanted, is_of_data=is_data)
     if not isinstance(wanted, list) or not wanted:
-        raise _refused(wanted, "a list of what may stand there, or a pattern of what is below")
+        raise _refused(wanted, "a list of conditions, or a nested pattern")
     conditions = [_condition(each) for each in wanted]
     return lambda found: any(condition(found) for condition in conditions)
 

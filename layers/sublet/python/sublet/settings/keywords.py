@@ -26,7 +26,7 @@ from sublet.settings.stream_choice import StreamChoice
 
 
 class SharedKeywords(TypedDict, total=False):
-    """Of whatever runs a handler."""
+    """The settings of everything that runs a handler."""
 
     streams: StreamChoice | str | Sequence[str] | None
     stream_discovery_interval: timedelta | str
@@ -80,20 +80,20 @@ class SharedKeywords(TypedDict, total=False):
 
 
 class WorkerKeywords(SharedKeywords, total=False):
-    """Of a consumer on Lambda."""
+    """The settings of a consumer on Lambda."""
 
     worker_count: int
     windows_per_execution: int
 
 
 class ServiceKeywords(SharedKeywords, total=False):
-    """Of a consumer in containers."""
+    """The settings of a consumer in containers."""
 
     drain_timeout: timedelta | str
 
 
 class ProcessKeywords(SharedKeywords, total=False):
-    """Of a consumer in a process."""
+    """The settings of a consumer in a process."""
 
     stream_arn: str | None
     worker_id: str | None
@@ -106,7 +106,7 @@ class ProcessKeywords(SharedKeywords, total=False):
 
 
 class AnyKeywords(ProcessKeywords, total=False):
-    """All but the handler's name."""
+    """All settings but the handler's name."""
 
     application: str
     stream: str

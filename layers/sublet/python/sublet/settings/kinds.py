@@ -17,7 +17,7 @@ class Mode(StrEnum):
 
 
 class Balance(StrEnum):
-    """What stealing evens out: leases between workers (KCL 2.x), leases between groups of workers, or bytes a second."""
+    """What stealing balances: leases between workers (KCL 2.x), leases between groups of workers, or bytes a second."""
 
     LEASE = "lease"
     GROUP = "group"

@@ -158,7 +158,7 @@ def _check_giving_up(settings: Settings) -> None:
     if settings.gives_up and settings.is_checkpointed_by_hand:
         raise SettingsError(
             *_by_hand(settings),
-            "not where records may be given up: to go past them would go past what the handler still keeps",
+            "not allowed where records may be given up: a checkpoint past them would cover what the handler still keeps",
         )
 
 

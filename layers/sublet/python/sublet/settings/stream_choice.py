@@ -48,7 +48,7 @@ class StreamSelector:
         except SettingsError as refused:
             if refused.name == "streams":
                 raise
-            raise SettingsError("streams", text.strip(), f"behind the @ {refused.allowed}") from None
+            raise SettingsError("streams", text.strip(), f"after the @ {refused.allowed}") from None
 
     def __str__(self) -> str:
         return self.what if self.start is None else f"{self.what}@{self.start}"

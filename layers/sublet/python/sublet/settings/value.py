@@ -50,7 +50,7 @@ TAG = "sublet:application"
 """The tag of all that is created for an application, with its name as the value."""
 
 NO_STREAM = "-"
-"""The stream of a command that reads none: it takes an application's leases as it finds them."""
+"""The stream of a command that reads no stream, only an application's leases."""
 
 SIGHTINGS_SUFFIX = "-sightings"
 """The sightings table is named for the application, with this suffix."""
@@ -89,7 +89,7 @@ class Settings:
     stream_discovery_interval: Annotated[
         timedelta, lasting("10s", "1d"), Elsewhere(difference="KCL looks each minute")
     ] = timedelta(minutes=1)
-    """With `streams`, the lease manager looks this often which streams there are."""
+    """With `streams`, how often the lease manager looks for streams."""
 
     former_streams_wait: Annotated[
         timedelta,
@@ -107,7 +107,7 @@ class Settings:
         ),
         Elsewhere(esm="EventSourceArn"),
     ] = None
-    """If it is set, every Kinesis call has it, so that policies scoped to one stream also work for iterators."""
+    """If it is set, every Kinesis call names it, so that policies scoped to one stream also work for iterators."""
 
     handler: Annotated[
         str, matching(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*)?", "module:function, such as orders.handler:handle")
@@ -189,7 +189,7 @@ class Settings:
     """KCL 2.x' rule: while other workers live, take at most ceil(leases / workers). False takes every free lease."""
 
     balance: Balance = Balance.LEASE
-    """What stealing evens out. lease: leases between workers, as in KCL 2.x. group: also leases between groups of workers, in
+    """What stealing balances. lease: leases between workers, as in KCL 2.x. group: also leases between groups of workers, in
     proportion to their workers. throughput: bytes a second between workers, by throughputKBps in the lease rows, as in KCL 3.x.
     """
 
@@ -236,8 +236,8 @@ class Settings:
         ),
         Elsewhere(kcl="consumerArn", esm="EventSourceArn", difference="with streams: KCL's consumerName"),
     ] = None
-    """Who reads by fan_out: a registered consumer (RegisterStreamConsumer), one for each application, by its ARN. With `streams`,
-    each stream has a consumer of its own, found by this name; by default the application's. The constructs register them.
+    """The ARN of the registered consumer (RegisterStreamConsumer) that reads by fan_out; each application has its own. With
+    `streams`, the name of each stream's consumer; by default the application's name. The constructs register them.
     """
 
     register_fan_out: Annotated[bool, Only.PROCESS] = False

@@ -1,4 +1,4 @@
-"""What is done when this process ends."""
+"""Calls a function when this process ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AtExit:
             self._finalizer = Finalize(None, call, exitpriority=AFTER_POOLS)
 
     def forget(self) -> None:
-        """It is not called any more."""
+        """From now on `call` is not called."""
         atexit.unregister(self._call)
         if self._finalizer is not None:
             self._finalizer.cancel()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 
 NEW_OBJECTS = 100_000
-"""This many new objects lie between two collections of the youngest generation; CPython's own 700 are less than two aggregates.
-"""
+"""How many new objects trigger a collection of the youngest generation. CPython's own 700 are less than two aggregates."""
 
 
 def collect_seldom() -> None:

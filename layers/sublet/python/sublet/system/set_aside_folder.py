@@ -1,4 +1,4 @@
-"""What is set aside in a folder of this machine: one file for each batch, named and written as in a bucket."""
+"""Sets records aside in a folder of this machine: one file for each batch, named and written as in a bucket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SetAsideFolder:
         self._folder = folder
 
     def put(self, batch: SetAsideBatch) -> None:
-        """The file is there in full or not at all."""
+        """Writes the whole file or nothing."""
         file = self._folder / object_key(batch, "")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class SetAsideFolder:
 
 
 def _version(file: Path) -> str:
-    """Another one for each `put`, which makes a new file."""
+    """The file's version. It changes with each `put`, which makes a new file."""
     found = file.stat()
     return f"{found.st_ino}-{found.st_mtime_ns}"
 

@@ -81,7 +81,7 @@ class ThreadTask(Generic[T]):
             self._value = self._work()
         except BaseException as failure:  # noqa: BLE001 - whatever it is, `result` raises it
             self._failure = failure
-        del self._work  # otherwise a page would stay in memory for as long as the task
+        del self._work  # otherwise a page would stay in memory as long as the task
 
     def end(self) -> None:
         """Called after `run`: wakes those who wait for the result."""

@@ -57,7 +57,7 @@ class CallTally:
     is_hung: bool = False
     """A call was given up. It may still be running, so no other call is made for this lease."""
     is_to_blame: bool = False
-    """That call hung by itself: no other call held it up."""
+    """The call that was given up hung by itself: no other call held it up."""
 
     def add(self, other: CallTally) -> None:
         self.handled += other.handled
@@ -73,8 +73,8 @@ class SessionCalls:
     """What all calls of one session have in common.
 
     cut_off      when the runtime ends this process (None: it does not)
-    faults       what the content of records raised, by position: a call with such a record fails with it
-    may_say      whether what the handler says of its batches still counts
+    faults       exceptions that the content of records raised, by position: a call with such a record fails with its exception
+    checkpoints_count      whether checkpoints that the handler makes still count
     failing      the calls that have failed
     under_way    the calls that are running. Each runner sets and deletes its own key, so this needs no lock
     """
@@ -87,7 +87,7 @@ class SessionCalls:
     deadline: datetime
     cut_off: datetime | None
     faults: Faults
-    may_say: Callable[[], bool]
+    checkpoints_count: Callable[[], bool]
     failing: FailingCalls
     under_way: dict[int, HandlerCall] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class Caller:
     """Makes one call after another, for a lease or for one lane of it.
 
     shard       the shard's own progress, which notes each call. None in a lane: other lanes' calls run at the same time
-    is_closed   the lane has ended: what the handler says of its batches comes too late
+    is_closed   the lane has ended: a checkpoint that the handler makes comes too late
     """
 
     session: SessionCalls
@@ -147,11 +147,11 @@ class Caller:
 
         def checkpoint(record: UserRecord) -> bool:
             call.finished = max(call.finished, place_of(record, "checkpoint(record)") + 1)
-            return self._may_say() and self.progress.checkpoint(record.checkpoint)
+            return self._checkpoints_count() and self.progress.checkpoint(record.checkpoint)
 
         def prepare(record: UserRecord, state: bytes) -> bool:
             place_of(record, "prepare_checkpoint(record, state)")
-            return self._may_say() and self.progress.prepare(record.checkpoint, state)
+            return self._checkpoints_count() and self.progress.prepare(record.checkpoint, state)
 
         batch = Batch(
             settings.stream, held.shard_id, records, millis_behind_latest, checkpoint, settings.stream_arn,
@@ -170,7 +170,7 @@ class Caller:
         last, by_hand = batch.records[-1].checkpoint, self.session.settings.is_checkpointed_by_hand
         if self.shard is not None:
             self.shard.begin_call(last, call.count)
-        has_returned = self._make(call, partial(self._give, batch))
+        has_returned = self._make(call, partial(self._call_handler, batch))
         done = last if has_returned and not by_hand else None
         if self.shard is not None:
             self.shard.end_call(done)
@@ -178,19 +178,19 @@ class Caller:
             self.progress.finish(done)
         return has_returned
 
-    def _give(self, batch: Batch) -> None:
+    def _call_handler(self, batch: Batch) -> None:
         """Call the handler, unless a record of the batch cannot be handed over."""
         first, faults = batch.records[0], self.session.faults
         if faults and (fault := faults.get(first.checkpoint)) is not None:
             raise fault.error(first)
         self.session.handler.handle(batch)
 
-    def _may_say(self) -> bool:
-        return not self.is_closed and self.session.may_say()
+    def _checkpoints_count(self) -> bool:
+        return not self.is_closed and self.session.checkpoints_count()
 
     def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
-        """Keeps no batch in memory."""
-        may_write = self._may_say() and not self.tally.is_hung
+        """A checkpoint by position. Unlike the others, it does not keep the batch in memory."""
+        may_write = self._checkpoints_count() and not self.tally.is_hung
         if may_write and self.progress.checkpoint(to):
             return CheckpointReply.WRITTEN
         is_ours = may_write and self.session.held.holding.may_write and not self.progress.has_been_moved()
@@ -213,7 +213,7 @@ class Caller:
         session.guard.make(call, work, session.cut_off, late=self._tell_lost_late)
         del session.under_way[id(self)]
         if call.has_returned:
-            self.gets_on(call.what)
+            self.succeeded(call.what)
             return True
         follows = session.held.lease.checkpoint if self.progress.follows_checkpoint else None
         session.failing.failed(id(self), call, session.ports.clock.now(), follows)
@@ -224,16 +224,16 @@ class Caller:
         tally.problem = f"{hung} in {call}" if tally.is_hung else f"{type(call.failure).__name__} in {call}"
         return False
 
-    def gets_on(self, what: str = "handle") -> None:
+    def succeeded(self, what: str = "handle") -> None:
         """The function has returned, or its records were set aside. Only a caller of the whole shard knows that these include the
         records that failed in the session before; a lane does not.
         """
-        self.session.failing.got_on(id(self), what)
+        self.session.failing.succeeded(id(self), what)
         if what == "handle" and self.shard is not None:
-            self.session.failing.left_behind()
+            self.session.failing.earlier_is_handled()
 
     def _tell_lost_late(self) -> None:
-        """A call that was given up has ended. `lease_lost` is called only now, so that the lease's calls never overlap."""
+        """A call that was given up has ended. Calls `lease_lost` only now, so that the lease's calls never overlap."""
         lease = self.session.held.lease
         lost = partial(self.session.handler.lease_lost, lease.shard_id)
         self.session.guard.tell(
@@ -241,13 +241,13 @@ class Caller:
         )
 
     def tell(self, what: str, work: Callable[[], None], once: bool = False) -> bool:
-        """Call one of the handler's optional functions, again after a failure unless `once`. True if it has returned.
+        """Call one of the handler's optional functions, and after a failure call it again unless `once`. True if it has returned.
 
-        None is called while a call hangs. A function that does nothing needs no slot, which another lease's call may keep.
+        No function is called while a call hangs. A function that does nothing needs no slot, which another lease's call may keep.
         """
         attempt, lease = 0, self.session.held.lease
         if not self.tally.is_hung and what in does_nothing(self.session.handler):
-            self.gets_on(what)
+            self.succeeded(what)
             return True
         while not self.tally.is_hung:
             with self.session.guard.slots:

@@ -1,4 +1,4 @@
-"""Which of a session's handler calls fail, for what its writes to the lease's row say of that."""
+"""Which of a session's handler calls fail, so that its writes to the lease's row can say it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class FailingCalls:
 
     opened: Lease
     _under_way: dict[tuple[int, str], _Failing] = field(default_factory=dict, init=False)
-    _has_got_on: bool = field(default=False, init=False)
+    _earlier_is_handled: bool = field(default=False, init=False)
 
     def failed(self, caller: int, call: HandlerCall, now: datetime, follows: Checkpoint | None) -> None:
-        """`follows`: the checkpoint, if its first record is the next one; None if others that are unfinished or unwritten come
-        first.
+        """The call has failed. `follows`: the checkpoint, if the call's first record is the next one after it; None if
+        unfinished or unwritten records come first.
         """
         if call.is_held_up or call.finished:  # it has not failed by itself, or not with what is left
-            self.got_on(caller, call.what)
+            self.succeeded(caller, call.what)
             return
         if call.what not in HOLD_UP:
             return
@@ -47,30 +47,30 @@ class FailingCalls:
         if known is not None and known.first == call.first:
             since = known.failure.since
         else:
-            before = None if follows is None else self._before(follows)
+            before = None if follows is None else self._earlier(follows)
             since = whole_milliseconds(now) if before is None else before.since
         error = HandlerOverdue.__name__ if call.failure is None else error_name(call.failure)
         self._under_way[caller, call.what] = _Failing(call.first, HandlerFailure(error, call.attempt, since))
 
-    def got_on(self, caller: int, what: str) -> None:
-        """This function fails no more: it has returned, or its records were set aside."""
+    def succeeded(self, caller: int, what: str) -> None:
+        """The function no longer fails: it has returned, or its records were set aside."""
         self._under_way.pop((caller, what), None)
 
-    def left_behind(self) -> None:
-        """What failed in the session before is handled, or set aside."""
-        self._has_got_on = True
+    def earlier_is_handled(self) -> None:
+        """The records that failed in the session before are handled, or set aside."""
+        self._earlier_is_handled = True
 
     def at(self, checkpoint: Checkpoint) -> HandlerFailure | None:
         """The failure to report with this checkpoint. If several calls fail, the one that began to fail first. Any thread may
         ask.
         """
         if not self._under_way:  # nearly always, and this is asked for each write
-            return self._before(checkpoint)
+            return self._earlier(checkpoint)
         failing = [each.failure for each in list(self._under_way.values())]
-        return min(failing, key=lambda each: each.since, default=self._before(checkpoint))
+        return min(failing, key=lambda each: each.since, default=self._earlier(checkpoint))
 
-    def _before(self, checkpoint: Checkpoint) -> HandlerFailure | None:
+    def _earlier(self, checkpoint: Checkpoint) -> HandlerFailure | None:
         failing = self.opened.failing
-        if failing is None or self._has_got_on or checkpoint != self.opened.checkpoint:
+        if failing is None or self._earlier_is_handled or checkpoint != self.opened.checkpoint:
             return None
         return failing

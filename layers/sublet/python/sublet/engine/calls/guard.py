@@ -51,7 +51,7 @@ class HandlerCall:
     is_held_up: bool = False
     """It was given up because another call blocks the event loop that it runs on or waits for."""
     noted: Signal | None = None
-    """Set once it is noted that the call hangs: only then may it be noted that it hangs no more. Made when it is given up."""
+    """Made when the call is given up, and set once it is noted as hanging: only then may its end be noted."""
     failure: BaseException | None = None
     work: Callable[[], None] | None = None
     """None once it is done, so that the batch can be freed before the next one is made."""
@@ -91,7 +91,7 @@ class CallGuard:
         cut_off: datetime | None,
         late: Callable[[], None] = lambda: None,
     ) -> None:
-        """Do the work, and note in `call` what came of it. `late` runs when a call that was given up ends after all.
+        """Do the work, and note the outcome in `call`. `late` runs when a call that was given up ends after all.
 
         The caller has a slot. Raises nothing: whatever the user's code raises is the call's failure, CancelledError and
         SystemExit too. So is the error if no thread can be started.
@@ -128,7 +128,7 @@ class CallGuard:
         try:
             if call.work is not None:
                 call.work()
-        except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises: CancelledError and SystemExit too
+        except BaseException as failure:  # noqa: BLE001 - the user's code may raise anything: CancelledError and SystemExit too
             call.failure = failure
         TURN.reset(before)
         call.work = None
@@ -144,7 +144,7 @@ class CallGuard:
     def _note(self, call: HandlerCall) -> None:
         """Log and count the result, and note what it says about the process."""
         if call.is_given_up:
-            self.health.hangs(self._as_hung(call))
+            self.health.note_hung(self._as_hung(call))
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
             what = HELD_UP if call.is_held_up else HANGS
             self._ports.log.error(what, **self._fields(call), seconds=self._seconds(call))
@@ -163,7 +163,7 @@ class CallGuard:
         try:
             late()
         finally:
-            self.health.hangs_no_more(self._as_hung(call))
+            self.health.note_returned(self._as_hung(call))
 
     @staticmethod
     def _fields(call: HandlerCall) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Several handler calls at once for one shard: each partition key stays in one lane, and in order."""
+"""Makes several handler calls at once for one shard: each partition key stays in one lane, in order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
 CALLS_AHEAD = 256
-"""How many calls' records are spread over each lane at once, if there are so many. Lanes then seldom wait for the longest,
-and what is finished out of order is bounded.
+"""How many calls' records are spread over each lane at once, if there are that many. Lanes then seldom wait for the longest
+lane, and the number of records that are finished out of order is bounded.
 """
 
 
@@ -54,7 +54,7 @@ class Spread:
                 up_to[lane_of(last.order_key, self.lanes)] = last.checkpoint
         return FinishedAhead(tuple(up_to), as_put)
 
-    def go_no_further(self, place: int) -> None:
+    def stop_at(self, place: int) -> None:
         with self.lock:
             self.limit = place if self.limit is None else min(self.limit, place)
 
@@ -141,7 +141,7 @@ class LaneStop:
     progress: LaneProgress
 
     def set(self) -> None:
-        self.progress.spread.go_no_further(0)
+        self.progress.spread.stop_at(0)
 
     def is_set(self) -> bool:
         return self.session.is_set() or self.progress.has_come_to_limit
@@ -150,7 +150,7 @@ class LaneStop:
         return self.session.wait(timeout) or self.progress.has_come_to_limit
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Called when the session is to end. A lane that has reached the limit notices at its next call."""
+        """Calls back when the session has to end. A lane that has reached the limit notices it before its next call."""
         return self.session.on_set(callback)
 
 
@@ -163,8 +163,8 @@ def records_at_once(settings: Settings) -> int:
 def handle_in_lanes(
     runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
 ) -> bool:
-    """As BatchRunner.handle. Returns when every lane has ended. If one gives up, the others stop at its first unfinished record:
-    that record then follows the checkpoint, so its attempts can be kept. After a call that hangs, the others make no more calls.
+    """Like BatchRunner.handle. Returns when every lane has ended. If one lane gives up, the others stop at its first unfinished
+    record: it then follows the checkpoint, so its attempts can be kept. After a call that hangs, the others make no more calls.
 
     After repeated crashes there is one lane. Otherwise a record that kills the process would cut off the other lanes' calls each
     time, and the checkpoint would never reach it.
@@ -193,7 +193,7 @@ def handle_in_lanes(
     for task in started:
         try:
             task.result()
-        except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
+        except BaseException as fault:  # noqa: BLE001 - raised below, when the other lanes have ended
             faults.append(fault)
     if no_longer is not None:
         no_longer()
@@ -214,7 +214,7 @@ def _run_lane(runner: BatchRunner, lane: LaneProgress, millis_behind_latest: int
         for start in range(0, len(places), size):
             batch = [spread.records[place] for place in places[start : start + size]]
             if not runner.handle(batch, millis_behind_latest):
-                spread.go_no_further(0 if runner.caller.tally.is_hung else lane.next_place)
+                spread.stop_at(0 if runner.caller.tally.is_hung else lane.next_place)
                 return
     except BaseException:
         runner.caller.stop.set()

@@ -1,4 +1,4 @@
-"""The retry loop: does what decisions.failure_policy says next, until nothing of a batch is left or it is given up."""
+"""The retry loop: does what decisions.failure_policy says next, until a batch is finished or given up."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from sublet.settings import Settings
 
 
 class Acts(Protocol):
-    """What the loop asks of the runtime whose batch it is."""
+    """What the loop needs from the runtime that the batch belongs to."""
 
     def time_left(self) -> timedelta:
         """How long calls may still begin."""
 
     def call(self, run: Run) -> Answer | None:
-        """Hand these records over; None: no call may be made any more."""
+        """Call the handler with these records. None: no more calls may be made."""
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
-        """True if the destination has accepted the records, which are then checkpointed past. None: this cannot be done now.
+        """True if the destination has accepted the records and the checkpoint is past them. None: this cannot be done now.
 
-        `last`: the handler's answer to the last call that these records were in; None if this window made no such call.
+        `last`: the handler's answer to the last call with these records; None if this window made no such call.
         """
 
     def wait(self, lasts: timedelta) -> bool:
         """True if the loop goes on afterwards."""
 
     def give_up(self, why: str) -> None:
-        """What is left stays for a later window, or fails the task."""
+        """Leave the rest to a later window, or fail the task."""
 
 
 def run_retry_loop(
     course: Course, acts: Acts, arrived: ArrivedAt, now: Callable[[], datetime], settings: Settings
 ) -> Course:
-    """Returns what is left of the batch: nothing, or what was given up or no longer called."""
+    """Returns the unfinished rest of the batch: empty unless the batch was given up or calls had to stop."""
     called: tuple[Called, ...] = ()
     while True:
         match next_step(course, arrived, now(), acts.time_left(), settings):

@@ -1,4 +1,5 @@
-"""Hands batches to the handler in order, again after a failure, and never past a record that is neither finished nor set aside.
+"""Hands batches to the handler in order, retries after a failure, and never goes past a record that is neither finished nor set
+aside.
 
 A batch passes the runner, the retry loop (which asks the runner to make each call), the caller, and the call guard.
 """
@@ -110,7 +111,7 @@ class BatchRunner:
         if run.size < len(records):
             self.caller.progress.write_if_due()
         if made.is_held_up and not made.finished:
-            return None  # not an attempt of its own
+            return None  # this does not count as an attempt
         return Answer(made.finished, _has_raised(made), made.failure)
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
@@ -121,7 +122,7 @@ class BatchRunner:
         if not self._setting_aside().put(records, step, last):
             return False
         self.caller.progress.finish(records[-1].checkpoint)
-        self.caller.gets_on()
+        self.caller.succeeded()
         self.caller.progress.write()
         return True
 

@@ -60,7 +60,7 @@ class SettingAside:
             "why": step.why,
         }
         try:
-            self._give(batch)
+            self._store(batch)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: in any case the records wait
             self.count(Metric.DESTINATION_REFUSALS, 1)
             self.log.error(
@@ -74,7 +74,7 @@ class SettingAside:
         self.log.error("records set aside", **fields)
         return True
 
-    def _give(self, batch: SetAsideBatch) -> None:
+    def _store(self, batch: SetAsideBatch) -> None:
         if self.destination is None:
             raise DestinationRefused("there is none: the setting on_failure is not given")
         self.destination.put(batch)

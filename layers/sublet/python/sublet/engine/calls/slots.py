@@ -1,4 +1,4 @@
-"""The places for handler calls of one process. A lease that ends does not wait for a place that it no longer needs."""
+"""Slots for one process' handler calls. A lease that ends does not wait for a slot that it no longer needs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from datetime import timedelta
 
 from sublet.ports import Signal, Tasks
 
-WAITED_FOR = timedelta(minutes=1)
-"""The wait is repeated until it is over."""
+WAIT = timedelta(minutes=1)
+"""How long one wait lasts. Longer waits are made of several."""
 
 
 class CallSlots:
-    """A semaphore whose waiters can be stopped. As with `with slots:`, which takes one and gives it back.
+    """A semaphore with a queue, whose waiters can be stopped. `with slots:` takes a slot and gives it back.
 
-    A slot that is given back belongs to the one that has waited longest, at once. Otherwise its holder, a shard whose next batch
-    is there already, would take it again before any other thread has woken up.
+    A slot that is given back passes at once to the waiter at the head of the queue. Otherwise its last holder, a shard whose next
+    batch is ready, would take it again before another thread had woken up.
     """
 
     def __init__(self, count: int, tasks: Tasks) -> None:
-        self._free = count
-        """None is free while anyone waits."""
         self._tasks = tasks
         self._lock = tasks.lock()
-        self._waiting: deque[Signal] = deque()
-        """One for each waiter without a slot, in the order of their arrival. It is removed as the waiter gets one."""
+        """Guards `_free` and `_queue`."""
+        self._free = count
+        """Zero while anyone waits."""
+        self._queue: deque[Signal] = deque()
+        """A signal for each waiter without a slot, in order of arrival. A waiter leaves the queue when it gets its slot."""
 
     def __enter__(self) -> None:
         self.take(None)
@@ -33,43 +34,43 @@ class CallSlots:
         self.give()
 
     def take(self, stop: Signal | None) -> bool:
-        """Wait for a slot. False without one if `stop` is set first."""
+        """Wait for a slot. Returns False, without a slot, if `stop` is set first."""
         with self._lock:
             if self._free:
                 self._free -= 1
                 return True
             if stop is not None and stop.is_set():
                 return False
-            told = self._tasks.signal()
-            self._waiting.append(told)
-        return self._has_waited(told, stop)
+            turn = self._tasks.signal()
+            self._queue.append(turn)
+        return self._wait_for(turn, stop)
 
     def give(self) -> None:
         with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
+            if self._queue:
+                self._queue.popleft().set()
             else:
                 self._free += 1
 
-    def _has_waited(self, told: Signal, stop: Signal | None) -> bool:
-        take_back = None if stop is None else stop.on_set(told.set)
-        goes_on = False
+    def _wait_for(self, turn: Signal, stop: Signal | None) -> bool:
+        unsubscribe = None if stop is None else stop.on_set(turn.set)
+        has_slot = False
         try:
-            while not told.is_set():
-                told.wait(WAITED_FOR)
-            goes_on = stop is None or not stop.is_set()
-            return goes_on
+            while not turn.is_set():
+                turn.wait(WAIT)
+            has_slot = stop is None or not stop.is_set()
+            return has_slot
         finally:
-            if take_back is not None:
-                take_back()
-            if not goes_on:
-                self._leave(told)
+            if unsubscribe is not None:
+                unsubscribe()
+            if not has_slot:
+                self._leave(turn)
 
-    def _leave(self, told: Signal) -> None:
-        """A waiter that stops passes on the slot that it has got meanwhile."""
+    def _leave(self, turn: Signal) -> None:
+        """Leave the queue. A waiter that got its slot while it was stopped passes it on."""
         with self._lock:
-            is_without = told in self._waiting
-            if is_without:
-                self._waiting.remove(told)
-        if not is_without:
+            is_queued = turn in self._queue
+            if is_queued:
+                self._queue.remove(turn)
+        if not is_queued:
             self.give()

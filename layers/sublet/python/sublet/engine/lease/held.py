@@ -39,21 +39,21 @@ from sublet.protocol.records import UserRecord
 from sublet.protocol.write_notes import with_ahead, with_failure, with_lag, with_throughput
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
-"""Returns None if the lease as it stands says it already."""
+"""Makes a write from the lease. Returns None if the lease says already what was to be written."""
 
 _DATA: Callable[[UserRecord], bytes] = attrgetter("data")
 
 LagAt = Callable[[Checkpoint], tuple[LagReport, tuple[LagSeen, ...]] | None]
-"""What to report with this checkpoint, and the last reports."""
+"""Returns what to report with this checkpoint, and the last reports."""
 
 FailingAt = Callable[[Checkpoint], HandlerFailure | None]
-"""How the handler fails with what follows this checkpoint; None if it does not."""
+"""Returns how the handler fails with the records that follow this checkpoint; None if it does not."""
 
 REPORTS = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
-"""How often one write is tried, if our own earlier write or a request to leave refuses it. Each refusal says what to write
-instead.
+"""How often one write is tried if it is refused because of our own earlier write or of a request to leave. Each refusal shows
+what to write instead.
 """
 
 
@@ -97,7 +97,7 @@ class HeldLease:
         self._interval = interval
 
     def has_handled(self, user_records: Iterable[UserRecord]) -> None:
-        """Counts the records' data and not an aggregate's overhead, as KCL does. Otherwise a KCL 3.x leader would assign us too
+        """Counts the records' data without an aggregate's overhead, as KCL does. Otherwise a KCL 3.x leader would assign us too
         few leases.
         """
         if self._throughput is not None:
@@ -118,7 +118,7 @@ class HeldLease:
 
     @property
     def holding(self) -> Holding:
-        """All that is known of the lease at one moment."""
+        """All that is known about the lease, at one moment."""
         return self._holding
 
     @property
@@ -126,15 +126,15 @@ class HeldLease:
         """How often another writer has moved its position since we acquired it."""
         return self._holding.moves
 
-    def know_ahead(self, ahead: Ahead) -> None:
+    def report_ahead(self, ahead: Ahead) -> None:
         """From now on each write notes this in the row."""
         self._ahead = ahead
 
-    def know_lag(self, lag_at: LagAt) -> None:
+    def report_lag(self, lag_at: LagAt) -> None:
         """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock held."""
         self._lag_at = lag_at
 
-    def know_failing(self, failing_at: FailingAt) -> None:
+    def report_failing(self, failing_at: FailingAt) -> None:
         """From now on the same writes report this. Called with the lock held."""
         self._failing_at = failing_at
 
@@ -145,7 +145,9 @@ class HeldLease:
         return ahead.finished() if ahead.moves == self.moves else None
 
     def note_ahead(self) -> None:
-        """Write it at once, unless a heartbeat has. Otherwise records set aside beyond the checkpoint may be set aside twice."""
+        """Write the note now, unless a heartbeat has written it. Otherwise records set aside beyond the checkpoint may be set
+        aside twice.
+        """
         self.write(lambda lease: heartbeat(lease) if self._lacks_ahead(lease) else None)
 
     def _lacks_ahead(self, lease: Lease) -> bool:
@@ -161,7 +163,7 @@ class HeldLease:
             self._become(self._holding)
 
     def write(self, make: MakeWrite, unmoved_since: int | None = None) -> bool:
-        """Write what `make` makes of the lease as it stands. True if the row now says at least that.
+        """Write what `make` makes from the lease's present state. True if the row now says at least that.
 
         unmoved_since   write nothing if `moves` is more than that by now, since the position has been moved meanwhile
 
@@ -185,7 +187,7 @@ class HeldLease:
             return False
 
     def _write(self, write: LeaseWrite) -> AfterWrite | None:
-        """The judged reply; None if there was none."""
+        """Makes the write and judges the reply; None if there was no reply."""
         sent_at = self._now()
         self._is_leaving = self._is_leaving or write.kind is WriteKind.RELEASE
         ahead = None if write.kind is WriteKind.HAND_OVER else self.finished_ahead
@@ -225,8 +227,8 @@ class HeldLease:
         return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
-        """Only a permanent error of the table is final. An unexpected one may pass. If not, the lease is lost when another
-        worker may have it.
+        """Only a permanent error of the table is final. An unexpected error may pass; if it does not, the lease counts as lost
+        once another worker may have it.
         """
         is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
         self._become(after_failure(self._holding, write, is_transient, self._now(), self._failover_time))
@@ -247,7 +249,7 @@ class HeldLease:
             self._stop.set()
 
     def confirm(self) -> bool:
-        """True if the lease is still ours. Writes to the table first if our last write is older than failover_time.
+        """True if the lease is still ours. If our last write is older than failover_time, this writes to the table first.
 
         A process that was paused (a frozen Lambda, a suspended machine) notices here, before it calls the handler again.
         """
@@ -261,7 +263,7 @@ class HeldLease:
         return not self._is_leaving and self._holding.is_heartbeat_due(self._now(), after)
 
     def heartbeat_if_due(self, after: timedelta, make: Callable[[Lease], LeaseWrite] = heartbeat) -> None:
-        """`make`: a heartbeat that says more."""
+        """`make`: makes a heartbeat that also says something else."""
         if self.is_heartbeat_due(after):
             self._heartbeat_if(partial(self.is_heartbeat_due, after), make)
 
@@ -285,7 +287,7 @@ class HeldLease:
             return False
 
     def read_again(self) -> None:
-        """Read the row: the owner before us may have checkpointed late. What it says now is where we start."""
+        """Read the row again, because the owner before us may have checkpointed late. We start where the row says now."""
         with self._lock:
             self._become(after_reading(self._holding, self._ports.table.get(self.lease.lease_key)))
 

@@ -1,9 +1,9 @@
-"""How far a lease has been handled, and when that is written: at most every checkpoint_interval, and always at the end.
+"""How far a lease has been handled, and when to write it: at most every checkpoint_interval, and always at the end.
 
-Meanwhile an operator may move the checkpoint, or the previous owner may make its last one late. Then the row counts. If it was
-moved forward, but not beyond what is finished, both positions are true, and the later one is written. If it was moved into the
-batch that the handler has now, that is decided when the call has ended. After any other move, the shard is read again from the
-row.
+Meanwhile an operator may move the checkpoint, or the previous owner may checkpoint late. Then the row's position counts. If it
+was moved forward, but not beyond what is finished, both positions are true, and the later one is written. If it was moved into
+the batch that the handler has now, this waits until the call has ended. After any other move, the shard is read again from the
+row's position.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Progress:
         """The last record of the batch that the handler has now."""
         self._written_at: datetime = clock.steady()
         self.lanes = 1
-        """One: its records are handled one call after another."""
+        """The lanes in which records are handled; with one, calls follow each other."""
         self.start()
 
     def start(self) -> Lease:
@@ -73,7 +73,7 @@ class Progress:
             holding = self._held.holding
             self._moves, self._opened = holding.moves, holding.lease
             self._is_moved = False
-            """Stays True until reading begins again, though the row may come to look right: then by another's late checkpoint."""
+            """Stays True until reading begins again, even if another owner's late checkpoint makes the row look right again."""
             self._unfinished.clear()
             self._records_handed_over = 0
             self._walked = begun(opening(holding.lease))
@@ -81,7 +81,7 @@ class Progress:
             self.finished = self.written = self.handed = self.passed = holding.lease.checkpoint
             self._began_at = holding.moves
             self._known_ahead = holding.lease.finished_ahead
-            self._know_ahead(self._known_ahead)
+            self._report_ahead(self._known_ahead)
             self._careful_until = careful_until(holding.lease, self._clock.steady(), self._settings)
             return holding.lease
 
@@ -115,21 +115,23 @@ class Progress:
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What was finished beyond the checkpoint when reading began, and is not handed over again. None if nothing is known."""
+        """What was finished beyond the checkpoint when reading began, and so is not handed over again. None if nothing is
+        known.
+        """
         return self._known_ahead if self._held.moves == self._began_at else None
 
     def follow_lanes(self, lanes: Callable[[], FinishedAhead]) -> Callable[[], None]:
         """From now on each write notes in the row how far each lane is, until the returned function is called."""
         known = self._known_ahead
-        self._held.know_ahead(Ahead(self._began_at, lambda: joined(known, lanes())))
-        return lambda: self._know_ahead(self._held.finished_ahead)
+        self._held.report_ahead(Ahead(self._began_at, lambda: joined(known, lanes())))
+        return lambda: self._report_ahead(self._held.finished_ahead)
 
-    def _know_ahead(self, ahead: FinishedAhead | None) -> None:
-        self._held.know_ahead(Ahead(self._began_at, lambda: ahead))
+    def _report_ahead(self, ahead: FinishedAhead | None) -> None:
+        self._held.report_ahead(Ahead(self._began_at, lambda: ahead))
 
     @property
     def is_unwritten(self) -> bool:
-        """True if something is finished that the row does not say."""
+        """True if records are finished and the row does not say so yet."""
         with self._lock:
             return self._is_unwritten()
 
@@ -151,11 +153,13 @@ class Progress:
                 self._records_handed_over += records
 
     def end_call(self, finished: Checkpoint | None) -> None:
-        """The call has ended or was given up. `finished`: what it finished; None if it failed or only the handler says so."""
+        """The call has ended or was given up. `finished`: what it finished; None if it failed, or if only `batch.checkpoint`
+        counts.
+        """
         with self._lock:
             if finished is not None:
                 self._finish(finished)
-            self._in_call = None  # not before: a row that was moved is judged by what is finished
+            self._in_call = None  # only now: a row that was moved is judged by what is finished
 
     def has_been_moved(self) -> bool:
         """True if reading cannot go on, because the row was moved back, or beyond what is finished. Then sets `stop`."""
@@ -242,7 +246,7 @@ class Progress:
         return self.written >= to
 
     def prepare(self, to: Checkpoint, state: bytes) -> bool:
-        """KCL's prepareCheckpoint, a write of its own that leaves the checkpoint where it is. True if the lease table has it.
+        """KCL's prepareCheckpoint, a separate write that does not move the checkpoint. True if the lease table has it.
 
         False if the checkpoint is at `to` already.
         """
@@ -278,7 +282,7 @@ class Progress:
                     self.written = max(self.written, to)
                     self._written_at = self._clock.steady()
                 return
-            # again, if the row turned out to be further on than we knew
+            # a second time, if the row turned out to be further on than we knew
 
     def write_last(self) -> bool:
         """The last write before we leave the lease. True if it was made late, after the lease was lost.
@@ -292,7 +296,7 @@ class Progress:
 
 
 def _further(lease: Lease, to: Checkpoint, caught_up_at: datetime | None) -> LeaseWrite | None:
-    """None if the row has it already. The heartbeats and the session may both find a checkpoint due. The second write would
-    otherwise be refused because of the first, and we would take the lease for lost.
+    """The checkpoint's write; None if the row has it already. The heartbeats and the session may both find a checkpoint due. The
+    second write would be refused because of the first, and we would take the lease for lost.
     """
     return None if lease.checkpoint >= to else checkpoint(lease, to, caught_up_at)

@@ -79,7 +79,7 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
     """
     lease = held.lease
     if lease.is_ended or lease.checkpoint.is_sequence_number:
-        return True  # it has begun: its parents no longer matter
+        return True  # the shard has begun: its parents no longer matter
     parents = [ports.table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
     if not may_begin(lease, parents):
         return None
@@ -90,7 +90,7 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
 
 
 def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndShard | Blocked:
-    """What ending the shard takes; Blocked while a merge's other parent has no lease, but still has records."""
+    """The plan for ending the shard; Blocked while a merge's other parent has no lease, but still has records."""
     missing = [p for p in sorted(other_parents(lease, children)) if _is_missing(p, ports)]
     plan = plan_shard_end(lease, children, missing)
     if isinstance(plan, Blocked):
@@ -121,7 +121,7 @@ def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int 
 
 
 def is_gone(deletion: Deletion, ports: Ports) -> bool:
-    """A shard that is not listed is asked for by itself, since a listing may lag behind."""
+    """Whether the shard is gone. Asks for the shard itself if it is not listed, since a listing may lag behind."""
     return deletion.why is not DeleteReason.GARBAGE or not ports.stream.has_shard(deletion.lease.shard_id)
 
 

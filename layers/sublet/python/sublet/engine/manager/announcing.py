@@ -46,7 +46,7 @@ def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Report
 
 
 def make_reports(plan: ReportPlan, ports: Ports) -> None:
-    """Carries out a tick's plan."""
+    """Writes and deletes the reports of a tick's plan."""
 
     def make(reports: WorkerReports) -> None:
         for report in plan.make:
@@ -90,7 +90,9 @@ def _with_reports(ports: Ports, act: Callable[[WorkerReports], T]) -> T | None:
     try:
         return act(ports.reports)
     except Exception as problem:  # noqa: BLE001 - it must end neither a tick nor a window
-        ports.log.warning("no report to KCL's leader", error=type(problem).__name__, problem=str(problem))
+        ports.log.warning(
+            "could not report to KCL's leader", error=type(problem).__name__, problem=str(problem)
+        )
         return None
 
 
@@ -100,8 +102,8 @@ def announce(
     settings: Settings,
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED,
 ) -> None:
-    """One write, and one more for each of `announced` that lapsed long ago. A failure is only logged: the others see at their
-    next tick what has become of the leases.
+    """Announces with one write, and deletes each of `announced` that lapsed long ago. A failure is only logged: the others see at
+    their next tick how the leases have changed.
     """
     said = Announcement(what, ports.clock.now())
     try:

@@ -13,7 +13,7 @@ from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import Settings
 
 SAID_EVERY = timedelta(minutes=5)
-"""An alarm that has just fired finds a line of the last minutes."""
+"""How often a line is logged: when the alarm fires, there is a line of the last minutes."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class BusyShardLog:
 
 
 def _command(lease_key: str, settings: Settings) -> str:
-    """That says why."""
+    """The command that shows why the shard is hot."""
     key = stream_key_of(lease_key)
     stream = settings.stream if key is None else key.stream
     return f"sublet hot --application {settings.application} --stream {stream} --shard {own_id(lease_key)}"

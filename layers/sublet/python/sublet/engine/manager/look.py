@@ -1,4 +1,4 @@
-"""Looks at an application's leases: what a tick decides on, whether they are of this stream, and what a process may resume."""
+"""Looks at an application's leases: for a tick, to see whether they belong to this stream, and for leases to resume."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ from sublet.shared_description import shared_placement
 
 
 def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
-    """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan.
+    """Reads leases before shards: a shard that appears in between has no lease yet, which is correct. Otherwise its lease would
+    look like an orphan.
 
-    Raises StreamNotAdopted: on another stream's shards every lease looks like one.
+    Raises StreamNotAdopted: against another stream's shards every lease looks like an orphan.
     """
     scan = ports.table.scan()
     ahead = ahead_by(ports.clock.now(), scan.at)
@@ -101,11 +102,11 @@ def check_stream(
     shards: Sequence[Shard],
     now: datetime,
 ) -> Placement:
-    """How the stream is described. Raises StreamNotAdopted. The first look keeps the stream, unless the leases that are there
-    already speak against it.
+    """Returns what is known of the stream's description. Raises StreamNotAdopted. The first look stores the stream as the leases'
+    own, unless existing leases contradict it.
 
-    A role that may not ask which stream it is (kinesis:DescribeStreamSummary) goes on without knowing. `now`: by the lease
-    table's clock.
+    If the role may not ask which stream it is (kinesis:DescribeStreamSummary), the tick goes on without knowing. `now`: by the
+    lease table's clock.
     """
     found = suspects(scan.leases, shards)
     has_suspects = bool(found) or has_strange_shards(scan.leases, shards)
@@ -121,7 +122,7 @@ def check_stream(
             placement = placement.with_description(ports.stream.describe())
         placement = _checked(ports, settings, remembered, placement, found)
     except StreamAccessDenied as denied:
-        ports.log.warning("not known whether the leases are of this stream", problem=str(denied))
+        ports.log.warning("not known whether the leases belong to this stream", problem=str(denied))
         return remembered.placement
     if placement is not remembered.placement:
         ports.sightings.keep_placement(placement, now)
@@ -142,16 +143,16 @@ def _checked(
             if is_foreign(suspect, ports):
                 raise other_streams_lease(settings.application, suspect, found)
         if ports.sightings.adopt(found, None):
-            ports.log.info("the application's leases are of this stream from now on", stream=str(found))
+            ports.log.info("the application's leases belong to this stream from now on", stream=str(found))
             return placement
-        known = ports.sightings.load().stream  # another tick's, of this moment
+        known = ports.sightings.load().stream  # another tick has just stored it
     if known is not None and not known.is_same_as(found):
         raise other_stream(settings.application, known, found)
     return placement
 
 
 def adopt_stream(ports: Ports) -> None:
-    """An operator has asked for this: from now on the leases belong to the stream that is read, whichever they belonged to."""
+    """An operator has ordered it: from now on the leases belong to the stream that is read, whichever stream they belonged to."""
     found, known = ports.stream.describe().identity, ports.sightings.load().stream
     if ports.sightings.adopt(found, known):
         ports.log.warning(
@@ -160,7 +161,7 @@ def adopt_stream(ports: Ports) -> None:
 
 
 def is_foreign(suspect: Suspect, ports: Ports) -> bool:
-    """Asks for the shard itself if a listing, which may lag, does not have it."""
+    """Whether the lease belongs to another stream. Asks for the shard itself if it is not listed, since a listing may lag."""
     return suspect.why is not Evidence.NOT_LISTED or not ports.stream.has_shard(suspect.lease.shard_id)
 
 
@@ -203,7 +204,7 @@ def resume(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) 
 
 
 def _rows_of(keys: list[str], worker_id: str, ports: Ports) -> dict[str, Lease]:
-    """Reads the rows as they stand now: a scan may be seconds old, and two of them would make a lease seem to move."""
+    """Reads the rows now: a scan may be seconds old, and two scans could make a lease seem to move."""
     rows = {key: ports.table.get(key) for key in keys}
     return {key: row for key, row in rows.items() if isinstance(row, Lease) and _is_held_by(row, worker_id)}
 

@@ -15,13 +15,14 @@ from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 
 CALLS_PER_SECOND = 27
-"""200 streams of one shard each are asked in 8 seconds. An account's calls of DescribeStreamSummary are limited to 20 a second,
-and these are the fewest of ours.
+"""At this rate 200 streams of one shard each take 8 seconds. An account may call DescribeStreamSummary 20 times a second; few
+of our calls
+are of that kind.
 """
 
 LASTS = timedelta(seconds=8.5)
-"""In an application of several streams, a tick begins no call after this time. The calls that already wait for their turn take
-another second.
+"""In an application of several streams, a tick begins no call after this time. Calls that are already waiting take another
+second.
 """
 NO_TIME = timedelta(0)
 

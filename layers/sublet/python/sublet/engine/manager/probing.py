@@ -1,4 +1,4 @@
-"""Probes shards whose rows do not show whether records wait there: a tick's last step, and nothing else waits for it."""
+"""Probes shards whose rows do not show whether records wait there. This is a tick's last step, so no other step waits for it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Probing:
     bounds: Bounds = BOUNDS
 
     def probe(self, chosen: Probes, stopped: Collection[str], retention: timedelta) -> None:
-        """Put for how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys of paused
-        leases.
+        """Put as a metric how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys of
+        paused leases.
         """
         probes = self.look_into(chosen)
         now = self.ports.clock.now()
@@ -62,7 +62,7 @@ class Probing:
         self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
 
     def look_into(self, chosen: Probes) -> Sequence[Probe]:
-        """Reads a page of each shard, then another, while there is time. Skips shards that this tick has probed already."""
+        """Reads a page of each shard, then another page, while there is time. Skips shards that this tick has probed already."""
         first = first_probes(chosen, self.unread)
         asked = [self.asked[key] for key in first if key in self.asked]
         probes = {key: probe for key, probe in first.items() if key not in self.asked}
@@ -73,7 +73,7 @@ class Probing:
         return [*found.values(), *asked]
 
     def _remember(self, now_unread: Mapping[str, UnreadShard]) -> None:
-        """An idle fleet writes nothing. A write that fails does not fail the tick."""
+        """Stores the findings if they differ, so an idle fleet writes nothing. A write that fails does not fail the tick."""
         if now_unread == self.unread:
             return
         try:
@@ -115,10 +115,11 @@ AT_ONCE = 10
 
 
 def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
-    """Positions by lease key, for leases that have not ended and whose shard answers: one whose read limit is used up does not,
-    nor one of another stream. A lease at LATEST that was not opened has none yet.
+    """Positions by lease key, for unfinished leases whose shards answer. A shard does not answer if its read limit is used up,
+    or if the lease belongs to another stream. A lease at LATEST that was not opened has no position yet.
 
-    Two calls a shard, one of them of its five polls a second. Raises what Stream raises, but for what passes by itself.
+    Makes two calls for each shard, one of which counts against its five polls a second. Raises what Stream raises, except
+    transient errors.
     """
     slots = ports.tasks.slots(AT_ONCE)
 

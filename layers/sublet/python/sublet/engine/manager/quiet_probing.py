@@ -26,7 +26,7 @@ BOUNDS = Bounds(
     pages=3,  # of a shard that is walked; a worker walks the rest
     pause=ASKED_AT_MOST_EVERY,
     lasts=timedelta(seconds=10),  # some ten thousand shards on a whole CPU
-    is_enough=lambda probe: probe.needs_nobody or probe.is_ended or probe.waiting is not None,
+    is_enough=lambda probe: probe.needs_no_worker or probe.is_ended or probe.waiting is not None,
 )
 
 NO_TIME = timedelta(0)
@@ -98,11 +98,12 @@ class QuietProbing:
 def show_quiet(
     lease_keys: Collection[str], paused: int, metrics: Metrics, others: Collection[str] = ()
 ) -> None:
-    """Puts for the application what a worker that finds nothing would put. The alarms on the least lagging shard, and on a shard
-    that is far busier than the average, compare all shards. No figure is put for a quiet shard by itself, since each one would
-    be billed. `paused`: how many leases need no worker because they are paused; their lag is not known. `others`: the leases in
-    play that are neither quiet nor paused. Of several streams, one that has both kinds gets a lag of zero too, as its first
-    quiet shard's: its least lagging shard is not behind. A stream that is quiet as a whole is not billed.
+    """Puts, for the application, the metrics that a worker puts if it finds nothing. The alarms on the least lagging shard, and
+    on a shard that is far busier than the average, need them to compare all shards. No metric is put for a single quiet shard,
+    since each would be billed. `paused`: how many leases need no worker because they are paused; their lag is not known.
+    `others`: the leases in play that are neither quiet nor paused. With several streams, a stream with both quiet and other
+    shards gets a lag of zero too, for its first quiet shard: its least lagging shard is not behind. A wholly quiet stream is
+    not billed.
     """
     metrics.put(Metric.QUIET_LEASES, len(lease_keys) + paused)
     for _ in lease_keys:

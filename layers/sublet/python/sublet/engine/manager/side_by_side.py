@@ -20,7 +20,7 @@ class Bounds:
     limit     records of a page
     pages     of a shard, at most
     pause     between two pages of a shard
-    lasts     for all of them, plus the calls under way by then
+    lasts     the time for all shards together; calls that are under way then still finish
     is_enough whether a probe needs no further page
     """
 
@@ -67,7 +67,7 @@ class SideBySide:
         readers: Mapping[str, ShardReader],
         ends: datetime,
     ) -> Sequence[Mapping[str, Probe | None]]:
-        """A page of each. Every task reads its part of the shards one after the other."""
+        """Reads a page of each shard. Every task reads its part of the shards one after the other."""
         parts = [
             pending[first :: self.bounds.at_once] for first in range(min(self.bounds.at_once, len(pending)))
         ]

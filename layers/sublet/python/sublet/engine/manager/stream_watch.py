@@ -31,10 +31,10 @@ from sublet.settings import Settings, StartPosition
 T = TypeVar("T")
 
 LISTED_EVERY = timedelta(minutes=2)
-"""KCL looks this often for shards without a lease. Workers create the leases of children themselves."""
+"""How often KCL looks for shards without a lease. Workers create the leases of children themselves."""
 
 LISTED_AGAIN_MAX, DESCRIBED_MAX = 30, 6
-"""Streams, for one tick. 200 new ones are listed at once: no lease of theirs is probed yet."""
+"""How many streams one tick lists. 200 new streams are listed at once, because none of their leases is probed yet."""
 
 NEW_MAX = 200
 DESCRIBED_EVERY = timedelta(minutes=5)
@@ -51,7 +51,7 @@ class _Listing:
 
 @dataclass(slots=True)
 class StreamWatch:
-    """What one process knows of the streams. Not thread-safe: its ticks do not overlap."""
+    """What one process knows about the streams. Not thread-safe: its ticks do not overlap."""
 
     ports: Ports
     settings: Settings
@@ -71,7 +71,7 @@ class StreamWatch:
     def look(
         self, leased: frozenset[StreamKey], known: Mapping[StreamKey, KnownStream], now: datetime
     ) -> tuple[ListedStream, ...]:
-        """The streams to read, without those that are gone. Some were listed by an earlier tick: `is_listed_now` says which.
+        """The streams to read, without those that are gone. Some were listed by an earlier tick: their `is_listed_now` is False.
 
         leased  streams with a lease, by this tick's scan
         known   as remembered; what has changed is written
@@ -131,13 +131,13 @@ class StreamWatch:
         except TransientError as problem:
             if self._found is None:
                 raise
-            self.ports.log.warning("could not look which streams there are", problem=str(problem))
+            self.ports.log.warning("could not look for streams", problem=str(problem))
             return self._found
-        self._tell(found, known)
+        self._log_changes(found, known)
         self._found, self._found_at = found, now
         return found
 
-    def _tell(self, found: FoundStreams, known: Mapping[StreamKey, KnownStream]) -> None:
+    def _log_changes(self, found: FoundStreams, known: Mapping[StreamKey, KnownStream]) -> None:
         before = None if self._found is None else {each.stream for each in self._found.streams}
         streams = {each.stream for each in found.streams}
         for stream in sorted(streams - (known.keys() if before is None else before)):
@@ -145,16 +145,16 @@ class StreamWatch:
         for stream in sorted((before or set()) - streams):
             self._listings.pop(stream, None)
             self.ports.log.warning(
-                "a stream is not there any more, or the setting streams does not name it: its leases wait",
+                "a stream no longer exists, or the setting streams does not name it: its leases wait",
                 stream=str(stream),
             )
         if found.missing and (self._found is None or self._found.missing != found.missing):
             self.ports.log.warning(
-                "the setting streams names streams that are not there", streams=list(found.missing)
+                "the setting streams names streams that do not exist", streams=list(found.missing)
             )
 
     def _due(self, streams: Iterable[ChosenStream]) -> list[ChosenStream]:
-        """New ones, and those whose listing is the oldest."""
+        """The streams to list in this tick: new ones, and those whose listing is the oldest."""
         now = self.ports.clock.steady()
         streams = tuple(streams)
         new = [each for each in streams if each.stream not in self._listings]
@@ -167,7 +167,7 @@ class StreamWatch:
         return new[:NEW_MAX] + old[:LISTED_AGAIN_MAX]
 
     def _list(self, chosen: ChosenStream, is_leased: bool) -> tuple[Shard, ...] | StreamError:
-        """StreamNotFound only if Kinesis does not describe the stream either."""
+        """The stream's shards, or the error. StreamNotFound only if Kinesis does not describe the stream either."""
         stream = self._paced(chosen.stream)
         try:
             return stream.list_shards(at=None if is_leased else self._start(chosen))

@@ -44,7 +44,7 @@ SINGLE_STREAM_LEASES = (
 )
 
 LOOKS_MAX = 5
-"""How often one tick looks, at most."""
+"""The most often that one tick looks."""
 
 TOKEN_BITS = 64
 
@@ -77,7 +77,7 @@ class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
 
     asks   True in a process, which asks for leases before it steals them (`decisions.announcing`)
-    watch  the process's own: while the control cannot be read, the last one that was read counts. None: there is no earlier one
+    watch  the process's own; it knows the last control, for ticks that cannot read it. None: this manager makes one
     """
 
     ports: Ports
@@ -101,7 +101,7 @@ class LeaseManager:
 
     @property
     def _asking(self) -> Ports:
-        """The ports for what is asked of many shards: paced, if they are of several streams."""
+        """The ports for questions about many shards; paced, if they belong to several streams."""
         if self._streams is None:
             return self.ports
         return replaced(self.ports, stream=PacedStream(self.ports.stream, self._streams.pacer.wait))
@@ -147,7 +147,7 @@ class LeaseManager:
             dispatched=plan.items if is_dispatched else (),
             total_leases=plan.total_leases,
             total_shards=plan.total_shards,
-            quiet_leases=len(plan.needing_nobody),
+            quiet_leases=len(plan.needing_no_worker),
             unclaimed_leases=plan.unclaimed_leases,
             malformed_rows=len(seen.scan.malformed),
             holes=len(plan.sync.holes),
@@ -216,8 +216,8 @@ class LeaseManager:
             return False
 
     def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
-        """Writes down what is dispatched first. If the tick dies before it dispatches, later ticks wait for these workers, and
-        then dispatch again.
+        """Stores the dispatches before it makes them. If the tick dies in between, later ticks wait for these workers, and then
+        dispatch again.
         """
         if not plan.items:
             return True
@@ -241,8 +241,8 @@ class LeaseManager:
         self.worst.show(seen.scan.leases, self.ports)
         self.busy.say(seen.scan.leases, self.settings, self.ports)
         in_play = {lease.lease_key for lease in seen.scan.leases if not lease.is_ended}
-        others = in_play.difference(plan.needing_nobody, plan.paused)
-        show_quiet(plan.needing_nobody, len(plan.paused), metrics, others)
+        others = in_play.difference(plan.needing_no_worker, plan.paused)
+        show_quiet(plan.needing_no_worker, len(plan.paused), metrics, others)
         _show_paused(plan.paused, self.ports)
 
 
@@ -255,7 +255,7 @@ def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log)
         )
     for lease in crashing:
         log.error(
-            "every process that handles this shard's next records dies of it: it is tried alone, at growing intervals",
+            "every process that handles this shard's next records dies: the lease is tried alone, at growing intervals",
             lease_key=lease.lease_key,
             checkpoint=str(lease.checkpoint),
             crashes=lease.crashes,
@@ -275,7 +275,7 @@ def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log)
 
 
 def _show_paused(stopped: Mapping[str, Pause], ports: Ports) -> None:
-    """Puts the metric only while there are paused leases: an application that is never paused has no such metric."""
+    """Puts the metric only while leases are paused: an application that is never paused has no such metric."""
     if stopped:
         last = max(stopped.values(), key=lambda pause: pause.since)
         ports.metrics.put(Metric.PAUSED_LEASES, len(stopped))

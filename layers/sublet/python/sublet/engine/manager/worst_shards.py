@@ -12,7 +12,7 @@ from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 
 SHOWN_EVERY = timedelta(seconds=50)
-"""CloudWatch's resolution is a minute, and a tick may come some seconds early."""
+"""How often they are put: CloudWatch's resolution is a minute, and a tick may come some seconds early."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What a session says of its shard in the writes that it makes anyway: lag, arrival time, and rates."""
+"""What a session says about its shard in the writes that it makes anyway: lag, arrival time, and rates."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 
 STRETCHES_MAX = 1000
-"""The most stretches that are remembered as handled and not checkpointed yet. The oldest are forgotten, since a handler that
-checkpoints by itself may never do it.
+"""The most stretches that are remembered as handled but not checkpointed. The oldest are forgotten, since a handler that
+checkpoints by itself may never do so.
 """
 
 
@@ -37,7 +37,7 @@ class SessionLag:
         before = lease.lag_report
         self._arrived_at = None if before is None else before.arrived_at
         self._reported: Checkpoint = AT_TIMESTAMP
-        """The last one. AT_TIMESTAMP is before every other."""
+        """The checkpoint of the last report. At first AT_TIMESTAMP, which is before all others."""
         self._bytes = self._records = 0
         now = clock.now()
         self._rates = Rates(now) if before is None else Rates(min(before.at, now), *before[3:])
@@ -58,7 +58,7 @@ class SessionLag:
             self._records += len(batch)
 
     def has_passed(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
-        """None of these records is left, including those that the handler did not want."""
+        """All of these records are handled, or the handler did not want them."""
         last = records[-1].approximate_arrival_timestamp
         with self._lock:
             self._in_hand_since = None

@@ -43,7 +43,7 @@ class LeaseMetrics:
         """True once a page has arrived."""
         self._polled_at = self._standing_since = ports.clock.steady()
         self._walked_to = datetime.min.replace(tzinfo=self._polled_at.tzinfo)
-        """A time in the shard, on our steady clock's scale. It shows whether empty pages get further."""
+        """A time in the shard, on our steady clock's scale. It shows whether empty pages make progress."""
         self._is_in_hand = False
         """True while a page is fetched and not handled yet."""
         self._position: Checkpoint = progress.finished
@@ -113,9 +113,8 @@ class LeaseMetrics:
             )
 
     def _stands_still(self, now: datetime, waits: bool) -> timedelta:
-        """Returns for how long the handler has finished nothing although records wait. What it has finished counts, not the
-        checkpoint, which a setting may write seldom. An empty page with lag proves neither that the shard is quiet nor that it
-        stands still.
+        """How long the handler has finished nothing although records wait. What it has finished counts, not the checkpoint,
+        which a setting may delay. An empty page with lag proves neither that the shard is quiet nor that it stands still.
         """
         position, has_more = self._progress.finished, waits or self._behind != 0
         if position != self._position or not has_more:
@@ -142,9 +141,9 @@ class LeaseMetrics:
         age = timedelta(0) if since is None else now - since
         self._put(Metric.OLDEST_UNFINISHED_AGE, age // MILLISECOND, is_trouble=age >= STANDS_STILL_AFTER)
         if age >= STANDS_STILL_AFTER:
-            self._tell_unfinished(now, age)
+            self._log_unfinished(now, age)
 
-    def _tell_unfinished(self, now: datetime, age: timedelta) -> None:
+    def _log_unfinished(self, now: datetime, age: timedelta) -> None:
         """Writes a log line, but not every minute: a handler may keep records for long on purpose."""
         told = self._told_unfinished_at
         if told is not None and now - told < STANDS_STILL_AFTER:

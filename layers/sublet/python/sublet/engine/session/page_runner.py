@@ -24,8 +24,8 @@ cache.
 """
 
 PLAIN_SLICE_BYTES = 4 * SLICE_BYTES
-"""The same for plain records, of which nothing is copied: fewer and larger batches. A call with a time limit wakes another
-thread, which costs as much CPU as 200 records.
+"""The same for plain records, which are not copied: fewer and larger batches. A call with a time limit wakes another thread,
+which costs as much CPU as 200 records.
 """
 
 
@@ -71,7 +71,7 @@ class PageRunner:
 
 
 def slice_bytes(page: Page) -> int:
-    """Judged by the page's first record: a producer seldom mixes aggregates and plain records."""
+    """How many bytes a slice has, by the page's first record: a producer seldom mixes aggregates and plain records."""
     is_aggregate = bool(page.records) and page.records[0].data.startswith(MAGIC)
     return SLICE_BYTES if is_aggregate else PLAIN_SLICE_BYTES
 

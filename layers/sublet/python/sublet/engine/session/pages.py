@@ -1,4 +1,4 @@
-"""Pages of one shard, in order, at the pace that Kinesis allows, with the next one fetched while the last is handled."""
+"""Reads the pages of one shard in order, at the pace that Kinesis allows, and fetches the next while the last is handled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
 POLL_REPLY_MAX = 10 * 2**20
-"""Kinesis: a GetRecords reply holds at most 10 MB. As much is reserved before each poll."""
+"""Kinesis: a GetRecords reply holds at most 10 MB. This much is reserved before each poll."""
 
 _FULL = timedelta(milliseconds=20)
 """The pause between two looks at a budget that is used up."""
@@ -136,7 +136,7 @@ class PageFeed:
             self._reader.open()
             polled_at = instant(self._clock)
             self._began_at = polled_at.steady
-            self._poll_at = polled_at.steady + self._settings.poll_interval  # whatever becomes of this one
+            self._poll_at = polled_at.steady + self._settings.poll_interval  # whatever this poll returns
             reply = self._reader.read(reserved.records)
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
@@ -188,7 +188,9 @@ BETWEEN_ATTEMPTS = timedelta(seconds=1)
 
 @dataclass(slots=True)
 class GapWatch:
-    """Notices, in one reading of a shard, if records were trimmed before they were read. `opened`: its lease as reading began."""
+    """Notices if records were trimmed before they were read. One for each time that a shard is opened. `opened`: the lease
+    then.
+    """
 
     ports: Ports
     opened: Lease
@@ -204,13 +206,13 @@ class GapWatch:
         if not self.is_begun:
             self.is_begun = True
             if may_have_lost(self.opened, first, now) and not self._begins_whole():
-                self._tell("the checkpointed record", str(self.opened.checkpoint), first)
+                self._report_gap("the checkpointed record", str(self.opened.checkpoint), first)
         elif (last := self.kept.in_doubt(polled_at)) is not None:
             is_there = self._is_whole(last, self.kept.unread_since)
             if is_there is None:
                 return  # the next page asks again
             if not is_there:
-                self._tell("the record that was read last", last, first)
+                self._report_gap("the record that was read last", last, first)
             else:
                 self.kept = self.kept.with_proof(polled_at)
         self.kept = after_page(self.kept, page, polled_at)
@@ -242,7 +244,7 @@ class GapWatch:
                     return is_kept
         return None
 
-    def _tell(self, what: str, before: str, first: StreamRecord | None) -> None:
+    def _report_gap(self, what: str, before: str, first: StreamRecord | None) -> None:
         read_on = {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
         self.ports.metrics.put(Metric.DATA_GAP, 1)
         self.ports.log.error(

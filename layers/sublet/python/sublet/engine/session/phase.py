@@ -41,7 +41,7 @@ class PhaseRow(NamedTuple):
     """What a phase allows.
 
     calls      the handler's functions that may be called
-    counts     what the handler says of its batches counts
+    counts     checkpoints that the handler makes count
     keeps      the lease may be kept for the next window
     recalled   the phase that it becomes by a recall
     """
@@ -56,7 +56,7 @@ _ACQUIRE = frozenset({"lease_acquired"})
 _RECORDS = frozenset({"handle", "shard_ended"})
 _RELEASE = frozenset({"lease_releasing"})
 _LOST = frozenset({"lease_lost"})
-"""What is called in every phase: a lease may be lost at any time, and the handler then hears of it."""
+"""Allowed in every phase: a lease may be lost at any time, and then the handler has to know."""
 
 ALLOWED: Mapping[Phase, PhaseRow] = MappingProxyType({
     # phase                 calls of the handler                          counts  keeps   by a recall

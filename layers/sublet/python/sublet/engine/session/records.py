@@ -18,8 +18,8 @@ from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord, UserRecord, as_put
 
 USER_RECORDS_AT_ONCE = 4096
-"""How many are made at a time, but not more than a batch has. They need far more memory than an aggregate's bytes: 200 bytes
-each, even if the data is a single byte.
+"""How many user records are made at a time, at most as many as a batch has. They need far more memory than an aggregate's bytes:
+200 bytes each, even if the data is a single byte.
 """
 
 NOTHING = AT_TIMESTAMP
@@ -100,7 +100,7 @@ class UserRecords:
             yield part
 
     def _may_drop(self, record: StreamRecord) -> bool:
-        """Releases the lock meanwhile: this may wait for a call of the service, and other leases need not."""
+        """Releases the lock meanwhile: this may wait for a call of the service, and other leases must not wait too."""
         self.shared.deaggregation.__exit__(None, None, None)
         try:
             return self.shared.strays.may_drop(record)
@@ -121,7 +121,7 @@ class UserRecords:
         whole = UserRecord(of.data, of.partition_key, 0, of)
         if whole.checkpoint <= max(self.progress.reached, given):
             raise failure
-        self.faults[whole.checkpoint] = Fault("taking the aggregate apart", failure)
+        self.faults[whole.checkpoint] = Fault("deaggregating the record", failure)
         yield [whole], 0
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:

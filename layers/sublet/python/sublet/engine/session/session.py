@@ -1,4 +1,4 @@
-"""One lease's part in one window: poll, deaggregate, handle, checkpoint, and leave it so that another owner can go on."""
+"""One lease in one window: poll, deaggregate, handle, checkpoint, and leave the lease so that another owner can go on."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LeaseSession:
         self.sketch = SessionSketch(self.shard_id, self.held.lease.hash_key_range, shared.ports)
         self.user_records = UserRecords(shared, self.shard_id, self.progress, self.sketch)
         failing = FailingCalls(self.held.lease)
-        self.held.know_failing(failing.at)
+        self.held.report_failing(failing.at)
         self.calls = SessionCalls(
             shared.handler, self.held, shared.ports, shared.settings, shared.calls, self.deadline, self.cut_off,
             self.user_records.faults, lambda: self.phase.counts, failing,
@@ -86,7 +86,7 @@ class LeaseSession:
         self.runner = BatchRunner(self.caller)
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
         self.lag = SessionLag(self.held.lease, shared.ports.clock, shared.ports.tasks.lock())
-        self.held.know_lag(self.lag.report)
+        self.held.report_lag(self.lag.report)
         self.page_runner = PageRunner(
             shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag, self.sketch
         )
@@ -174,7 +174,7 @@ class LeaseSession:
                 return self._not_handled()
             self._has_handled(page, feed.polled_at)
             if self.held.lease.crashes and self.progress.caught_up_at is not None:
-                self.held.write(self.progress.heartbeat)  # whatever its owners died of has been read past
+                self.held.write(self.progress.heartbeat)  # the record that its owners died of is behind us
             if page.is_shard_end:
                 return self._end(page)
             if caught_up:
@@ -192,7 +192,7 @@ class LeaseSession:
         return Outcome.MOVED if self.progress.has_been_moved() else Outcome.WINDOW_ENDED
 
     def _not_handled(self) -> Outcome:
-        """The handler did not finish. It hangs, or it failed too often, unless we were stopped or are out of time."""
+        """The outcome if the handler did not finish: it hangs, it failed too often, or we were stopped or are out of time."""
         tally = self.caller.tally
         if tally.is_hung:
             return Outcome.HANDLER_HUNG
@@ -234,7 +234,7 @@ class LeaseSession:
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
     def _tell_ended(self) -> None:
-        """The handler's last chance to checkpoint the records that it keeps."""
+        """Call shard_ended, the handler's last chance to checkpoint the records that it keeps."""
         self.shared.handler.shard_ended(self.shard_id)
         if not self.progress.is_all_finished:
             raise HandlerContractBroken(
@@ -251,7 +251,7 @@ class LeaseSession:
             if self.progress.write_last():
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
             self.runner.note_attempts(self.runner.attempts)
-            if self.held.tenure is Tenure.DRAINING:  # it was asked for in the meantime
+            if self.held.tenure is Tenure.DRAINING:  # a leader has asked for it in the meantime
                 self.held.write(hand_over)
             elif not keep:
                 self._release()

@@ -13,16 +13,18 @@ from sublet.protocol.records import Page, UserRecord
 from sublet.protocol.shard import HashKeyRange
 
 STORED_EVERY = timedelta(minutes=5)
-"""The next sketch begins then. The store merges the sketches of half an hour."""
+"""How long one sketch lasts before the next begins. The store merges the sketches of half an hour."""
 
 WAITED_AT_END = timedelta(seconds=2)
-"""An environment on Lambda may be frozen once its window has ended; and a shard that has ended has children to read."""
+"""How long the session's end waits for the store: Lambda may freeze the process after the window, and children wait to be read.
+"""
 
 
 class SessionSketch:
-    """The session's thread notes records; the window's, which shows the metrics, stores the sketch, and the session at its end.
+    """The session's thread notes records. The window's thread, which shows metrics, stores the sketch, and so does the
+    session at its end.
 
-    If it cannot be stored, it is lost, and nothing else is. A task of its own stores it, because a table that does not answer
+    If it cannot be stored, only the sketch is lost. A task of its own stores it, because a table that does not answer
     must hold up neither the other chores of the window nor the session's end.
     """
 
@@ -57,7 +59,9 @@ class SessionSketch:
             self._making.dropped += aggregates
 
     def store(self, *, is_last: bool = False) -> None:
-        """If it is due, or the session ends, and the shard is hot enough. Waits only at the end, and not for long."""
+        """Store the sketch if the shard is hot enough, when it is due or the session ends. Waits only at the end, and not for
+        long.
+        """
         with self._lock:
             is_due = is_last or self._ports.clock.steady() - self._since >= STORED_EVERY
             if self._is_off or self._is_storing or not is_due:
@@ -82,7 +86,7 @@ class SessionSketch:
         assert store is not None, "without a store nothing is due"
         try:
             store.keep(made.sketch(self._ports.clock.now()))
-        except Exception as problem:  # noqa: BLE001 - whatever went wrong, the records are not to suffer for it
+        except Exception as problem:  # noqa: BLE001 - whatever went wrong, it must not affect the records
             self._is_off = not isinstance(problem, TransientError)
             self._ports.log.warning(
                 "the sketch of a hot shard cannot be stored",

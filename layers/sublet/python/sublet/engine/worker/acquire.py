@@ -27,7 +27,7 @@ from sublet.protocol.shard import Shard
 from sublet.settings import Settings
 
 ASKED_EVERY = timedelta(milliseconds=250)
-"""How often to look whether the owner has released a lease. Until we see it, the lease has no owner."""
+"""How often to check whether the owner has released a lease. Until we see that, no worker owns it."""
 
 ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
 """The pauses between attempts while the lease table is out of reach. After the last one the lease is left to the next tick."""
@@ -109,8 +109,8 @@ class LeaseAcquirer:
         now, failover_time = self.ports.clock.now(), self.settings.failover_time
         return may_steal_as_it_stands(seen, row, self.item.dispatched_at, now, failover_time)
 
-    def spared(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
-        """Why a lease that was taken over after several crashes is not tried again now; None if it is."""
+    def why_not_tried(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
+        """Why a lease that was taken over after several crashes is not tried now; None if it is."""
         if taken.lease_counter == claim.lease_counter + 1 or taken.lease_key in self._from_the_living:
             return None  # the lease is as it was claimed, so the lease manager has taken its crashes into account
         with_care = caution(taken)

@@ -41,9 +41,7 @@ class WindowBarrier:
             self._look()
 
     def wait(self, lease_key: str) -> bool:
-        """Wait for the others. Returns True if all are here; otherwise this lease does not wait here any more. Otherwise this
-        lease does not wait here any more.
-        """
+        """Wait for the other leases. Returns True if all are here. Otherwise this lease no longer waits here."""
         with self._lock:
             self._gone_on.pop(lease_key, None)
             self._here.add(lease_key)

@@ -125,10 +125,10 @@ class LeaseRun:
         log, why = self.shared.ports.log, self.acquirer.why(row, why)
         log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
         session = self._first(row, since, why)
-        if (spared := self.acquirer.spared(row, seen)) is not None:
+        if (why_not_tried := self.acquirer.why_not_tried(row, seen)) is not None:
             self.sessions.has_ended(session, is_kept=False)
             session.held.write(release)
-            return Left(LeaseReport(row.lease_key, spared, checkpoint=str(row.checkpoint)))
+            return Left(LeaseReport(row.lease_key, why_not_tried, checkpoint=str(row.checkpoint)))
         session, report = self._run(session)
         log.info(
             "lease session ended",
@@ -147,7 +147,7 @@ class LeaseRun:
         return Left(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
 
     def _tell_lost(self, kept: LeaseFence) -> None:
-        """The window before kept the lease for this one, and it was taken in between: the handler's state for it is stale."""
+        """Tell the handler that a lease which the window before kept for this one was taken in between: its state is stale."""
         shard_id, shared = shard_id_of(kept.lease_key), self.shared
         shared.ports.metrics.put(Metric.LOST_LEASES, 1)
         call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
@@ -195,7 +195,7 @@ class LeaseRun:
     def _again_from_the_row(self, moved: LeaseSession) -> LeaseSession:
         held = moved.held
         self.shared.ports.log.warning(
-            "the checkpoint was moved by another hand; reading on from there",
+            "another writer has moved the checkpoint; reading on from there",
             lease_key=held.lease.lease_key, checkpoint=str(held.lease.checkpoint), finished=str(moved.progress.finished),
         )  # fmt: skip
         return self._again(moved, moved.deadline)

@@ -1,4 +1,4 @@
-"""What runs beside a window's sessions: heartbeats, and chores that may be a second late."""
+"""The work that goes on beside a window's sessions: heartbeats, and chores that may be a second late."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sublet.ports import Ports, Signal, Task
 from sublet.settings import Mode
 
 CHECKS_PER_INTERVAL = 10
-"""How often per heartbeat_interval we look which leases are due: a heartbeat is late by at most a tenth of the interval."""
+"""How often per heartbeat_interval we look for leases that are due: a heartbeat is at most a tenth of the interval late."""
 
 Chores = dict[Callable[[], None], timedelta]
 """How long after each call the next one is due."""
@@ -38,7 +38,7 @@ class Upkeep:
     has_shown: bool = field(default=False, init=False)
 
     def run(self) -> None:
-        """Until the window is over, heartbeat each lease that was not written to for heartbeat_interval, and do the chores.
+        """Until the window is over, heartbeat each lease that had no write for heartbeat_interval, and do the chores.
 
         Chores make calls, and a heartbeat must not wait for one, so another task does them. It starts when the first is due:
         a short window has none to do, and a thread costs as much as a write.
@@ -120,11 +120,11 @@ class Upkeep:
 
 
 def _until(moment: datetime, now: datetime, at_most: timedelta) -> timedelta:
-    """Not less than half of `at_most`, so that a moment in the past is no busy loop."""
+    """How long to wait until the moment: at least half of `at_most`, so that a moment in the past makes no busy loop."""
     return min(at_most, max(moment - now, at_most / 2))
 
 
 def show_no_trouble(ports: Ports) -> None:
-    """Put a zero for each of these metrics every minute: an alarm without a current value goes by older ones."""
+    """Put a zero for each of these metrics every minute: an alarm without a current value uses older ones."""
     for metric in (Metric.HANDLER_FAILURES, Metric.LEASES_FAILED, Metric.READS_REFUSED):
         ports.metrics.put(metric, 0)

@@ -77,7 +77,7 @@ class Window:
             self._start_claims()
             upkeep.run()
         except Exception:
-            with suppress(BaseException):  # the first fault is the one to be seen
+            with suppress(BaseException):  # the first fault is the one to raise
                 self._reports()
                 self._give_back_kept()
             raise

@@ -86,7 +86,7 @@ def _report(connection: StreamAccess, rows: Rows) -> None:
         connection.log.warning("aggregates not expanded", shard_id=rows.shard_id, **told)
     for why, user_records in rows.strays.kept.items():
         connection.log.info(
-            "aggregates out of their shard's hash key range are kept",
+            "aggregates outside their shard's hash key range are kept",
             shard_id=rows.shard_id,
             why=why.value,
             user_records=user_records,

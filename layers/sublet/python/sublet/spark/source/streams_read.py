@@ -43,7 +43,7 @@ class StreamsRead:
         except TransientError as problem:
             if not self._has_looked:
                 raise
-            self._access.log.warning("could not look which streams there are", problem=str(problem))
+            self._access.log.warning("could not look for streams", problem=str(problem))
         else:
             check_names(found, self._options)
             self._tell(found)
@@ -63,7 +63,7 @@ class StreamsRead:
         for stream in sorted(set(streams) - self.starts.keys()):
             log.info("stream found", stream=str(stream))
         if found.missing and found.missing != self._missing:
-            log.warning("the option stream names streams that are not there", streams=list(found.missing))
+            log.warning("the option stream names streams that do not exist", streams=list(found.missing))
         elif not streams:
             log.warning("the option stream names no stream that is there", stream=self._options.stream)
         self._missing = found.missing

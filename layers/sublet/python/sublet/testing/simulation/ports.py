@@ -286,7 +286,7 @@ class SimLog:
         self.info(message, **fields)
         if message == "lease lost":
             self._world.write_audit.given_up(self._process, str(fields["lease_key"]))
-        if message.startswith("the checkpoint was moved by another hand"):
+        if message.startswith("another writer has moved the checkpoint"):
             self._world.write_audit.begins_anew(self._process, str(fields["lease_key"]))
 
     def error(self, message: str, **fields: object) -> None:
