@@ -51,7 +51,7 @@ _SHARD_FILTERS = {
 }
 
 
-LAG_NOT_TOLD = 1
+UNSTATED_LAG = 1
 """A page without MillisBehindLatest counts as this many milliseconds behind, since it may not be at the tip."""
 
 
@@ -171,11 +171,11 @@ class KinesisStream:
         """
         reply = records_reply(response)
         records = with_arrivals(reply.records, lambda: self._date(response))
-        told = reply.millis_behind_latest
-        behind = LAG_NOT_TOLD if told is None else told
+        stated = reply.millis_behind_latest
+        behind = UNSTATED_LAG if stated is None else stated
         if token := reply.next_shard_iterator:
             # A page with records needs no time; without its lag, we do not know how far an empty page reached.
-            at = None if records or told is None else service_date(response)
+            at = None if records or stated is None else service_date(response)
             page = Page(records, reply.data_bytes, behind, answered_at=at)
             return Polled(page, f"{shard_id} {token}")
         children = child_shards(reply.child_shards) or self._listed_children(shard_id)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sublet.aws.raw_json import RAW
 from sublet.errors import StreamError
-from sublet.protocol.records import NOT_TOLD, StreamRecord
+from sublet.protocol.records import NO_ARRIVAL_TIME, StreamRecord
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import (
@@ -83,7 +83,7 @@ def _record(item: Mapping[str, Any]) -> StreamRecord:
             item["SequenceNumber"],
             item["Data"],
             item.get("PartitionKey"),
-            NOT_TOLD if arrived is None else arrived.astimezone(UTC),
+            NO_ARRIVAL_TIME if arrived is None else arrived.astimezone(UTC),
         )
     except (KeyError, AttributeError, ValueError, OverflowError) as problem:
         number = item.get("SequenceNumber", "without a sequence number")
@@ -94,12 +94,12 @@ def with_arrivals(
     records: tuple[StreamRecord, ...], replied_at: Callable[[], datetime]
 ) -> tuple[StreamRecord, ...]:
     """Gives records without an arrival time the time of the reply, since they did not arrive later."""
-    if NOT_TOLD not in map(_arrival_of, records):
+    if NO_ARRIVAL_TIME not in map(_arrival_of, records):
         return records
     at = replied_at()
     return tuple(
         replace(each, approximate_arrival_timestamp=at)
-        if each.approximate_arrival_timestamp == NOT_TOLD
+        if each.approximate_arrival_timestamp == NO_ARRIVAL_TIME
         else each
         for each in records
     )
@@ -122,8 +122,8 @@ def stream_info(response: Mapping[str, Any]) -> StreamInfo:
 
 def _summary(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of the reply that are not null. botocore leaves nulls out."""
-    told = response.get(RAW, response)["StreamDescriptionSummary"]
-    return {name: value for name, value in told.items() if value is not None}
+    stated = response.get(RAW, response)["StreamDescriptionSummary"]
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _identity(summary: Mapping[str, Any]) -> StreamIdentity:
@@ -137,14 +137,14 @@ def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
     """
     summary = _summary(response)
     mode = summary.get("StreamModeDetails", {}).get("StreamMode")
-    told = summary.get("RecordDistributionStrategy")
+    stated = summary.get("RecordDistributionStrategy")
     if mode == StreamMode.PROVISIONED:
-        told = RecordDistribution.USER_PARTITION_KEY
+        stated = RecordDistribution.USER_PARTITION_KEY
     return StreamDescription(
         _identity(summary),
         at,
         timedelta(hours=summary.get("RetentionPeriodHours", RETENTION_HOURS_MAX)),
-        RecordDistribution(told) if told in list(RecordDistribution) else None,
+        RecordDistribution(stated) if stated in list(RecordDistribution) else None,
     )
 
 

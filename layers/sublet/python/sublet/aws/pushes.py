@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from sublet.aws.fan_out_consumers import StreamConsumer
 from sublet.aws.faults import code_of
-from sublet.aws.kinesis import LAG_NOT_TOLD, KinesisStream
+from sublet.aws.kinesis import UNSTATED_LAG, KinesisStream
 from sublet.aws.kinesis_errors import (
     BAD_ARGUMENT,
     NOT_FOUND,
@@ -131,10 +131,10 @@ class KinesisPushes:
     def page(self, payload: memoryview) -> Pushed:
         reply = decode_pushed_reply(payload)
         records = with_arrivals(reply.records, self._stream.service_time)
-        told = reply.millis_behind_latest
+        stated = reply.millis_behind_latest
         children = child_shards(reply.child_shards)
         page = Page(
-            records, data_bytes_of(records), LAG_NOT_TOLD if told is None else told, child_shards=children
+            records, data_bytes_of(records), UNSTATED_LAG if stated is None else stated, child_shards=children
         )
         return Pushed(page, reply.continuation_sequence_number or None)
 

@@ -116,8 +116,8 @@ def sent(request: Any, credentials: Any) -> Sent | None:
     """A Sent from botocore's request; None if it cannot be repeated."""
     url = urlsplit(request.url)
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
-    algorithm, _, told = headers.get("authorization", "").partition(" ")
-    fields = dict(part.strip().partition("=")[::2] for part in told.split(","))
+    algorithm, _, parameters = headers.get("authorization", "").partition(" ")
+    fields = dict(part.strip().partition("=")[::2] for part in parameters.split(","))
     scope = fields.get("Credential", "").split("/")
     is_plain = request.method == "POST" and url.path in ("", "/") and not url.query
     is_json = headers.get("content-type", "").startswith("application/x-amz-json")

@@ -1,7 +1,7 @@
 """The SnapshotStore port: items of the sightings table, which ticks ignore, since their keys are not numbers.
 
 A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. The first item names the others by a
-digest of the whole, so a reader notices a part that is missing or left over from another write. A writer that is killed may
+hash of the whole, so a reader notices a part that is missing or left over from another write. A writer that is killed may
 leave parts behind that no first item names: the next snapshot after a day deletes them.
 """
 

@@ -34,11 +34,11 @@ def _in_queue(region: str, account: str, name: str, figures: Figures) -> SetAsid
     sqs: Any = clients.sqs_client(region)
     url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
     names = [*QUEUE_COUNTS, "MessageRetentionPeriod"]
-    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
-    count = sum(int(told[each]) for each in QUEUE_COUNTS)
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    count = sum(int(attributes[each]) for each in QUEUE_COUNTS)
     age = figures.oldest_message(name, timedelta(minutes=30)) if count else None
     oldest = None if age is None else SystemClock().now() - age
-    kept_for = timedelta(seconds=int(told.get("MessageRetentionPeriod", 0)))
+    kept_for = timedelta(seconds=int(attributes.get("MessageRetentionPeriod", 0)))
     return SetAsideWaiting(count, oldest, None if oldest is None or not kept_for else oldest + kept_for)
 
 

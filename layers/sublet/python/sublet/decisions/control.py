@@ -62,26 +62,26 @@ def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) ->
 def replaced(before: Control, after: Control, pause: Pause) -> tuple[Pause, ...]:
     """The pauses that would still be in force if this one had not replaced them. Each once."""
     pairs = [(before.application, after.application)]
-    pairs += [(before.leases.get(key), stands) for key, stands in after.leases.items()]
-    gone = [was for was, stands in pairs if stands == pause and was is not None and was != pause]
+    pairs += [(before.leases.get(key), existing) for key, existing in after.leases.items()]
+    gone = [was for was, existing in pairs if existing == pause and was is not None and was != pause]
     return tuple(dict.fromkeys(was for was in gone if not is_over(was, pause.since)))
 
 
-def _check_drain(stands: Pause | None, pause: Pause) -> None:
-    if stands is not None and stands.order is Order.DRAIN and pause.until is not None:
+def _check_drain(existing: Pause | None, pause: Pause) -> None:
+    if existing is not None and existing.order is Order.DRAIN and pause.until is not None:
         raise ControlRefused(
-            f"{stands.by} has drained the application, and a pause with an end would end that too: nothing was changed. "
+            f"{existing.by} has drained the application, and a pause with an end would end that too: nothing was changed. "
             "`sublet resume` ends the drain"
         )
 
 
-def _ends_earlier(stands: Pause | None, request: Pause) -> bool:
-    """Whether `stands` is another request to release that ends before this one."""
-    if stands is None:
+def _ends_earlier(existing: Pause | None, request: Pause) -> bool:
+    """Whether `existing` is another request to release that ends before this one."""
+    if existing is None:
         return True
-    if stands.order is not Order.RELEASE or stands.until is None or request.until is None:
+    if existing.order is not Order.RELEASE or existing.until is None or request.until is None:
         return False
-    return stands.until < request.until
+    return existing.until < request.until
 
 
 def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: datetime) -> bool:
@@ -89,8 +89,8 @@ def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: d
     pause without an end by one that ends by itself.
     """
     if not lease_keys:
-        stands = control.application
-        return stands is None or (pause.until is None and stands.until is not None)
+        existing = control.application
+        return existing is None or (pause.until is None and existing.until is not None)
     return not is_over(pause, now) and any(pause_of(control, key, now) is None for key in lease_keys)
 
 

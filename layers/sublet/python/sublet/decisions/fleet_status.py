@@ -1,4 +1,4 @@
-"""How an application stands: the one value that commands, the console, the demo and `Consumer.info()` show."""
+"""The status of an application: the one value that commands, the console, the demo and `Consumer.info()` show."""
 
 from __future__ import annotations
 

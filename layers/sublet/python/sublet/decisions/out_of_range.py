@@ -24,7 +24,7 @@ class KeptBecause(StrEnum):
 
     AUTO = "the stream distributes records itself"
     WAS_AUTO = "the stream distributed records itself within its retention"
-    NOT_TOLD = "descriptions of the stream do not say what places records"
+    NOT_STATED = "descriptions of the stream do not say what places records"
     NOT_DESCRIBED = "the stream has not been described since the record arrived"
 
 
@@ -41,7 +41,7 @@ def why_kept(arrived: datetime, known: Placement) -> KeptBecause | None:
     if last.distribution is RecordDistribution.AUTO:
         return KeptBecause.AUTO
     if last.distribution is None:
-        return KeptBecause.NOT_TOLD
+        return KeptBecause.NOT_STATED
     if known.auto_seen_at is not None and known.auto_seen_at > last.at - last.retention:
         return KeptBecause.WAS_AUTO
     return None

@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """What one reader knows of its subscription.
+    """What one reader knows about its subscription.
 
     position   where the next subscription begins: where the reader was opened, later the last event's continuation
     since      when the current subscription began; None: there is none

@@ -15,7 +15,7 @@ from sublet.decisions.heavy_keys import Counter, HeavyKeys
 from sublet.decisions.sketch import BUCKETS, RECORD_LOAD, Peak, ShardSketch, bucket_of, worst_seconds
 from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.hash_keys import hash_key
-from sublet.protocol.records import NOT_TOLD, Page, StreamRecord, UserRecord
+from sublet.protocol.records import NO_ARRIVAL_TIME, Page, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
 SAMPLES = 8
@@ -71,7 +71,7 @@ class Sketching:
         self._waiting: list[_Sample] = []
         self._keys = HeavyKeys()
         self._buckets = [0] * BUCKETS
-        self._latest = _Second(NOT_TOLD, NOT_TOLD)
+        self._latest = _Second(NO_ARRIVAL_TIME, NO_ARRIVAL_TIME)
         self._seconds: dict[datetime, _Second] = {}
         self._peaks: tuple[Peak, ...] = ()
         self._stride = self._weight = 1

@@ -68,7 +68,7 @@ class Redrive:
     pause: Callable[[timedelta], object] = lambda _: None
     _so_far: Redriven = field(default=Redriven(), init=False)
     _handed: int = field(default=0, init=False)
-    """Records that the handler was called with, whatever it made of them."""
+    """Records that the handler was called with, whether or not it finished them."""
     _handled: str | None = field(default=None, init=False)
     """The identity of the batch that was handled last."""
     _logged: set[str] = field(default_factory=set, init=False)

@@ -96,5 +96,5 @@ def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
     while True:
         try:
             loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # whoever awaits the task gets it too
+        except (SystemExit, KeyboardInterrupt):  # the code that awaits the task gets it too
             continue

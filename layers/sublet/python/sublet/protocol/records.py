@@ -21,7 +21,7 @@ KEY_MAX = 256
 partition key.
 """
 
-NOT_TOLD = datetime(1, 1, 1, tzinfo=UTC)
+NO_ARRIVAL_TIME = datetime(1, 1, 1, tzinfo=UTC)
 """The arrival time of a record whose reply has none."""
 
 
@@ -35,8 +35,8 @@ class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
     partition_key: str | None = None
     """None if it was put without one, which is possible on a stream that distributes records itself (`RecordDistribution.AUTO`).
     """
-    approximate_arrival_timestamp: datetime = NOT_TOLD
-    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NOT_TOLD only
+    approximate_arrival_timestamp: datetime = NO_ARRIVAL_TIME
+    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NO_ARRIVAL_TIME only
     in a reply that is not processed yet: the service omits what it does not know, and the reply's own date then
     replaces it.
     """

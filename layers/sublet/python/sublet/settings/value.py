@@ -384,7 +384,7 @@ class Settings:
         ),
     ] = False
     """A batch whose call raised is called again in halves, the first half first, down to the one record that fails. Splitting
-    does not count as an attempt. If batchItemFailures names records, the batch is cut at the lowest of them instead.
+    does not count as an attempt. If batchItemFailures names records, the batch is cut at the lowest one instead.
     """
 
     report_batch_item_failures: Annotated[

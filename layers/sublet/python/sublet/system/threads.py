@@ -112,12 +112,12 @@ class ThreadSignal:
     def wait(self, timeout: timedelta) -> bool:
         if self._is_set:
             return True
-        told = threading.Lock()
-        told.acquire()
-        self._waiting.append(told.release)
+        wake = threading.Lock()
+        wake.acquire()
+        self._waiting.append(wake.release)
         # checked after the append, so that a set() from now on sees this waiter
-        if self.is_set() or not told.acquire(timeout=max(timeout.total_seconds(), 0)):
-            self._forget(told.release)
+        if self.is_set() or not wake.acquire(timeout=max(timeout.total_seconds(), 0)):
+            self._forget(wake.release)
         return self._is_set
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:

@@ -110,7 +110,7 @@ class Progress:
             return self._walked.quiet(Position(end) if is_begun else self._opened.position)
 
     def heartbeat(self, lease: Lease) -> LeaseWrite:
-        """A heartbeat that also says what is known of the shard's tip. This costs nothing more."""
+        """A heartbeat that also says what is known about the shard's tip. This costs nothing more."""
         return heartbeat(lease, caught_up_at=self.caught_up_at, quiet=self.quiet)
 
     @property

@@ -102,8 +102,8 @@ def check_stream(
     shards: Sequence[Shard],
     now: datetime,
 ) -> Placement:
-    """Returns what is known of the stream's description. Raises StreamNotAdopted. The first look stores the stream as the leases'
-    own, unless existing leases contradict it.
+    """Returns what is known about how the stream places records. Raises StreamNotAdopted. The first look stores the stream as
+    the leases' own, unless existing leases contradict it.
 
     If the role may not ask which stream it is (kinesis:DescribeStreamSummary), the tick goes on without knowing. `now`: by the
     lease table's clock.

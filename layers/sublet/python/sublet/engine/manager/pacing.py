@@ -16,8 +16,7 @@ from sublet.settings import StartPosition
 
 CALLS_PER_SECOND = 27
 """At this rate 200 streams of one shard each take 8 seconds. An account may call DescribeStreamSummary 20 times a second; few
-of our calls
-are of that kind.
+of our calls are of that kind.
 """
 
 LASTS = timedelta(seconds=8.5)

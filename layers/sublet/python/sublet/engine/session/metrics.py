@@ -47,7 +47,7 @@ class LeaseMetrics:
         self._is_in_hand = False
         """True while a page is fetched and not handled yet."""
         self._position: Checkpoint = progress.finished
-        self._told_unfinished_at: datetime | None = None
+        self._logged_unfinished_at: datetime | None = None
         self._bytes = self._records = 0
 
     def polled(self, page: Page) -> None:
@@ -145,10 +145,10 @@ class LeaseMetrics:
 
     def _log_unfinished(self, now: datetime, age: timedelta) -> None:
         """Writes a log line, but not every minute: a handler may keep records for long on purpose."""
-        told = self._told_unfinished_at
-        if told is not None and now - told < STANDS_STILL_AFTER:
+        logged_at = self._logged_unfinished_at
+        if logged_at is not None and now - logged_at < STANDS_STILL_AFTER:
             return
-        self._told_unfinished_at = now
+        self._logged_unfinished_at = now
         self._ports.log.warning(
             "records were handed over long ago, and the handler has not checkpointed them",
             shard_id=self._shard_id,

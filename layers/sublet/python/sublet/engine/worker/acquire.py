@@ -82,8 +82,8 @@ class LeaseAcquirer:
                 break
 
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
-        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this item held is taken over as it stands.
-        So is a lease to be stolen, if its owner has only written heartbeats since, or has released it.
+        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this item held is taken over in its
+        present state. So is a lease to be stolen, if its owner has only written heartbeats since, or has released it.
         """
         row = self._acquire_as(seen, why)
         if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self.is_ours(row):
