@@ -231,7 +231,6 @@ class OneStream(NamedTuple):
     key: StreamKey | None = None
 
     def full_name(self, shard_id: str) -> str:
-        """The full name of the stream's shard with this id."""
         return shard_id if self.key is None else in_stream(self.key, shard_id)
 
     @property

@@ -15,7 +15,7 @@ from sublet.decisions.shard_load import HOT_ON_AVERAGE, share_of_quota
 from sublet.protocol.lease import Lease
 
 FAR_MORE = 2.0
-"""As a multiple of the average. By default the alarm fires at this too."""
+"""As a multiple of the average. By default the alarm fires at twice this multiple."""
 
 NOT_IDLE = 100_000
 """Bytes a second. If even the busiest shard gets less, its multiple of the average means nothing."""

@@ -53,7 +53,6 @@ class Terms(NamedTuple):
 
 
 def options_of(terms: Terms) -> Options:
-    """All options of a definition."""
     given = {name: getattr(terms.settings, name) for name in _OF_SETTINGS}
     return _texts(given | {"ack_wait": terms.ack_wait, "max_ack_pending": terms.max_ack_pending})
 

@@ -120,8 +120,8 @@ def offers(
 
 
 def cheapest(found: Sequence[PricedDesign], within: timedelta, *, ours: bool) -> PricedDesign | None:
-    """The cheapest design whose latency is at most `within`; None if there is none. `ours`: only of
-    sublet's.
+    """The cheapest design whose latency is at most `within`; None if there is none. `ours`: only
+    sublet's designs.
     """
     fit = [offer for offer in found if offer.latency <= within and (offer.is_ours or not ours)]
     return min(fit, key=lambda offer: offer.total, default=None)

@@ -25,8 +25,6 @@ Rank = Callable[[str], bytes]
 
 
 class GroupMove(NamedTuple):
-    """One lease moves from the victim to the thief."""
-
     victim: str
     thief: str
 

@@ -19,8 +19,6 @@ from sublet.protocol.shard import Shard, children_by_parent
 
 
 class DeleteReason(StrEnum):
-    """Why a lease is deleted."""
-
     COMPLETED = "completed"
     """Its shard has ended, all its children are under way, and its parents' leases are gone."""
     GARBAGE = "garbage"

@@ -140,7 +140,6 @@ class Subscribed:
 
 
 def next_step(known: Subscribed, now: datetime) -> Step:
-    """What to do now."""
     if known.ended is PushEnd.NO_CONSUMER:
         return Step(Act.POLL, why=known.ended)
     if known.since is None:

@@ -15,7 +15,7 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 
 class Verdict(StrEnum):
-    """What a reply to a write means. APPLIED is no refusal; held_lease says what follows from each."""
+    """What a reply to a write means. APPLIED is not a refusal; held_lease says what follows from each."""
 
     APPLIED = "applied"
     DONE_BEFORE = "done_before"

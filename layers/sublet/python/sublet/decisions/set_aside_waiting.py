@@ -28,7 +28,6 @@ class SetAsideWaiting(Struct, frozen=True):
 
 
 def set_aside_text(waiting: SetAsideWaiting, now: datetime) -> str:
-    """Says how much waits, and until when."""
     if not waiting.batches:
         return "nothing waits"
     text = f"about {waiting.batches:,} batches wait"

@@ -21,8 +21,6 @@ NOTHING = timedelta(0)
 
 
 class ShardState(StrEnum):
-    """The state of a shard's lease."""
-
     HELD = "held"
     MOVING = "moving"
     """Its owner drains it for another worker (KCL 3.x)."""
@@ -99,7 +97,6 @@ class ShardStatus:
 
     @property
     def is_ended(self) -> bool:
-        """Whether it is read to its end."""
         return self.state is ShardState.ENDED
 
     @property

@@ -27,8 +27,6 @@ from sublet.settings import StartKind, StartPosition
 
 
 class CreateReason(StrEnum):
-    """Why a lease is created."""
-
     START = "start"
     """No lease leads to this shard: it is read from the start position."""
     ANCESTOR = "ancestor"

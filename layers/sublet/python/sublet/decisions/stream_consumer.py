@@ -76,7 +76,6 @@ UNSEEN = KnownConsumer()
 
 
 def search(known: KnownConsumer, now: datetime) -> Search:
-    """What to do now."""
     if known.standing is None or known.looked_at is None:
         return Search.LOOK
     if known.standing is ConsumerStanding.ACTIVE:

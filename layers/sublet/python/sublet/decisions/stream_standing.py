@@ -21,8 +21,6 @@ from sublet.settings import Settings
 
 
 class StreamWord(StrEnum):
-    """One word for a stream."""
-
     READ = "READ"
     """A lease manager has named it lately."""
     LEFT = "LEFT"

@@ -25,8 +25,6 @@ DAMPENING = 0.6
 
 
 class LeaseMove(NamedTuple):
-    """The lease moves to the thief."""
-
     lease: Lease
     thief: str
 

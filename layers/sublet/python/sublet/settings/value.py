@@ -560,7 +560,6 @@ DEFINITIONS: Mapping[str, Definition] = definitions_of(fields(Settings))
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of a setting."""
     return PREFIX + name.upper()
 
 

@@ -48,7 +48,7 @@ def acquire_lease(
     """The row after the attempt; it is ours if `is_held_by` says so.
 
     after_crash    the owner of the row as it was seen has crashed: the row is read first, so that the crash is counted
-    may_take_over  whether the owner of a row that refused the acquire has crashed too, so that it is acquired in its present state
+    may_take_over  whether the owner of a row that refused the acquire has crashed too; then the row is acquired as it is now
     """
     crashed = table.get(fence.lease_key) if after_crash else None
     known = crashed if isinstance(crashed, Lease) and crashed.fence == fence else None
