@@ -35,8 +35,8 @@ def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
     try:
         while True:
             if messages := queue.receive():
-                yield from giving.fresh_of(messages)
-            elif not giving.lets_one_come_alone():
+                yield from giving.new_in(messages)
+            elif not giving.releases_one_group():
                 break
         held_back = giving.held_back()
     finally:
@@ -56,7 +56,7 @@ class _Giving:
     held: dict[str, _Held] = field(default_factory=dict)
     in_hand: list[MessageTypeDef] = field(default_factory=list)
 
-    def fresh_of(self, messages: Sequence[MessageTypeDef]) -> Generator[KeptBatch, None, None]:
+    def new_in(self, messages: Sequence[MessageTypeDef]) -> Generator[KeptBatch, None, None]:
         """Yields the messages not seen before. Releases each group that has some, so that its next messages can follow."""
         by_group = _by_group(messages)
         is_cut_short = len(by_group) > 1 and len(messages) == RECEIVED_AT_ONCE
@@ -71,14 +71,14 @@ class _Giving:
                 self.known.add(given["MessageId"])
                 yield batch_in(given["Body"], given["MessageId"], given["ReceiptHandle"])
         for group in _by_group(fresh):
-            self._let_go(group)
+            self._release(group)
 
-    def lets_one_come_alone(self) -> bool:
+    def releases_one_group(self) -> bool:
         """Releases one group that had to share a reply with others, so that it is received alone. False if there is
         none."""
         group = next((group for group, held in self.held.items() if held.is_cut_short), None)
         if group is not None:
-            self._let_go(group)
+            self._release(group)
         return group is not None
 
     def held_back(self) -> list[HeldBack]:
@@ -89,9 +89,9 @@ class _Giving:
         for message in self.in_hand:
             self.queue.leave(message["ReceiptHandle"])
         for group in list(self.held):
-            self._let_go(group)
+            self._release(group)
 
-    def _let_go(self, group: str) -> None:
+    def _release(self, group: str) -> None:
         for handle in self.held.pop(group).handles:
             self.queue.leave(handle)
 

@@ -216,8 +216,8 @@ def _look(
 def _is_urgent(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, fleet: Fleet
 ) -> bool:
-    """Whether the lease is taken before the fair share is applied. In KCL 2.x it is if it is very old, and a lease that was
-    never held counts as very old; but we share never-held leases with workers that are joining.
+    """Whether to take the lease before the fair share is applied. KCL 2.x does so with very old leases, and a lease that was
+    never held counts as very old; but never-held leases are shared with workers that are joining.
 
     Under a leader: any lease that was held and is lost, because other workers do not take it before the leader's next
     round, and the lost worker may be the leader. The leader evens out the result. Never-held leases are the leader's to

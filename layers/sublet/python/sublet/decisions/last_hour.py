@@ -61,7 +61,9 @@ class LastHour(NamedTuple):
         return _recent(moves, status.at)
 
     def with_recorded(self, recorded: RecordedHour) -> LastHour:
-        """Replaces minutes by what metrics say about them: a look sees one moment of a minute, and may be the first one."""
+        """Replaces minutes by what metrics say about them: a look sees one moment of a minute, and the program may just have
+        started.
+        """
         return self._replace(
             lags={**self.lags, **_recent(recorded.lags, self.at)},
             kbps={**self.kbps, **_recent(recorded.kbps, self.at)},

@@ -75,7 +75,7 @@ class Sketching:
         self._seconds: dict[datetime, _Second] = {}
         self._peaks: tuple[Peak, ...] = ()
         self._stride = self._weight = 1
-        """Of this many records one is counted, and the next one stands for so many."""
+        """One record in `_stride` is counted. `_weight`: how many records the next one that is counted stands for."""
         self._skip = self._in_page = self._counted_in_page = self._pages = 0
         self._records = self._bytes = self._load = self._squares = 0
         self._aggregated = self._explicit = self._elsewhere = self._keyless = self.dropped = 0

@@ -72,11 +72,11 @@ class CallTally:
 class SessionCalls:
     """What all calls of one session have in common.
 
-    cut_off      when the runtime ends this process (None: it does not)
-    faults       exceptions that the content of records raised, by position: a call with such a record fails with its exception
-    checkpoints_count      whether checkpoints that the handler makes still count
-    failing      the calls that have failed
-    under_way    the calls that are running. Each runner sets and deletes its own key, so this needs no lock
+    cut_off            when the runtime ends this process (None: it does not)
+    faults             exceptions that the content of records raised, by position: a call with such a record fails with it
+    checkpoints_count  whether checkpoints that the handler makes still count
+    failing            the calls that have failed
+    under_way          the calls that are running. Each runner sets and deletes its own key, so this needs no lock
     """
 
     handler: Handler
