@@ -144,7 +144,8 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
         (
             f"{HANDLER}    import time; handled.close(); time.sleep(600)\n",
             [
-                "sublet: ended at once: drain_timeout is over; not given back, so that others go on after failover_time:",
+                "sublet: ended at once: drain_timeout is over; these leases are not released, and others acquire them "
+                "after failover_time:",
                 "  shardId-000000000000, checkpoint TRIM_HORIZON, handled up to TRIM_HORIZON",
             ],
         ),
@@ -221,7 +222,7 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(sublet: Sublet) -> 
     shard, effect, *rest = planned.stdout.splitlines()[2].split()
     assert (shard, effect) == ("shardId-000000000000", "skips")
     assert "TRIM_HORIZON" in rest
-    assert "Nothing has been moved: add --execute." in planned.stderr
+    assert "Nothing has been moved. To carry out this plan, add --execute." in planned.stderr
     assert row() == encode_row(held)
 
     run("snapshot", "mine", "--application", name)
@@ -266,7 +267,7 @@ def test_positions_of_an_application_without_sightings_are_kept_in_files(
     def run(*arguments: str) -> str:
         done = sublet(*arguments, "--application", name, "--stream", name, "--execute")
         assert done.returncode == 0, done.stderr
-        assert f"there is no table {name}-sightings: snapshots are files in {tmp_path}" in done.stderr
+        assert f"there is no table {name}-sightings, so snapshots are files in {tmp_path}" in done.stderr
         return str(boto3.client("dynamodb").get_item(TableName=table, Key=key)["Item"]["checkpoint"]["S"])
 
     key = {"leaseKey": {"S": held.lease_key}}

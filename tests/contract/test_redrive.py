@@ -139,7 +139,7 @@ def test_a_record_that_an_operator_skips_is_redriven_from_its_folder(
     assert main(["skip", shard, *of]) == 0
     shown = capsys.readouterr()
     assert "poison" in shown.out
-    assert "Nothing has been skipped: add --execute." in shown.err
+    assert "Nothing has been skipped. To carry out this plan, add --execute." in shown.err
     assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
     assert not (tmp_path / "orders-skipped").exists()
     assert main(["skip", shard, *of, "--json", "--execute"]) == 0

@@ -20,7 +20,7 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setattr(console, "EXTRA", ("starlette", "no_such_package"))
     assert main(["console"]) == 2
     assert capsys.readouterr().err == (
-        "sublet: the console needs no_such_package, which is not here: install sublet with its extra console\n"
+        "sublet: the console needs no_such_package, which is not installed: install sublet with its extra console\n"
     )
 
 
@@ -63,7 +63,7 @@ def test_a_handler_is_one_application_s_and_loaded_at_the_start(
     with pytest.raises(HandlerNotLoadable, match="no_such_module"):
         console.redriver_of(given("no_such_module:handle"), {"orders": "events"})
     for named in ({}, {"orders": "events", "billing": None}):
-        with pytest.raises(SettingsError, match="the handler of one application: name it"):
+        with pytest.raises(SettingsError, match="for one application, which must be named"):
             console.redriver_of(given("console_handler:handle"), named)
 
 

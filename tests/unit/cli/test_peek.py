@@ -101,4 +101,4 @@ def test_that_workers_start_at_the_tip_is_said_of_a_lease_at_latest(
     assert not capsys.readouterr().err
     world.change_lease(checkpoint=LATEST)
     assert peeked(world) == [b"1", b"2", b"3", b"4", b"5\x1b"]
-    assert "A KCL starts at the tip" in capsys.readouterr().err
+    assert "KCL would start at the tip" in capsys.readouterr().err

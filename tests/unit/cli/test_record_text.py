@@ -91,7 +91,7 @@ def test_a_record_is_named_by_its_number_and_its_number_within_the_aggregate(
 
 @pytest.mark.parametrize("text", ["", "LATEST", "49:", "49:x", "-1", "49:1:2"])
 def test_other_text_is_no_record(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="is no sequence number"):
+    with pytest.raises(ArgumentTypeError, match="is not a sequence number"):
         record_number(text)
 
 

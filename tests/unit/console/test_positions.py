@@ -126,7 +126,7 @@ def test_every_target_has_its_command(fields: dict[str, str], arguments: list[st
     ("fields", "says"),
     [
         ({}, "choose where to move the positions"),
-        ({"to": "ago", "ago": "soon"}, "'soon' is no position"),
+        ({"to": "ago", "ago": "soon"}, "'soon' is not a position"),
         ({"to": "time", "time": "2026-01-31T09:00:00"}, "a time with its zone"),
         ({"to": "earliest", "shards": "s " * 51}, "at most 50 shards"),
     ],

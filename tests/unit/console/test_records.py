@@ -56,7 +56,7 @@ def test_a_lease_at_latest_that_was_not_opened_is_noted(start_at: datetime | Non
     world = ConsoleWorld(shards=1)
     world.orders.stream.put("a", b"one")
     world.orders.table.put_row(encode_row(Lease(SHARD, LATEST, 3, start_at=start_at)))
-    client, note = ConsoleClient(world), "is at LATEST and was not opened by sublet"
+    client, note = ConsoleClient(world), "is at LATEST, and sublet has not opened it"
     assert (note in client.get(f"/a/orders/records?shard={SHARD}").text) is is_noted
     assert note not in client.get(f"/a/orders/records?shard={SHARD}&from=earliest").text
 
@@ -83,7 +83,7 @@ def test_only_what_is_wanted(wish: str, found: set[str]) -> None:
     ("wish", "says"),
     [
         ("shard=shardId-9", "shard shardId-9 has no lease in orders"),
-        (f"shard={SHARD}&from=soon", "is no position"),
+        (f"shard={SHARD}&from=soon", "is not a position"),
         ("shard=shardId-9&from=earliest", "no shard shardId-9"),
     ],
 )

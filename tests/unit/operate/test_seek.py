@@ -252,8 +252,8 @@ def test_an_undo_is_refused_if_the_last_seek_s_snapshot_cannot_be_read() -> None
 @pytest.mark.parametrize(
     ("number", "stream", "said"),
     [
-        ("1", None, "1 is no position of shard"),
-        ("9" * 56, None, "9999 is no position of shard"),
+        ("1", None, "1 is not in shard"),
+        ("9" * 56, None, "9999 is not in shard"),
         (None, OTHER_STREAM, "another stream, arn:aws:kinesis:eu-west-1:123456789012:stream/other"),
     ],
 )

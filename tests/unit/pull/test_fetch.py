@@ -296,7 +296,7 @@ def test_a_record_and_its_consumer_stay_in_their_process() -> None:
         record = consumer.next()
         assert record is not None
         for send in (pickle.dumps, deepcopy):
-            with pytest.raises(TypeError, match="send its data, or its user_record, and acknowledge it here"):
+            with pytest.raises(TypeError, match="send its data, or its user_record, to the other process"):
                 send(record)
             with pytest.raises(TypeError, match="make one in the other process"):
                 send(consumer)

@@ -102,5 +102,5 @@ def test_ctrl_c_lets_a_call_end_and_a_second_one_ends_the_process_at_once(
     )  # fmt: skip
     assert (ended.stdout, ended.returncode) == (says, status), ended.stderr
     if signals == 2:
-        assert "ended at once: by a second signal, SIGINT; not given back" in ended.stderr
+        assert "ended at once: by a second signal, SIGINT; these leases are not released" in ended.stderr
         assert "shardId-000000000000" in ended.stderr

@@ -4,8 +4,7 @@
         async for record in consumer.messages():
             await record.ack()
 
-The engine runs in threads. A record is taken on the loop, in one step without an await, so a task that is cancelled never loses a
-record.
+The engine runs in threads. The loop takes a record in one step, without an await, so a cancelled task never loses a record.
 """
 
 from typing import TYPE_CHECKING

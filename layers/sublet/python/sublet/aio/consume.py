@@ -1,4 +1,4 @@
-"""`Consumer.consume`: a coroutine function awaited with each record, in tasks of its own."""
+"""`Consumer.consume` for asyncio: awaits a coroutine function with each record, in its own tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Callback = Callable[[Record], Awaitable[object]]
 
 
 def check_callback(callback: object) -> None:
-    """Raises SettingsError for a callback that cannot be awaited: each call would fail."""
+    """Raises SettingsError for a callback that cannot be awaited, because each call would fail."""
     problem = misfit(callback, ("record",))
     if problem is None and callable(callback) and not is_async(callback):
         problem = "is not async: make it `async def`, or use sublet.Consumer"
@@ -25,7 +25,7 @@ def check_callback(callback: object) -> None:
 
 
 class Consuming:
-    """Does what `sublet.pull.consume.Consuming` does, as a task of the loop that runs when it is made."""
+    """Does what `sublet.pull.consume.Consuming` does, as a task on the event loop that was running when it was created."""
 
     def __init__(
         self,
@@ -46,25 +46,27 @@ class Consuming:
 
     @property
     def closed(self) -> bool:
-        """Whether it is over: the last call has returned, and outside of `async with consumer:` the leases are released."""
+        """True once the last call has returned and, outside of `async with consumer:`, the leases are released."""
         return self._running.done()
 
     def stop(self) -> None:
-        """End at once: no further call begins, and what is buffered goes back. Call it on the loop; the callback may, too."""
+        """Start no further call, and put buffered records back. Call this on the event loop; the callback may call it too."""
         self._calls.is_stopped = True
         self._records.stop()
 
     def drain(self) -> None:
-        """End after what is buffered: nothing new comes, and the callback is still awaited with that."""
+        """Read no new records, and end when the callback has been awaited with the buffered ones."""
         self._records.drain()
 
     def cancel(self) -> None:
-        """Stop, and cancel the calls in progress. On the loop."""
+        """Stop, and cancel the calls in progress. Call this on the event loop."""
         self.stop()
         self._running.cancel()
 
     async def wait(self) -> None:
-        """Wait until it is over. Raises what has ended it; in the callback RuntimeError. Cancelling it ends nothing else."""
+        """Wait until `closed` is true. Raises the error that ended the consume, or RuntimeError if the callback calls this.
+        Cancelling the wait cancels nothing else.
+        """
         if asyncio.current_task() in self._lanes:
             raise RuntimeError(WAITS_FOR_ITSELF)
         await asyncio.shield(self._running)
@@ -80,8 +82,8 @@ class Consuming:
             await self._records.aclose()
 
     async def _hand_out(self) -> SubletError | None:
-        """Give records to the lanes until they end; the lanes then finish what they have. Returns what ended the consumer, if it
-        was an error.
+        """Give records to the lanes until there are no more, then let the lanes finish theirs. Returns the error that ended the
+        consumer, if there was one.
         """
         try:
             async for record in self._records:
@@ -97,7 +99,7 @@ class Consuming:
     async def _lane(self, queue: asyncio.Queue[Record | None]) -> None:
         while (record := await queue.get()) is not None:
             self._room.release()
-            # False if an earlier record of its key failed meanwhile: this one is void.
+            # False if an earlier record of the same key has failed meanwhile: it makes this one void.
             if await record.in_progress():
                 await self._call(record)
 
@@ -118,6 +120,6 @@ class Consuming:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was cancelled, and not something that the callback awaited."""
+    """True if this task was cancelled, rather than something that the callback awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -28,8 +28,8 @@ from sublet.settings.keywords import ProcessKeywords
 
 
 class Consumer:
-    """An application's consumer in this process, to pull from. `sublet.Consumer` documents the arguments and methods; `on_event`
-    is called on the loop that used this consumer last.
+    """An application's consumer in this process, to pull from. `sublet.Consumer` documents the arguments and methods. `on_event`
+    is called on the event loop that used this consumer last.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Consumer:
 
     @property
     def _group(self) -> Group:
-        """Read on the running loop, which is from now on the one for events."""
+        """Also makes the running event loop the one on which `on_event` is called."""
         self._tell = _on_loop(self._on_event)
         if self._known_group is None:
             self._known_group = Group(self._arguments.environment(self._told))
@@ -121,8 +121,8 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Let callbacks in progress end, or cancel them if an exception ends the block; checkpoint what is acknowledged; release
-        every lease. A cancellation does not cut this short.
+        """Wait for callbacks in progress, or cancel them if an exception ended the block. Then checkpoint acknowledged records
+        and release every lease. Cancelling the task does not cut this short.
         """
         with self._at_exit:
             if kind is not None:
@@ -160,8 +160,8 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks; any other
-        raises SettingsError.
+        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks. Any other
+        callback raises SettingsError.
         """
         check_callback(callback)
         lanes = checked_parallelism(partition_by_key)
@@ -175,7 +175,7 @@ class Consumer:
 
 
 def _on_loop(on_event: Callable[[Event], object] | None) -> Callable[[Event], object] | None:
-    """Calls it on the running loop, from any thread; not once the loop is closed."""
+    """Returns a function that any thread may call: it calls `on_event` on the loop that is running now, unless that is closed."""
     if on_event is None:
         return None
     loop = asyncio.get_running_loop()

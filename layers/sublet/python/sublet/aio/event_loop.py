@@ -1,4 +1,4 @@
-"""Bridges an event loop and threads: makes blocking calls beside the loop, and lets a task of the loop wait for a thread."""
+"""Bridges an event loop and threads: makes blocking calls outside the loop, and lets a task on the loop wait for a thread."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = ThreadTasks()
-"""A pool of our own, and not the loop's executor, which the program may keep busy."""
+"""Our own pool, because the program may keep the loop's executor busy."""
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Returns what the call returns. A caller that is cancelled goes on at once; the call still runs to its end."""
+    """Returns what the call returns. A cancelled caller continues at once, while the call runs to its end."""
     return await _begin(partial(call, *args, **kwargs))
 
 
 async def to_its_end(call: Callable[[], T]) -> T:
-    """Like `in_thread`, but a cancelled caller goes on only when the call has ended, however often it is cancelled."""
+    """Like `in_thread`, but a cancelled caller continues only when the call has ended, however often it is cancelled."""
     call_ends = _begin(call)
     cancelled: asyncio.CancelledError | None = None
     while not call_ends.done():
@@ -40,7 +40,7 @@ async def to_its_end(call: Callable[[], T]) -> T:
 
 
 def _begin(call: Callable[[], T]) -> asyncio.Future[T]:
-    """Cancelling the future does not cancel the call. asyncio.to_thread would drop a call that no thread has begun yet."""
+    """Start the call. Cancelling the future does not cancel it; asyncio.to_thread would drop a call that no thread has begun."""
     ended: Future[T] = Future()
     ended.set_running_or_notify_cancel()
 
@@ -55,7 +55,7 @@ def _begin(call: Callable[[], T]) -> asyncio.Future[T]:
 
 
 class LoopWaiter:
-    """A signal that any thread sets once, and that a task waits for on the loop on which it was made."""
+    """A signal that any thread can set, once. A task waits for it on the event loop that created it."""
 
     __slots__ = ("_event", "_loop")
 
@@ -64,11 +64,11 @@ class LoopWaiter:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and no task waits
+        with suppress(RuntimeError):  # the loop is closed, so no task waits
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, timeout: timedelta) -> None:  # noqa: ASYNC109 - the timeout is no error
-        """Returns when it is set, or after the timeout."""
+        """Returns when the signal is set, or after the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout.total_seconds()):
                 await self._event.wait()

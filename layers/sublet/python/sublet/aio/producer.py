@@ -21,13 +21,13 @@ if TYPE_CHECKING:  # not loaded with it
 
 
 class Producer:
-    """As `sublet.Producer`, on an event loop:
+    """`sublet.Producer` for an event loop:
 
         async with sublet.aio.Producer("orders") as producer:
             for order in orders:
                 await producer.put(order.customer, order.as_json())
 
-    `await producer.put(...)` waits only while the buffer is full, and returns a future of where the record is stored.
+    `await producer.put(...)` waits only while the buffer is full. It returns a future whose result says where the record is.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Producer:
 
     @property
     def produced(self) -> Produced:
-        """Counts of what it has done so far, in this process."""
+        """See sublet.Producer.produced."""
         return self._made.produced
 
     async def put(
@@ -73,7 +73,7 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Close. An exception that ends the block stays the one that is raised."""
+        """Close the producer. If an exception ended the block, that is the one raised, and not an error of the close."""
         if kind is None:
             await self.close()
         elif (loop := self._made.loop_to_close()) is not None:
@@ -90,7 +90,7 @@ async def _wait(loop: PuttingLoop, done: Signal) -> None:
 
 
 def _tell(settled: Sequence[Settled]) -> None:
-    """One step on each event loop for all of its futures. What ends a flush is called there afterwards."""
+    """Settle the futures of each event loop in one step there. The functions that end a flush are called after it."""
     futures = (record.ticket for some in settled for record in some.user_records)
     for event_loop in {future.get_loop() for future in futures}:  # type: ignore[attr-defined]
         with suppress(RuntimeError):  # the loop is closed, and no task waits

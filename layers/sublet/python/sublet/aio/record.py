@@ -16,7 +16,7 @@ from sublet.pull.record import Record as PlainRecord
 
 
 class Record(Struct, frozen=True, gc=False, eq=False):
-    """Does what `sublet.Record` does. Only `term` makes a call: the others return at once, and the checkpoint follows later."""
+    """Does what `sublet.Record` does. Only `term` calls AWS. The others return at once, and the checkpoint is written later."""
 
     _buffer: Buffer
     _delivery: Delivery
@@ -76,5 +76,5 @@ class Record(Struct, frozen=True, gc=False, eq=False):
         return self._buffer.in_progress(self._delivery)
 
     async def term(self, reason: str) -> bool:
-        """See sublet.Record.term. Waits for the destination in a thread."""
+        """See sublet.Record.term. A thread waits for the destination."""
         return await in_thread(self.plain.term, reason)

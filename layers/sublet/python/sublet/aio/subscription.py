@@ -1,4 +1,4 @@
-"""`Records`: a fetch, or messages, as a program on an event loop iterates over it."""
+"""`Records`: what a program on an event loop iterates over in a fetch or in messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sublet.pull.session import GroupSession
 from sublet.pull.subscription import Subscription
 
 HOLDS_LOOP = 0.0005
-"""Seconds. So long, records that are buffered are handed out before other tasks run. Less than a millisecond, the resolution of
+"""Seconds for which buffered records are handed out before other tasks get to run. Shorter than a millisecond, the resolution of
 uvloop's clock.
 """
 
 
 class Records:
-    """Does what `sublet.pull.subscription.Records` does, with `async for` and `async with`. Only one task at a time may use it,
-    but for `stop` and `drain`.
+    """Does what `sublet.pull.subscription.Records` does, with `async for` and `async with`. Only one task at a time may use it;
+    any task may call `stop` and `drain`.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -34,14 +34,14 @@ class Records:
         self._prefetched = subscription.request.prefetched.popleft
         """Takes a record without asking the buffer (see Prefetch)."""
         self._time: Callable[[], float] = float
-        """The loop's, once a record has been asked for."""
+        """The event loop's, from the first request for a record on."""
         self._slice_ends = 0.0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Record:
-        """A cancelled call has taken nothing: nothing is awaited between taking a record and returning it."""
+        """A cancelled call has taken no record, because nothing is awaited between taking a record and returning it."""
         try:
             if self._time() < self._slice_ends:
                 try:
@@ -92,16 +92,16 @@ class Records:
         return self._subscription.session
 
     def stop(self) -> None:
-        """End at once: nothing more comes, and what is buffered goes back."""
+        """End at once. Buffered records go back."""
         self._subscription.stop()
         self._slice_ends = 0.0
 
     def drain(self) -> None:
-        """Take nothing new. What is buffered is handed out, and the iterator ends when all of it is acknowledged."""
+        """Read no new records. The buffered ones are handed out, and the iterator ends when all of them are acknowledged."""
         self._subscription.drain()
 
     async def aclose(self) -> None:
-        """End it. Outside of `async with consumer:` this returns when the leases are released, even if it is cancelled."""
+        """End the iterator. Outside of `async with consumer:` this returns when the leases are released, even if cancelled."""
         await to_its_end(self._subscription.close)
 
     async def __aenter__(self) -> Self:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Show every application of this account and region, worst first: its shards by word, its worst lag, its live workers, when a lease
 was last written to, and its stream. An application is a DynamoDB table with the key of KCL's lease table, so those of KCL 1, 2
-and 3 are there too. Read-only. It lists the tables, describes each, and reads each lease table whole; it asks no stream. What the
-words mean: `sublet status --help`.
+and 3 are listed too. Read-only. It lists the tables, describes each, and reads each lease table whole; it asks no stream.
+`sublet status --help` says what the words mean.
 
---tag chooses those whose lease table has a tag: what sublet creates has sublet:application. Then only these are described and
-read, and AWS is asked for them once for each hundred (tag:GetResources; a new tag may take a minute to be found).
+--tag selects applications whose lease table has a tag; tables that sublet creates have sublet:application. Then only these are
+described and read. AWS is asked for them once per hundred (tag:GetResources; a new tag may take a minute to be found).
 
-The lag and the last write are known where sublet owns the leases, or ticks beside those that do. A table that cannot be read is
-named, with the reason.
+The lag and the last write are known where sublet owns the leases, or where it ticks beside the owners. A table that cannot be
+read is listed with the reason.
 
 The exit code is 0 if all is well, 1 if an application has a bad shard or cannot be read, and 2 for an error."""
 
@@ -43,9 +43,7 @@ examples:
 
 ANY = "any"
 NAME_WIDTH, BESIDE_NAMES = 32, 92
-"""The least width of an application's name, and the characters that a line's other columns take, with the heading of the last
-one.
-"""
+"""The least width of an application's name, and the width of a line's other columns with the last one's heading."""
 
 SETTINGS = ("failover_time", "group_separator")
 
@@ -137,5 +135,5 @@ def as_json(one: ApplicationStatus) -> dict[str, object]:
 
 
 COMMAND = Command(
-    "applications", "every application of the account, worst first", add_arguments, show_applications
+    "applications", "list every application of the account, worst first", add_arguments, show_applications
 )

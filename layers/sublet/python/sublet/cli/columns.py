@@ -12,7 +12,7 @@ from sublet.decisions.shard_status import ShardStatus
 OWNER_WIDTH = 24
 """Most owners' names are no longer than this."""
 WHY_BESIDE_OWNERS = 24
-"""Characters that a line keeps for its reason if owners have long names."""
+"""How many characters a line keeps for its reason if owners have long names."""
 
 GONE = " (gone)"
 

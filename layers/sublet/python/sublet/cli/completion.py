@@ -1,4 +1,4 @@
-"""`sublet completion`: a script that completes commands and options in a shell, made from the commands themselves."""
+"""`sublet completion`: prints a shell script that completes commands and options, generated from the commands themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ examples:
 
 
 class Flag(NamedTuple):
-    """An option. `values`: the values that it accepts, if they are listed; `takes_value`: it takes a value."""
+    """An option. `takes_value`: whether it takes a value; `values`: the values that it accepts, if they are listed."""
 
     names: tuple[str, ...]
     help: str
@@ -179,12 +179,12 @@ def _zsh_arguments(command: Completed) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Replaces the characters that would end a quoted text in one of the three shells, or a description in zsh."""
+    """Replaces characters that would end a quoted text in one of the three shells, or a description in zsh."""
     return text.replace("'", "’").replace("[", "(").replace("]", ")").replace("\\", "/")
 
 
 SCRIPTS = {"bash": bash, "fish": fish, "zsh": zsh}
 
 COMMAND = Command(
-    "completion", "a script that completes commands and options in a shell", add_arguments, complete
+    "completion", "print a script that completes commands and options in a shell", add_arguments, complete
 )

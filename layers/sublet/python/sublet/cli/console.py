@@ -1,4 +1,4 @@
-"""`sublet console`: what an operator sees and moves, on a page that this machine serves to itself."""
+"""`sublet console`: a page that this machine serves to itself, for an operator's looks and changes."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from sublet.settings import Settings
 
 DESCRIPTION = """\
-Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live; the records that come next; and the
-positions, to move them after you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
+Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live, and the records that come next. It
+moves positions once you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
 
-The last hour is drawn by an application's metrics where CloudWatch has them (cloudwatch:GetMetricData, once a minute while its
-page is open, which costs $0.002 an hour), and else by what was seen since the console was started.
+The graph of the last hour comes from an application's metrics if CloudWatch has them (cloudwatch:GetMetricData, once a minute
+while its page is open, which costs $0.002 an hour), and otherwise from what the console has seen since it started.
 
-Without a name it shows every application of the account and region, which reads each of its lease tables every minute. A KCL
-application's table does not say which stream it is of: name it with its stream, for its lag and records.
+Without a name it shows every application of the account and region, and reads each of their lease tables every minute. A table
+of KCL does not name its stream: give it as APPLICATION=STREAM to see its lag and records.
 
 The page is read-only without --allow-changes. With --handler it can also redrive what the application has set aside, which calls
-your handler in this process. It listens on this machine alone, and the printed link lets one browser in, once;
-press Enter for another link. On another address everyone who can reach it may try, so that --address requires --token; put a
-proxy with TLS in front of it, or better, use an SSH tunnel to the console on loopback."""
+your handler in this process. It listens on this machine alone, and the printed link lets in one browser, once; press Enter for
+another link. With --address, anyone who can reach that address may try to sign in, so it requires --token; put a proxy with TLS
+in front of it, or better, use an SSH tunnel to the console on loopback."""
 
 EXAMPLES = """\
 examples:
@@ -68,11 +68,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--allow-changes", action="store_true", help="let the page move positions")
     parser.add_argument(
         "--handler", metavar="MODULE:FUNCTION",
-        help="of the one application that is named: lets the page redrive what it has set aside",
+        help="the handler of the one application that is named; lets the page redrive what was set aside",
     )  # fmt: skip
     add_setting(parser, DEFINITIONS["handler_contract"])
     parser.add_argument(
-        "--port", type=int, default=PORT, metavar="NUMBER", help=f"0: a free one (default: {PORT})"
+        "--port", type=int, default=PORT, metavar="NUMBER", help=f"0 for any free port (default: {PORT})"
     )
     parser.add_argument("--address", default=LOOPBACK, metavar="ADDRESS", help=f"default: {LOOPBACK}")
     parser.add_argument("--token", metavar="TOKEN", help="lets a person sign in; @FILE reads it from a file")
@@ -87,7 +87,7 @@ def run_console(options: Namespace) -> int:
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
         raise SubletError(
-            f"the console needs {', '.join(missing)}, which is not here: install sublet with its extra console"
+            f"the console needs {', '.join(missing)}, which is not installed: install sublet with its extra console"
         )
     from sublet import __version__
     from sublet.aws.account import AwsAccount
@@ -120,7 +120,7 @@ def run_console(options: Namespace) -> int:
         operator(),
         __version__,
     )
-    applications.names()  # what is wrong with the account is said here, and not on the page
+    applications.names()  # so that problems with the account show in the terminal, not on the page
     with_browser = not options.no_browser and sys.stdout.isatty()
     serve(
         console,
@@ -132,12 +132,12 @@ def run_console(options: Namespace) -> int:
 
 
 def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Redriver | None:
-    """Loads the handler when the console starts, so that errors in it show there. Raises HandlerNotLoadable and SettingsError."""
+    """Loads the handler when the console starts, so that its errors show then. Raises HandlerNotLoadable and SettingsError."""
     if options.handler is None:
         return None
     if len(named_ones) != 1:
         raise SettingsError(
-            "handler", options.handler, "the handler of one application: name it, as in orders-audit=orders"
+            "handler", options.handler, "for one application, which must be named, as in orders-audit=orders"
         )
     from sublet.console.applications import Redriver
     from sublet.handlers.load import load_handler
@@ -159,7 +159,7 @@ def _stated(application: str, stream: str | None, options: Namespace | None) -> 
 
 
 def token_of(text: str | None) -> str | None:
-    """Raises SettingsError, whose text does not contain the token."""
+    """Returns the token. Raises SettingsError, whose text never contains the token."""
     from sublet.console.access import TOKEN_LENGTH_MIN
 
     if text is not None and text.startswith("@"):
@@ -197,7 +197,7 @@ def _print_links(origin: str, access: SignIn) -> None:
 
 
 def _log_to_standard_error() -> None:
-    """Logs a line with its time for each change: who moved what to where."""
+    """Logs a line for each change, with its time: who moved what to where."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger = logging.getLogger("sublet")
@@ -209,9 +209,9 @@ def _log_to_standard_error() -> None:
 class AwsApplications:
     """The Applications port over an account.
 
-    named     streams by application; empty: those that the account has
-    redriver  of the one that is named; None: no handler was given
-    options   the command's, with what names the handler
+    named     streams by application; empty: all applications of the account
+    redriver  of the one application that is named; None: no handler was given
+    options   the command's options, which name the handler
     """
 
     account: Account
@@ -293,4 +293,6 @@ def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) ->
     return SetAsidePlace(where, destination, lambda: inspection.set_aside(where), set_aside_store(where))
 
 
-COMMAND = Command("console", "a page that shows applications, and moves them", add_arguments, run_console)
+COMMAND = Command(
+    "console", "serve a page that shows applications and moves positions", add_arguments, run_console
+)

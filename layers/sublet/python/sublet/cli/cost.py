@@ -1,4 +1,4 @@
-"""`sublet cost`: what consuming a stream costs a month, in each way to do it."""
+"""`sublet cost`: shows what consuming a stream costs a month, in each way to do it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sublet.decisions.examination import Volume
 
 DESCRIPTION = f"""\
-Show what consuming a stream costs a month: each mode, schedule and packing of sublet, beside Lambda's event source mapping and
-Java's KCL on Fargate, and the cheapest for a latency. Prices are the list prices of {REGION} in {AS_OF}, without free tiers, and
-without Kinesis itself, whose price is the same for all of them.
+Show what consuming a stream costs a month: with each mode, schedule and packing of sublet, with Lambda's event source mapping,
+and with Java's KCL on Fargate; and which is cheapest for a latency. Prices are the list prices of {REGION} in {AS_OF}, without
+free tiers. Kinesis itself is left out, since its price is the same for all.
 
-With --stream it asks Kinesis for the open shards and CloudWatch for what producers wrote during --over. With --shards and
---records-per-second it makes no calls. Metrics, alarms and logs are counted for sublet; the other two have their own."""
+With --stream it asks Kinesis for the open shards, and CloudWatch for what producers wrote during --over. With --shards and
+--records-per-second it makes no calls. sublet's metrics, alarms and logs are included; those of the other two are not."""
 
 EXAMPLES = """\
 examples:
@@ -35,26 +35,28 @@ examples:
   sublet cost --shards 4 --records-per-second 2000 --bytes-per-second 1000000 --json"""
 
 BYTES_PER_RECORD = 1_000
-"""The size that is assumed if only the number of records is given."""
+"""The size of a record if only the number of records is given."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "--stream", dest="streams", metavar="TEXT", action="append", default=[],
-        help="a stream's name, or its ARN; repeated for an application of several streams, whose costs are those of all together",
+        help="a stream's name, or its ARN; repeat it to get the costs of an application of several streams",
     )  # fmt: skip
     parser.add_argument(
         "--over", metavar="DURATION", type=_duration, default=timedelta(days=1),
-        help="the time whose average counts (default: 1d)",
+        help="average what producers wrote over this time (default: 1d)",
     )  # fmt: skip
-    parser.add_argument("--shards", metavar="NUMBER", type=_at_least(1), help="instead of the stream's")
+    parser.add_argument(
+        "--shards", metavar="NUMBER", type=_at_least(1), help="instead of the stream's own number"
+    )
     parser.add_argument(
         "--records-per-second", metavar="NUMBER", type=_at_least(0), help="of the whole stream"
     )
     parser.add_argument(
         "--bytes-per-second", metavar="NUMBER", type=_at_least(0),
-        help=f"of the whole stream (default: {BYTES_PER_RECORD:,} for each record)",
+        help=f"of the whole stream (default: {BYTES_PER_RECORD:,} a record)",
     )  # fmt: skip
     parser.add_argument(
         "--latency", metavar="DURATION", type=_duration, default=timedelta(minutes=1, seconds=30),
@@ -62,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--handler-time", metavar="DURATION", type=_duration, default=timedelta(milliseconds=1),
-        help="of your handler, for one record (default: 1ms)",
+        help="how long your handler takes for one record (default: 1ms)",
     )  # fmt: skip
     parser.add_argument(
         "--metrics-by-shard",
@@ -109,7 +111,7 @@ def cost(options: Namespace) -> int:
 
 
 def load_of(options: Namespace) -> Load:
-    """Takes the load from the options, and from the stream what they leave out."""
+    """Takes the load from the options, and what they leave out from the stream."""
     shards, records, size = options.shards, options.records_per_second, options.bytes_per_second
     if shards is None or records is None:
         if not options.streams:
@@ -202,4 +204,6 @@ def _dollars(amount: float) -> str:
     return f"{amount:,.2f}" if amount < 10 else f"{amount:,.0f}"
 
 
-COMMAND = Command("cost", "what consuming a stream costs a month, in each way to do it", add_arguments, cost)
+COMMAND = Command(
+    "cost", "show what consuming a stream costs a month, in each way to do it", add_arguments, cost
+)

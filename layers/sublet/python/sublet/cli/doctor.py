@@ -1,4 +1,4 @@
-"""`sublet doctor`: what is wrong with an application, its stream and its account, and what to do about it."""
+"""`sublet doctor`: finds what is wrong with an application, its stream and its account, and says what to do about it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ together, the clock, shards without a lease and leases without a shard, lag agai
 throttling, quotas that are nearly used up, alarms, and what was set aside. Each finding says what to do. It changes nothing, and
 works with any lease table of KCL 1, 2 or 3.
 
-A check that these credentials may not make is named, and hides no other. With --as-consumer it also tries a consumer's writes,
-under conditions that cannot hold, so that nothing is written: use the consumer's own credentials for that. IAM is
-asked what the deployed functions' roles may do (states:DescribeStateMachine, lambda:GetFunctionConfiguration and
-iam:SimulatePrincipalPolicy); for a process or a container, --role names its role. The policies of a stream or a key are not part
-of that simulation. Of an application of several streams each is checked, or the one of --stream.
+A check that these credentials may not make is listed as such; the others are still made. With --as-consumer it also tries a
+consumer's writes, under conditions that cannot hold, so that nothing is written: use the consumer's own credentials for that.
+
+It asks IAM what the deployed functions' roles may do (states:DescribeStateMachine, lambda:GetFunctionConfiguration and
+iam:SimulatePrincipalPolicy). For a process or a container, name its role with --role. IAM's simulation ignores the policies of
+streams and keys. If the application reads several streams, it checks each, or only the one of --stream.
 
 The exit code is 0 if nothing is bad, 1 if something is (with --strict also for warnings and for checks that could not be made),
 and 2 for an error."""
@@ -58,13 +59,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--role",
         metavar="ARN",
         type=role,
-        help="of a process: judge it instead of the deployed functions' roles",
+        help="check this role of a process, instead of the deployed functions' roles",
     )
     parser.add_argument("--as-consumer", action="store_true", help="check the permission to write leases too")
     parser.add_argument(
         "--strict", action="store_true", help="exit code 1 for warnings and for what could not be checked"
     )
-    parser.add_argument("--quiet", action="store_true", help="only what is not well")
+    parser.add_argument("--quiet", action="store_true", help="show only what is not well")
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
@@ -72,7 +73,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def role(text: str) -> str:
     if not ROLE.fullmatch(text):
-        raise ArgumentTypeError(f"{text!r} is no role: arn:aws:iam::ACCOUNT:role/NAME")
+        raise ArgumentTypeError(
+            f"{text!r} is not the ARN of a role, such as arn:aws:iam::123456789012:role/NAME"
+        )
     return text
 
 
@@ -96,7 +99,7 @@ def _doctor(options: Namespace) -> Doctor:
     variables, refused = accepted(options, os.environ)
     settings, ports = operated(options, REQUIRED, variables)
     if settings.streams is None:
-        with suppress(StreamError):  # the check of the stream says why
+        with suppress(StreamError):  # the check of the stream reports it
             settings = with_stream_arn(settings)
             ports = aws_ports(settings, "sublet", output=None)
     return Doctor(
@@ -111,8 +114,8 @@ def _doctor(options: Namespace) -> Doctor:
 
 
 def accepted(options: Namespace, environment: Mapping[str, str]) -> tuple[Mapping[str, str], str | None]:
-    """Returns the variables whose settings are valid. If one is refused, returns only those that name the application and its
-    streams, with the reason, so that everything else is still checked. Raises SettingsError if these are refused.
+    """Returns the variables if their settings are valid. If one is refused, returns only those that name the application and its
+    streams, and the reason, so that everything else is still checked. Raises SettingsError if these are refused.
     """
     try:
         settings_meant(options, REQUIRED, environment)
@@ -148,7 +151,7 @@ def lines_of(
 
 
 def as_json(examined: Sequence[Examined], shown: Iterable[Finding]) -> dict[str, object]:
-    """`stream`: null if there are several, which the findings name."""
+    """`stream` is null if there are several; the findings then name theirs."""
     first, *others = examined
     return {
         "at": first.at.isoformat(),
@@ -169,4 +172,4 @@ def as_json(examined: Sequence[Examined], shown: Iterable[Finding]) -> dict[str,
     }
 
 
-COMMAND = Command("doctor", "what is wrong, where, and what to do about it", add_arguments, run)
+COMMAND = Command("doctor", "find what is wrong, where, and what to do about it", add_arguments, run)

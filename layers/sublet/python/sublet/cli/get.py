@@ -1,4 +1,4 @@
-"""`sublet get`: the record at a position."""
+"""`sublet get`: shows the record at a position."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from sublet.pull.streams import Stream
 
 DESCRIPTION = """\
-Show the record with a sequence number, as logs, checkpoints and failure documents name it. Of a KPL aggregate it shows every user
-record, or the one whose number within the aggregate follows after a colon or a slash. --data writes the data alone, as it is, for
-another program. Records are payload: mind who sees the terminal. The full name of a shard of an application of several streams
-says its stream too.
+Show the record with a sequence number, which you find in logs, checkpoints and failure documents. If the record is a KPL
+aggregate, it shows all its user records, or only the one whose number within the aggregate follows the sequence number, after a
+colon or a slash. --data writes the data alone, unchanged, for another program. Records are payload: mind who sees the terminal.
+With several streams, a shard's full name includes its stream.
 
 The exit code is 1 if there is no such record, or it is past retention."""
 
@@ -31,7 +31,7 @@ examples:
 
 
 class RecordNumber(NamedTuple):
-    """The position of a record. `sub`: a user record's number within its aggregate; None: all of the aggregate's records."""
+    """The position of a record. `sub`: a user record's number within its aggregate, or None for all of them."""
 
     sequence_number: str
     sub: int | None
@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shard", metavar="SHARD")
     parser.add_argument("number", metavar="SEQUENCE[:SUB]", type=record_number)
     add_form(parser)
-    parser.add_argument("--data", action="store_true", help="only the data, as it is")
+    parser.add_argument("--data", action="store_true", help="write only the data, unchanged")
     add_stream(parser)
 
 
@@ -52,7 +52,7 @@ def record_number(text: str) -> RecordNumber:
         sub.isdecimal() or (not sub and ":" not in text)
     ):
         raise ArgumentTypeError(
-            f"{text!r} is no sequence number, with or without a colon and a number within its aggregate"
+            f"{text!r} is not a sequence number, with or without a colon and a number within its aggregate"
         )
     return RecordNumber(number, int(sub) if sub else None)
 
@@ -79,8 +79,8 @@ def show(stream: Stream, options: Namespace) -> int:
             form = RecordForm.TEXT if options.form is RecordForm.LINE else options.form
             print(text_of(record, form))
     if not records:
-        print(f"sublet: shard {options.shard} has no such record, or no longer", file=sys.stderr)
+        print(f"sublet: shard {options.shard} has no such record, or it is past retention", file=sys.stderr)
     return 0 if records else 1
 
 
-COMMAND = Command("get", "the record with a sequence number", add_arguments, get)
+COMMAND = Command("get", "show the record with a sequence number", add_arguments, get)

@@ -1,4 +1,4 @@
-"""`sublet history`: who moved a shard's position, from where to where, and when."""
+"""`sublet history`: shows who moved a shard's position, from where to where, and when."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sublet.protocol.lease import Lease
 
 DESCRIPTION = """\
-Show what is known of a shard's past: seeks, undos and skips with who made them, from where to where, and when; snapshots; pauses;
-what its last owners reported. Then what its row says today, and what is not kept anywhere but in the application's log."""
+Show what is known of a shard's past: seeks, undos and skips, with who made them, from where to where, and when; snapshots;
+pauses; and what its last owners reported. Then it shows what the row says now, and what only the application's log keeps."""
 
 EXAMPLES = """\
 examples:
@@ -49,7 +49,9 @@ def show(options: Namespace) -> int:
 
 
 def lease_of(shard: str, table: LeaseTable, application: str) -> Lease:
-    """Raises ShardNotFound, also if several streams have a shard of this id, and what LeaseTable raises."""
+    """Returns the shard's lease. Raises ShardNotFound, also if several streams have a shard of this id, and what LeaseTable
+    raises.
+    """
     from sublet.decisions.operated_streams import shard_named, streams_of
     from sublet.protocol.lease import Lease, lease_key_of
 
@@ -63,7 +65,7 @@ def lease_of(shard: str, table: LeaseTable, application: str) -> Lease:
 
 
 def _remembered(settings: Settings, lease: Lease) -> tuple[Sighting | None, Pause | None]:
-    """Nothing for an application without sightings, or where they may not be read."""
+    """Returns nothing if the application has no sightings, or they may not be read."""
     from sublet.aws.ports import aws_ports
     from sublet.decisions.control import pause_of
     from sublet.protocol.control import NO_CONTROL
@@ -108,4 +110,4 @@ def as_json(found: ShardHistory) -> dict[str, object]:
     }
 
 
-COMMAND = Command("history", "who moved a shard, from where to where, and when", add_arguments, show)
+COMMAND = Command("history", "show who moved a shard, from where to where, and when", add_arguments, show)

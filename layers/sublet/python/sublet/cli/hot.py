@@ -1,4 +1,4 @@
-"""`sublet hot`: which shards are hot, why, and what helps."""
+"""`sublet hot`: shows which shards are hot, why, and what helps."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from sublet.several_streams import OneStream
 
 DESCRIPTION = """\
-Show which shards of a stream are hot, why, what helps, and what that costs: the worst second against the 1 MiB and 1,000 records
-that a shard takes, the partition keys with their share of the load, and a verdict.
+Show which shards of a stream are hot, why, what helps, and what that costs: each shard's worst second beside the 1 MiB and 1,000
+records that a shard takes, the partition keys with their share of the load, and a verdict.
 
-  one key              a partition key dominates, and no split divides a key: salt it
-  few keys             no split divides the load: salt the heaviest keys
-  split                many keys: split at the weighted median of the load, with the command
+  one key              one partition key dominates, and a split cannot divide a key: salt it
+  few keys             a split would not divide the load: salt the heaviest keys
+  split                many keys share the load: split the shard where the load halves, with the command shown
   explicit hash keys   producers place the records here by explicit hash keys
-  aggregates           producers aggregate without regard to their records' own shards
-  merge                with its neighbour it needs a quarter of one shard
-  on demand, auto      Kinesis splits, or places the records, by itself
-  unknown              its row says that it is hot, and no worker has made a sketch yet
-  not measured         no worker says how fast it reads the shard; it may be hot
+  aggregates           producers aggregate records without regard to the records' own shards
+  merge                the shard and its neighbour together need at most a quarter of one shard
+  on demand, auto      Kinesis itself splits shards (on demand) or places records (auto)
+  unknown              its row says that it is hot, but no worker has made a sketch yet
+  not measured         no worker reports how fast it reads the shard; it may be hot
   fine                 nothing to do
 
-Workers of sublet make sketches while they read; those of the ten hottest shards are kept for an hour. A share is a lower bound:
+sublet's workers make sketches while they read; those of the ten hottest shards are kept for an hour. A share is a lower bound:
 certain if every record was counted, otherwise true in 999 cases of 1,000. Partition keys are shown by their MD5 unless the
 workers' setting hot_shard_keys is `names`. With --exact, Spark reads the last minutes of the stream and counts every record, with
-the keys' names; that needs Spark and shares the shards' polls with the consumers.
-Of a KCL 3 fleet only the bytes a second in its rows are known.
+the keys' names; this needs Spark, and shares the shards' polls with the consumers. For a KCL 3 fleet, only the bytes a second in
+its rows are known.
 
-Without --execute nothing is changed. With it, the splits that are shown are made, one after the other; give --shard to choose. A
-merge is made only of a shard that --shard names, because the load may be about to grow.
+Without --execute nothing is changed. With it, the splits that are shown are made, one after the other; --shard selects some. A
+merge is made only of a shard that --shard names, because its load may be about to grow.
 
-Of an application of several streams all are shown, or the one of --stream; a shard of --shard is then named in full, as
-`sublet status` does, or by its own id with --stream. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
+If the application reads several streams, all are shown, or only that of --stream. --shard then takes a shard's full name, as
+`sublet status` shows it, or its own id with --stream. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
 
 EXAMPLES = """\
 examples:
@@ -68,7 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--execute",
         action="store_true",
-        help="make the splits that are shown, and the merges of the shards that --shard names",
+        help="make the splits that are shown, and the merges of shards that --shard names",
     )
     parser.add_argument(
         "--exact", action="store_true", help="read the stream once more, with Spark, and count every record"
@@ -104,9 +104,9 @@ def run(options: Namespace) -> int:
     ]
     made = [each for each in changes if options.execute and is_made(each[1], is_named=bool(options.shards))]
     if changes and not options.execute:
-        print("\nNothing has been changed: add --execute.", file=sys.stderr)
+        print("\nNothing has been changed. To carry this out, add --execute.", file=sys.stderr)
     elif len(made) < len(changes):
-        print("\nNo merge is made unless --shard names its shard.", file=sys.stderr)
+        print("\nMerges are made only of shards that --shard names.", file=sys.stderr)
     for stream, change in made:
         for done in reshard(stream.named, [change], account):
             print(f"done: {aws_command(stream.settings.stream, done)}", file=sys.stderr, flush=True)
@@ -116,9 +116,7 @@ def run(options: Namespace) -> int:
 def looks(
     streams: Sequence[OneStream], ports: Ports, account: Account, options: Namespace
 ) -> Sequence[tuple[OneStream, Sequence[HotShard]]]:
-    """Returns each stream with those of its shards that the operator asked for. Leaves out a stream if none of its shards was
-    asked for.
-    """
+    """Returns each stream with the shards that the operator asked for. Leaves out a stream without such a shard."""
     from sublet.operate.hot_shards import look
     from sublet.several_streams import named_shards
 
@@ -135,19 +133,19 @@ def looks(
 
 
 def is_made(change: Reshard, *, is_named: bool) -> bool:
-    """Whether --execute carries the change out. Shards that are idle now may be about to get their load."""
+    """True if --execute carries the change out. A merge must be named, because idle shards may be about to get their load."""
     return is_named or isinstance(change, Split)
 
 
 def _lines(stream: OneStream, shards: Sequence[HotShard], streams: int) -> Iterable[str]:
-    """Puts each stream's lines under its name, if there are several streams."""
+    """Yields a stream's lines, under its name if there are several streams."""
     if streams > 1:
         yield f"stream {printable(stream.settings.stream)}"
     yield from lines_of(shards, stream.settings.stream)
 
 
 def chosen(shards: Sequence[HotShard], names: Sequence[str], stream: str) -> Sequence[HotShard]:
-    """Returns the shards that are named, or all. Raises CheckRefused for a name that no open shard has."""
+    """Returns the named shards, or all. Raises CheckRefused for a name that no open shard has."""
     unknown = set(names) - {shard.shard_id for shard in shards}
     if unknown:
         raise CheckRefused(
@@ -157,12 +155,12 @@ def chosen(shards: Sequence[HotShard], names: Sequence[str], stream: str) -> Seq
 
 
 def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketch]:
-    """Counts with Spark, in a session of this process with Spark's own settings."""
+    """Counts with Spark, in a Spark session of this process that has Spark's own settings."""
     try:
         from sublet.spark.exact_sketches import exact_sketches, local_spark
     except ImportError as missing:
         raise CheckRefused(
-            f"--exact needs Spark, which is not installed ({missing.name}): sublet[spark]"
+            f"--exact needs Spark, which is not installed ({missing.name}): install sublet[spark]"
         ) from None
     now = ports.clock.now()
     return exact_sketches(
@@ -222,4 +220,4 @@ def as_json(shard: HotShard, stream: str) -> dict[str, object]:
     }
 
 
-COMMAND = Command("hot", "which shards are hot, why, and what helps", add_arguments, run)
+COMMAND = Command("hot", "show which shards are hot, why, and what helps", add_arguments, run)

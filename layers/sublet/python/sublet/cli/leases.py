@@ -1,4 +1,4 @@
-"""`sublet leases`: a line for each lease of the table, and the load of each worker and group."""
+"""`sublet leases`: shows a line for each lease of the table, and the load of each worker and group."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def show_leases(options: Namespace) -> int:
 
 
 def lease_lines(scan: LeaseScan) -> Iterable[str]:
-    """A line for each lease, by lease key; malformed rows last, with their problem."""
+    """Yields a line for each lease, by lease key. Malformed rows come last, with their problem."""
     leases = sorted(scan.leases, key=lambda lease: lease.lease_key)
     keys = max((len(printable(lease.lease_key)) for lease in leases), default=0)
     keys = max(keys, KEY_WIDTH)

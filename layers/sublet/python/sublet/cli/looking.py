@@ -48,9 +48,9 @@ def _retention(streams: Streams) -> timedelta | None:
 
 
 def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Ports:
-    """Goes on without sightings where they cannot be read: a KCL's own table has none beside it, and a role may not be allowed
-    to read them. `needs_leases`: if the lease table cannot be read either, raise what LeaseTable raises, instead of warning
-    about the sightings.
+    """Continues without sightings if they cannot be read: an application of KCL alone has none, and a role may not be allowed to
+    read them. `needs_leases`: if the lease table cannot be read either, raise what LeaseTable raises, instead of warning about
+    the sightings.
     """
     from sublet.memory import MemorySightingStore
 

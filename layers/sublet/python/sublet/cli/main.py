@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
@@ -13,46 +13,57 @@ from sublet.cli.command import Command
 from sublet.cli.shown import harmless
 from sublet.errors import SubletError
 
-PLACES: Mapping[str, str] = {
-    "run": "run.COMMAND",
-    "applications": "applications.COMMAND",
-    "status": "status.COMMAND",
-    "shards": "shards.COMMAND",
-    "workers": "workers.COMMAND",
-    "streams": "streams.COMMAND",
-    "console": "console.COMMAND",
-    "doctor": "doctor.COMMAND",
-    "hot": "hot.COMMAND",
-    "cost": "cost.COMMAND",
-    "leases": "leases.COMMAND",
-    "peek": "peek.COMMAND",
-    "tail": "tail.COMMAND",
-    "get": "get.COMMAND",
-    "put": "put.COMMAND",
-    "redrive": "redrive.COMMAND",
-    "seek": "seek.SEEK",
-    "undo": "seek.UNDO",
-    "restore": "seek.RESTORE",
-    "skip": "skip.COMMAND",
-    "snapshot": "snapshots.SNAPSHOT",
-    "snapshots": "snapshots.SNAPSHOTS",
-    "history": "history.COMMAND",
-    "pause": "pausing.PAUSE",
-    "resume": "pausing.RESUME",
-    "drain": "pausing.DRAIN",
-    "release": "pausing.RELEASE",
-    "pipeline": "pipeline.COMMAND",
-    "deploy": "deploy.DEPLOY",
-    "synth": "deploy.SYNTH",
-    "completion": "completion.COMMAND",
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "consume a stream": {
+        "run": "run.COMMAND",
+        "deploy": "deploy.DEPLOY",
+        "synth": "deploy.SYNTH",
+        "pipeline": "pipeline.COMMAND",
+    },
+    "see how an application stands": {
+        "status": "status.COMMAND",
+        "doctor": "doctor.COMMAND",
+        "applications": "applications.COMMAND",
+        "shards": "shards.COMMAND",
+        "workers": "workers.COMMAND",
+        "leases": "leases.COMMAND",
+        "streams": "streams.COMMAND",
+        "hot": "hot.COMMAND",
+        "history": "history.COMMAND",
+        "cost": "cost.COMMAND",
+        "console": "console.COMMAND",
+    },
+    "read and write records": {
+        "peek": "peek.COMMAND",
+        "tail": "tail.COMMAND",
+        "get": "get.COMMAND",
+        "put": "put.COMMAND",
+    },
+    "move positions": {
+        "seek": "seek.SEEK",
+        "undo": "seek.UNDO",
+        "snapshot": "snapshots.SNAPSHOT",
+        "snapshots": "snapshots.SNAPSHOTS",
+        "restore": "seek.RESTORE",
+        "skip": "skip.COMMAND",
+        "redrive": "redrive.COMMAND",
+    },
+    "stop and start the workers": {
+        "pause": "pausing.PAUSE",
+        "resume": "pausing.RESUME",
+        "drain": "pausing.DRAIN",
+        "release": "pausing.RELEASE",
+    },
+    "set up the shell": {"completion": "completion.COMMAND"},
 }
-"""Where each command is, by name. Only the command that runs is imported, since importing all of them takes a fifth of a
-second.
-"""
+"""Where each command is, by name, in the groups of `sublet --help`."""
+
+PLACES: Mapping[str, str] = {name: place for group in GROUPS.values() for name, place in group.items()}
+"""Only the command that runs is imported, since importing all of them takes a fifth of a second."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: the command's own; 2 with one sentence on standard error; or 130 after Ctrl-C."""
+    """Returns the exit code: the command's own, 2 after an error (one sentence on standard error), or 130 after Ctrl-C."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         options = _parsed(given)
@@ -62,15 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("sublet: interrupted", file=sys.stderr)
-        return 130  # as of a process that SIGINT ended
+        return 130  # like a process that SIGINT has ended
     except BrokenPipeError:
-        # As of `sublet tail | head`: nothing is wrong, and Python's own flush at the end would say so.
+        # As in `sublet tail | head`. Nothing is wrong, but Python's own flush at exit would report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _parsed(given: Sequence[str]) -> Namespace:
-    """Imports the command's modules, which takes most of a start: so that a Ctrl-C meanwhile ends it without a traceback."""
+    """Parses the arguments. Importing the command's modules takes most of a start, so `main` handles a Ctrl-C during it."""
     options, unknown = parser(given[:1]).parse_known_args(given)
     if unknown:
         from sublet.cli.unrecognized import unrecognized
@@ -80,7 +91,7 @@ def _parsed(given: Sequence[str]) -> Namespace:
 
 
 def all_commands() -> tuple[Command, ...]:
-    """Returns them in the order of PLACES."""
+    """Returns all commands, in the order of the help."""
     return tuple(_command(name) for name in PLACES)
 
 
@@ -92,15 +103,31 @@ def _command(name: str) -> Command:
 
 def parser(given: Iterable[str] = ()) -> ArgumentParser:
     """Returns the parser of the command in `given`, or that of all commands if `given` names none."""
+    chosen = [_command(name) for name in given if name in PLACES]
     program = ArgumentParser(
         prog="sublet",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Consume Kinesis streams on KCL's leases.",
-        epilog="`sublet COMMAND --help` explains each.",
+        epilog=None if chosen else _summaries(),
+        formatter_class=RawDescriptionHelpFormatter,
     )
     program.add_argument("--version", action="version", version=f"sublet {__version__}")
-    subparsers = program.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    for command in [_command(name) for name in given if name in PLACES] or all_commands():
-        subparser = subparsers.add_parser(command.name, help=command.summary, allow_abbrev=False)
+    subparsers = program.add_subparsers(required=True, metavar="COMMAND", prog="sublet", help=SUPPRESS)
+    for command in chosen or all_commands():
+        subparser = subparsers.add_parser(command.name, allow_abbrev=False)
         subparser.set_defaults(command=command, parser=subparser)
         command.add_arguments(subparser)
     return program
+
+
+def _summaries() -> str:
+    """A line for each command, by group. argparse's own list has no groups, and breaks the lines of the longest names."""
+    width = max(map(len, PLACES))
+    lines = []
+    for title, names in GROUPS.items():
+        lines += [
+            f"{title}:",
+            *(f"  {name:<{width}}  {_command(name).summary}" for name in names),
+            "",
+        ]
+    return "\n".join([*lines, "`sublet COMMAND --help` explains each."])

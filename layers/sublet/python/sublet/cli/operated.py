@@ -1,7 +1,7 @@
-"""The application that a command acts on, with the streams that are meant.
+"""The application that a command acts on, and which of its streams.
 
-`--stream` (or SUBLET_STREAM) is the application's stream, or one of several. Of an application of several streams all are meant
-without it: those of the setting `streams`, or those that it has leases of.
+`--stream` (or SUBLET_STREAM) is the application's stream, or one of several. Without it, a command acts on all streams of an
+application that reads several: those of the setting `streams`, or those that it has leases of.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Operated(NamedTuple):
-    """`settings`: with `streams` if the application reads several."""
+    """What a command acts on. `settings` has `streams` if the application reads several."""
 
     settings: Settings
     ports: Ports
@@ -36,9 +36,10 @@ def operated(
     *,
     finds_streams: bool | None = None,
 ) -> Operated:
-    """`required`: see `settings_of`. A command that requires a stream takes an application of several without one.
-    `finds_streams`: look for several streams in the lease table though no stream is named; by default, if one is required. Raises
-    SettingsError, StreamNotFound and what the tables and Kinesis raise.
+    """Returns what the command acts on. Raises SettingsError, StreamNotFound, and what the tables and Kinesis raise.
+
+    required       see `settings_of`; an application of several streams needs no stream, even if one is required
+    finds_streams  look for several streams in the lease table if no stream is named; by default only if one is required
     """
     from sublet.aws.ports import aws_ports
     from sublet.decisions.chosen_streams import of_one_stream
@@ -72,7 +73,7 @@ def settings_meant(
 
 
 def _streams_of_leases(settings: Settings) -> tuple[StreamKey, ...]:
-    """Returns nothing for an application of one stream, or if the table cannot be read; the command itself then reports that."""
+    """Returns nothing for an application of one stream, or if the table cannot be read, which the command itself reports."""
     from sublet.cli.snapshots import lease_table
     from sublet.decisions.operated_streams import streams_of
 

@@ -1,4 +1,4 @@
-"""A pause, a drain or a release for a terminal and as JSON."""
+"""Describes a pause, a drain or a release, for a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from sublet.protocol.lease import Lease
 
 NAMED_MAX = 3
-"""How many leases a line of progress names."""
+"""How many leases a line of progress names at most."""
 
 
 def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
-    """Yields what was ordered and of how many leases, then the leases that are still held, and the pauses that it replaces."""
+    """Yields what was ordered and for how many leases, then the leases that are still held, and the pauses that it replaces."""
     pause = ordered.pause
     if pause.order is Order.RELEASE:
         yield f"{application}: {_released(ordered)}"
@@ -35,7 +35,7 @@ def _ends(pause: Pause) -> str:
 
 
 def _released(ordered: Ordered) -> str:
-    """Says whether the one lease was released in the end."""
+    """Says whether the one lease was released."""
     if not ordered.held:
         return f"no worker holds {', '.join(lease.lease_key for lease in ordered.leases)}"
     return "; ".join(f"{_owner(lease)} still holds {lease.lease_key}" for lease in ordered.held)

@@ -1,4 +1,4 @@
-"""`sublet pause`, `resume`, `drain` and `release`: whether the fleet of an application holds its leases."""
+"""`sublet pause`, `resume`, `drain` and `release`: order an application's fleet to release leases, or to go on."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sublet.protocol.lease import Lease
 
 PAUSE_DESCRIPTION = """\
-Pause an application, or single shards of it: within a tick or ten seconds each worker finishes its batch, checkpoints, releases
-the lease, and does not take it again, wherever it runs (Lambda, a process, a container, the pull API, Spark). No position moves.
-Records wait in the stream, and are lost when its retention ends: the alarm on that goes on.
+Pause an application, or some of its shards. Within ten seconds or a tick, each worker finishes its batch, checkpoints and
+releases the lease, and takes none until the pause ends, wherever it runs (Lambda, a process, a container, the pull API, Spark).
+No position moves. Records wait in the stream, and are lost when its retention ends; the alarm for that stays on.
 
 Refused while workers of Java's KCL hold leases of the application: they would take what is released."""
 
@@ -37,7 +37,7 @@ examples:
   sublet pause --application orders-audit --shard shardId-000000000003 --shard shardId-000000000002"""
 
 RESUME_DESCRIPTION = """\
-End a pause or a drain: of single shards, or of everything that is paused. The next tick sends workers again."""
+End a pause or a drain, of some shards or of everything that is paused. The next tick sends workers again."""
 
 RESUME_EXAMPLES = """\
 examples:
@@ -45,10 +45,10 @@ examples:
   sublet resume --application orders-audit --shard shardId-000000000003"""
 
 DRAIN_DESCRIPTION = """\
-Before a deployment: have every batch finished and checkpointed and every lease released, and wait for it. The fleet takes no
-lease again before `sublet resume`.
+Stop a fleet before a deployment: every worker finishes its batch, checkpoints and releases its leases, and this command waits for
+them. The fleet takes no lease until `sublet resume`.
 
-The exit code is 0 when every lease is released, 1 if some are not by --timeout (the drain then stands, and goes on), and 2 for an
+The exit code is 0 when every lease is released, 1 if some are not by --timeout (the drain then stays in force), and 2 for an
 error, or if another operator ends the drain meanwhile."""
 
 DRAIN_EXAMPLES = """\
@@ -56,11 +56,11 @@ examples:
   sublet drain --application orders-audit --timeout 10m"""
 
 RELEASE_DESCRIPTION = """\
-Ask the owner of one shard's lease to give it up: it finishes its batch, checkpoints and releases. At the next tick
-another worker takes it, or the same one.
+Ask the owner of one shard's lease to release it: it finishes its batch, checkpoints and releases. At the next tick, another
+worker or the same one takes the lease.
 
-The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then taken back), and 2 for an error,
-or if another operator ends the request meanwhile."""
+The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then withdrawn), and 2 for an error, or
+if another operator ends the request meanwhile."""
 
 RELEASE_EXAMPLES = """\
 examples:
@@ -73,7 +73,7 @@ def add_pause_arguments(parser: ArgumentParser) -> None:
         "--until",
         metavar="TIME",
         type=until,
-        help="when it ends by itself: a time with its zone, or in how long, such as 2h",
+        help="end the pause by itself at a time (with its zone), or after a duration such as 2h",
     )
     add_shards(parser)
     _add_shared(parser)
@@ -81,7 +81,9 @@ def add_pause_arguments(parser: ArgumentParser) -> None:
 
 def add_resume_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESUME_DESCRIPTION, RESUME_EXAMPLES)
-    parser.add_argument("--force", action="store_true", help="also if what was ordered cannot be read")
+    parser.add_argument(
+        "--force", action="store_true", help="resume even if the stored orders cannot be read"
+    )
     add_shards(parser)
     _add_shared(parser)
 
@@ -123,7 +125,7 @@ def duration(text: str) -> timedelta:
 
 
 def until(text: str) -> Callable[[datetime], datetime]:
-    """Parses when a pause ends; the result takes the moment at which the pause begins."""
+    """Parses when a pause ends. Returns a function from the moment at which the pause begins to its end."""
     from sublet.operate.pausing import ends_at
 
     try:
@@ -163,13 +165,16 @@ def drain(options: Namespace) -> int:
         drained = pausing.drain(operator(), options.timeout, _show_progress)
     except KeyboardInterrupt:
         print(
-            "sublet: nothing is waited for; a drain that was ordered stands until `sublet resume`",
+            "sublet: not waiting any longer; a drain that was ordered stays in force until `sublet resume`",
             file=sys.stderr,
         )
         raise
     _show(options, pausing, drained)
     if drained.held:
-        print("sublet: not all leases are released; the drain stands until `sublet resume`", file=sys.stderr)
+        print(
+            "sublet: not all leases are released; the drain stays in force until `sublet resume`",
+            file=sys.stderr,
+        )
     return 1 if drained.held else 0
 
 
@@ -179,8 +184,8 @@ def release(options: Namespace) -> int:
     _show(options, pausing, released)
     if released.held:
         print(
-            "sublet: its owner has not released it, and the request is taken back. If a call of its handler hangs, end its "
-            "process: another worker takes the lease after failover_time",
+            "sublet: the owner has not released it, and the request is withdrawn. If a handler call of the owner hangs, end "
+            "its process: another worker takes the lease after failover_time",
             file=sys.stderr,
         )
     return 1 if released.held else 0
@@ -196,20 +201,20 @@ def _pausing(options: Namespace) -> Pausing:
         ports.sightings.load()
     except LeaseTableNotFound:
         raise ControlRefused(
-            f"there is no table {settings.sightings_table}: no worker of sublet consumes as {settings.application}, and "
-            "workers of others obey no pause. Is the application's name right?"
+            f"there is no table {settings.sightings_table}: no sublet worker consumes as {settings.application}, and other "
+            "workers obey no pause. Is the application's name right?"
         ) from None
     return Pausing(settings.application, ports, settings)
 
 
 def operator() -> str:
-    """Returns the name of the user who gives the order, as other operators see it."""
+    """Returns the name of the user who runs the command, for other operators to see."""
     from getpass import getuser
     from socket import gethostname
 
     try:
         user = getuser()
-    except (OSError, KeyError):  # a container may have no such user
+    except (OSError, KeyError):  # a container may not know the user's name
         user = "unknown"
     return f"{user}@{gethostname()}"
 
@@ -219,7 +224,7 @@ def _show_progress(left: Sequence[Lease]) -> None:
 
 
 def _show_held(left: Sequence[Lease]) -> None:
-    """Shows the progress of a release, but not its end: nothing else is waited for once the one lease is released."""
+    """Shows the progress of a release until the one lease is released. After that there is nothing to wait for."""
     if left:
         _show_progress(left)
 
@@ -231,9 +236,9 @@ def _show(options: Namespace, pausing: Pausing, ordered: Ordered) -> None:
         print("\n".join(ordered_lines(pausing.application, ordered)))
 
 
-PAUSE = Command("pause", "have no lease held, until it is resumed", add_pause_arguments, pause)
+PAUSE = Command("pause", "have the workers release all leases, until resume", add_pause_arguments, pause)
 RESUME = Command("resume", "end a pause or a drain", add_resume_arguments, resume)
 DRAIN = Command(
-    "drain", "have everything checkpointed and released, and wait for it", add_drain_arguments, drain
+    "drain", "pause, and wait until everything is checkpointed and released", add_drain_arguments, drain
 )
-RELEASE = Command("release", "have one lease released by its owner", add_release_arguments, release)
+RELEASE = Command("release", "ask the owner of a lease to release it", add_release_arguments, release)

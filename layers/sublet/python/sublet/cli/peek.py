@@ -1,4 +1,4 @@
-"""`sublet peek`: the records that come next in a shard."""
+"""`sublet peek`: shows the records that come next in a shard."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from sublet.protocol.records import UserRecord
 
 DESCRIPTION = """\
-Show the records that come next in a shard: after its lease's checkpoint, or from a position, for which it needs no application.
-KPL aggregates are expanded. It moves nothing, holds no lease, and reads the shard at most twice a second. Records are payload:
-mind who sees the terminal. Of an application of several streams, name the shard in full, as `sublet status` does, or its stream.
+Show the records that come next in a shard: after its lease's checkpoint, or from the position of --from, which needs no
+application. KPL aggregates are expanded. It moves nothing, holds no lease, and reads the shard at most twice a second. Records
+are payload: mind who sees the terminal. If the application reads several streams, give the shard's full name, as `sublet status`
+shows it, or --stream.
 
 The exit code is 1 if nothing follows."""
 
@@ -41,10 +42,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shard", metavar="SHARD")
     parser.add_argument(
         "--from", dest="place", type=place, metavar="POSITION",
-        help="earliest, latest, a time, or how long ago, instead of the checkpoint",
+        help="begin at earliest, latest, a time, or how long ago, instead of at the checkpoint",
     )  # fmt: skip
     parser.add_argument(
-        "-n", "--records", type=count, default=10, metavar="NUMBER", help="at most so many (default: 10)"
+        "-n", "--records", type=count, default=10, metavar="NUMBER", help="how many at most (default: 10)"
     )
     add_selecting(parser)
     add_form(parser)
@@ -92,4 +93,4 @@ def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
             yield record
 
 
-COMMAND = Command("peek", "the records that come next in a shard", add_arguments, peek)
+COMMAND = Command("peek", "show the records that come next in a shard", add_arguments, peek)

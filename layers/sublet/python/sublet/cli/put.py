@@ -1,4 +1,4 @@
-"""`sublet put`: puts a record, or each line of standard input."""
+"""`sublet put`: puts one record, or each line of standard input as a record."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_info import PutRecord
 
 DESCRIPTION = """\
-Put one record, or with --lines each line of standard input as a record of its own. It prints each record's shard and sequence
-number. Without --key each record gets a random partition key, which spreads them over the shards. If a response is lost on its
-way, the record may be there twice. Lines of one key keep their order. A line that is refused ends it, and the message says how
-many before it were put; lines after it that were on their way may be there too. --lines needs kinesis:PutRecords, and keeps to
-the shards' write limits if it may also use kinesis:ListShards."""
+Put one record or, with --lines, each line of standard input as a record. It prints each record's shard and sequence number.
+Without --key each record gets a random partition key, which spreads the records over the shards. If a reply is lost, the record
+may be in the stream twice.
+
+Lines of one key keep their order. A refused line ends the command, and the message says how many lines before it were put; lines
+after it that were already sent may be in the stream too. --lines needs kinesis:PutRecords. It keeps to the shards' write limits
+if it may also use kinesis:ListShards."""
 
 EXAMPLES = """\
 examples:
@@ -48,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--aggregate", action="store_true",
-        help="with --lines: pack lines into KPL aggregates, for consumers that take these apart",
+        help="with --lines: pack lines into KPL aggregates, for consumers that can unpack them",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="a line of JSON for each record")
     add_stream(parser)
@@ -87,8 +89,8 @@ def data_of(options: Namespace, standard_input: Iterable[bytes]) -> Iterator[byt
 def put_all(
     producer: Producer, data: Iterable[bytes], key: str | None, show: Callable[[PutRecord], object]
 ) -> None:
-    """Shows the records in order, each as soon as it is in the stream, even while it waits for more data. Raises StreamError,
-    which says how many records were put before, and whatever `show` raises.
+    """Puts all data, and shows the records in order, each as soon as it is in the stream, even while this waits for more data.
+    Raises StreamError, which says how many records were put before, and whatever `show` raises.
     """
     shown = _Shown(show)
     try:
@@ -121,8 +123,10 @@ def _with_count(problem: BaseException, before: int) -> BaseException:
 
 
 class _Shown:
-    """Shows records in the order of their puts, although several threads report them. `count`: how many were shown; `failure`:
-    of the first record that was not put, or of showing one.
+    """Shows records in the order of their puts, although several threads report them.
+
+    count    how many records were shown
+    failure  why the first record was not put, or could not be shown
     """
 
     def __init__(self, show: Callable[[PutRecord], object]) -> None:

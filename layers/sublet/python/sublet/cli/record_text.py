@@ -1,4 +1,4 @@
-"""Which records a command shows in a terminal, and how. Every command that shows payloads uses it."""
+"""Selects records and shows them in a terminal, for every command that shows payloads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 SHOWN_CHARACTERS = 80
 HEX_BYTES = 16
-"""Bytes in a line."""
+"""How many bytes a line shows."""
 
 
 class RecordForm(StrEnum):
-    """How a record is shown."""
-
     LINE = "line"
-    """One line with the beginning of the data."""
+    """One line, with the beginning of the data."""
     TEXT = "text"
     """Prints the line without the data, then all of the data as UTF-8."""
     HEX = "hex"
@@ -56,13 +54,13 @@ def count(text: str) -> int:
 
 
 def is_selected(record: UserRecord, options: Namespace) -> bool:
-    """Whether the record passes the options of `add_selecting`."""
+    """True if the record passes the options of `add_selecting`."""
     has_key = options.key in (None, record.partition_key)
     return has_key and (options.grep is None or options.grep.encode() in record.data)
 
 
 def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -> str:
-    """Shows a record without anything that could move a terminal's cursor. `shard_id`: also named, where records of several
+    """Shows a record without anything that could move a terminal's cursor. `shard_id`: given, and shown, if records of several
     shards mix.
     """
     if form is RecordForm.JSON:
@@ -75,7 +73,7 @@ def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -
 
 
 def json_of(record: UserRecord, shard_id: str | None = None) -> str:
-    """Uses the engine's names: a record's number within its aggregate is `sub_sequence_number`."""
+    """Returns a line of JSON with the engine's names: a record's number within its aggregate is `sub_sequence_number`."""
     shard = {} if shard_id is None else {"shard_id": shard_id}
     return json.dumps(
         {

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from sublet.ports import SetAsideStore
 
 DESCRIPTION = """\
-Pass the records that an application has set aside to its handler again: from an SQS queue, a folder of S3, or a folder of this
-machine, as `sublet skip` fills it; in order per shard. Batches that succeed are removed; batches that fail again stay, and so do
-those of other applications. Each batch is passed as a whole and tried once; delivery is at least once, as always. The exit code
-is 1 if anything stays.
+Pass the records that an application has set aside to its handler again, in order within each shard: from an SQS queue, a folder
+of S3, or a folder of this machine that `sublet skip` has filled. Batches that succeed are removed. Batches that fail again stay,
+and so do those of other applications. Each batch is passed as a whole and tried once; delivery is at least once, as always. The
+exit code is 1 if anything stays.
 
-Later records of their shard may have been handled long ago: see "What a redrive delivers" in docs/handlers.md for
-what that means for a handler, which can check batch.is_redrive.
+The handler may have handled later records of the same shard long ago, and can check batch.is_redrive: see "What a redrive
+delivers" in docs/handlers.md.
 
-A queue's messages are hidden from other consumers meanwhile, for 15 minutes at most; redrive also asks the queue how many were
-hidden before (sqs:GetQueueAttributes). A FIFO queue returns ten batches of a shard at a time: once ten of them stay, it returns
-no more, and the shards are named."""
+During the redrive a queue's messages are hidden from other consumers, for 15 minutes at most; redrive also asks the queue how
+many were hidden before (sqs:GetQueueAttributes). A FIFO queue returns ten batches of a shard at a time: once ten of a shard stay,
+it returns no more of that shard, and redrive names the shard."""
 
 EXAMPLES = """\
 examples:
@@ -54,23 +54,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="source",
         metavar="ARN|FOLDER",
         type=destination,
-        help="a queue, a bucket with or without /prefix, or a folder of this machine",
+        help="the ARN of a queue, or of a bucket with or without /prefix; or a folder of this machine",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="only report what is there; call and remove nothing"
+        "--dry-run", action="store_true", help="only show what is there; call no handler, remove nothing"
     )
     parser.add_argument(
         "--max-rate",
         metavar="RECORDS",
         type=rate,
-        help="records a second at most, on average; batches are not divided (default: as fast as the handler)",
+        help="at most so many records a second on average; batches stay whole (default: no limit)",
     )
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
 
 def destination(text: str) -> str:
-    """Returns the ARN or folder that is given. It is checked here, so that the error names the option and not the setting."""
+    """Returns the given ARN or folder. Checks it here, so that the error names the option and not the setting."""
     if not text.startswith("arn:"):
         if not Path(text).is_dir():
             raise ArgumentTypeError(
@@ -135,15 +135,13 @@ def _store(source: str | None) -> SetAsideStore:
         return SetAsideFolder(Path(source))
     store = set_aside_store(source)
     if store is None:
-        raise SettingsError(
-            "on_failure", source, "a redrive is from a queue or a bucket: a topic keeps nothing"
-        )
+        raise SettingsError("on_failure", source, "a queue or a bucket, for a redrive: a topic keeps nothing")
     return store
 
 
 @contextmanager
 def shown() -> Iterator[Callable[[Redriven], None]]:
-    """Shows a progress bar, if there is a terminal and the extra `progress` is installed."""
+    """Shows a progress bar if there is a terminal and the extra `progress` is installed."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda _: None
         return

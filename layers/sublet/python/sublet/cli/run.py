@@ -1,4 +1,4 @@
-"""`sublet run`: a consumer in this process."""
+"""`sublet run`: consumes a stream in this process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from sublet.ports import Signal
 
 DESCRIPTION = """\
-Consume a stream in this process until SIGTERM or Ctrl-C; then every lease is checkpointed and released. After SIGTERM it
-first announces that to the application's other processes, and goes on until they are ready to take over, 8 seconds at most. A
-second signal ends it at once, as does drain_timeout after the first; then it names the leases it leaves. It ends by itself,
-with status 70, if only a new process could go on: calls of the handler hang in all its slots, or the system has no more
-threads or file descriptors for it.
+Consume a stream in this process until SIGTERM or Ctrl-C; then checkpoint and release every lease. After SIGTERM it first tells
+the application's other processes that it leaves, and continues until they are ready to take over, for 8 seconds at most. A second
+signal, or the end of drain_timeout after the first, ends it at once, and it names the leases that it leaves. It exits by itself
+with status 70 if only a new process could continue: handler calls hang in all its slots, or it gets no more threads or file
+descriptors.
 
 Any number of processes share an application's leases, also with Lambda deployments of sublet and with KCL fleets. The
 application's tables are created if they are missing: the lease table, in KCL's own format, and <application>-sightings.
@@ -53,8 +53,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--register",
         metavar="CONSUMER",
-        help="read by push (reading=fan_out) as the stream's consumer of this name, and register it if it is missing; with "
-        "--streams, on each stream as it is found. It is charged for until it is deregistered, which this command does not do",
+        help="read by push (reading=fan_out) as the stream's fan-out consumer of this name, and register it if it is missing; "
+        "with --streams, on each stream as it is found. AWS charges for it until you deregister it; this command never does",
     )
     add_settings(parser)
 
@@ -85,7 +85,7 @@ def run_consumer(options: Namespace) -> int:
         settings.handler, settings
     )  # a handler that cannot be loaded is refused before any call to AWS
     tasks = ThreadTasks()
-    told = stops(tasks)  # not awaited at the end: the handler's exit hooks are within drain_timeout too
+    told = stops(tasks)  # not awaited at the end, so that drain_timeout covers the handler's exit hooks too
     running: list[ConsumerProcess] = []
     stop_at_signals(
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
@@ -115,14 +115,14 @@ def run_consumer(options: Namespace) -> int:
 
 
 def reading_as(settings: Settings, name: str, arn: str | None = None) -> Settings:
-    """Returns the settings for reading as the fan-out consumer `arn`. Without it, the result only shows that the settings
-    allow fan-out.
+    """Returns the settings for reading as the fan-out consumer `arn`. Without an ARN, this only checks that the settings allow
+    fan-out.
 
-    With several streams, they read as each stream's consumer of this name, and register it where it is missing.
+    With several streams, each is read as its fan-out consumer of this name, which is registered if it is missing.
     """
     if settings.fan_out_consumer is not None:
         raise SettingsError(
-            "fan_out_consumer", settings.fan_out_consumer, "not with --register, which finds its ARN"
+            "fan_out_consumer", settings.fan_out_consumer, "left out with --register, which finds the ARN"
         )
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
         raise SettingsError("register", name, "a consumer's name, 1 to 128 of A-Z a-z 0-9 _ . -")
@@ -137,17 +137,17 @@ def _pushed_to(settings: Settings, name: str, account: AwsAccount, stop: Signal)
     consumer = account.registered(settings.stream, name, stop)
     if consumer is None:
         account.log.warning(
-            "the stream has as many fan-out consumers as it may have: it is polled instead",
+            "the stream cannot have more fan-out consumers, so it is polled instead",
             stream=settings.stream,
             consumer=name,
         )
         _say(
-            f"stream {settings.stream} can have no more fan-out consumers: it is polled. Deregister one, and start again"
+            f"stream {settings.stream} cannot have more fan-out consumers, so it is polled. Deregister one, and start again"
         )
         return settings
     done = "registered" if consumer.is_new else "reading as"
     _say(
-        f"{done} the fan-out consumer {name}; it is charged for, by the hour and shard, until you deregister it:\n"
+        f"{done} the fan-out consumer {name}; AWS charges for it, by the hour and shard, until you deregister it:\n"
         f"  aws kinesis deregister-stream-consumer --consumer-arn {consumer.arn}"
     )
     return reading_as(settings, name, consumer.arn)

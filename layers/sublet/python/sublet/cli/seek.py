@@ -1,4 +1,4 @@
-"""`sublet seek` and `sublet undo`: move an application's positions, and take that back."""
+"""`sublet seek`, `restore` and `undo`: move an application's positions, and undo that."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 SEEK_DESCRIPTION = """\
 Move an application's positions: to the beginning of the stream (`earliest`), to its end (`latest`), to a time (ISO 8601 with a
-time zone), to a time ago (`90m`, `2h`, `1d`), or to a snapshot, a file or another application's positions. The fleet may go on
-running, Java's KCL too: each lease is taken from its owner in the same write, and the next owner begins at the new position.
+time zone), to how long ago (`90m`, `2h`, `1d`), or to a snapshot, a file or another application's positions. The fleet may keep
+running, Java's KCL too: the write that moves a lease also takes it from its owner, and the next owner begins at the new position.
 
-Without --execute it only prints the plan: each shard, where it is now, where it would be, what that repeats or skips, in time and
-in records, and how long the fleet then needs to catch up. These are estimates, from CloudWatch's IncomingRecords or the leases'
-own reports; `?` is not known. A shard that a reshard has ended opens again, and its children wait for it. Before it moves
-anything it takes a snapshot; `sublet undo` goes back to it. A handler must expect records that it has had before.
+Without --execute it only prints the plan: where each shard is now and where it would be, what that repeats or skips in time and
+in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's IncomingRecords or the leases'
+own reports; `?` means not known. A shard that a reshard has ended opens again, and its children wait for it. Before it moves
+anything it takes a snapshot, to which `sublet undo` returns. The handler must expect records that it has handled before.
 
-Of an application of several streams it moves all, or those of --stream. Name a shard in full then, as `sublet status` does, or
-by its own id with --stream."""
+If the application reads several streams, all of them move, or only that of --stream. --shard then takes a shard's full name, as
+`sublet status` shows it, or its own id with --stream."""
 
 SEEK_EXAMPLES = """\
 examples:
@@ -49,8 +49,8 @@ examples:
   sublet seek --like orders-billing --application orders-audit --stream orders"""
 
 RESTORE_DESCRIPTION = """\
-Return to a snapshot of the positions: `sublet seek --to-snapshot` under its own name. Without --execute
-it only prints the plan."""
+Move the positions back to a snapshot. This is `sublet seek --to-snapshot` under a shorter name. Without --execute it only prints
+the plan."""
 
 RESTORE_EXAMPLES = """\
 examples:
@@ -58,10 +58,10 @@ examples:
   sublet restore before-release --application orders-audit --stream orders --shard shardId-000000000003 --execute"""
 
 UNDO_DESCRIPTION = """\
-Take back the last seek: every lease that it moved returns to where it was. If the seek went forward, what the fleet has handled
-since comes again; if it went back, what the fleet has not repeated yet is left out. An undo takes a snapshot too, so that a
-second undo takes back the first. Without --execute it only prints the plan. Of an application of several streams, --stream takes
-it back for one."""
+Undo the last seek: every lease that it moved returns to where it was. If the seek went forward, the records that the fleet has
+handled since come again; if it went back, the records that the fleet has not repeated yet are skipped. An undo takes a snapshot
+too, so that a second undo reverses the first. Without --execute it only prints the plan. If the application reads several
+streams, --stream limits the undo to one."""
 
 UNDO_EXAMPLES = """\
 examples:
@@ -77,7 +77,10 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
     )
     where.add_argument("--to-snapshot", metavar="NAME", help="return to a snapshot")
     where.add_argument(
-        "--from-file", metavar="FILE", type=Path, help="to the positions of a file of `sublet snapshot`"
+        "--from-file",
+        metavar="FILE",
+        type=Path,
+        help="to the positions in a file that `sublet snapshot` wrote",
     )
     where.add_argument(
         "--like", metavar="APPLICATION", help="to the positions that another application has now"
@@ -88,7 +91,9 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
 
 def add_restore_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESTORE_DESCRIPTION, RESTORE_EXAMPLES)
-    parser.add_argument("to_snapshot", metavar="NAME", help="of the snapshot: `sublet snapshots` lists them")
+    parser.add_argument(
+        "to_snapshot", metavar="NAME", help="the snapshot's name; `sublet snapshots` lists them"
+    )
     parser.set_defaults(place=None, from_file=None, like=None)
     add_shards(parser)
     _add_seeking(parser)
@@ -101,11 +106,13 @@ def add_undo_arguments(parser: ArgumentParser) -> None:
 
 def _add_seeking(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--execute", action="store_true", help="do it; without this option only the plan is printed"
+        "--execute",
+        action="store_true",
+        help="move the positions; without this option only the plan is printed",
     )
     parser.add_argument(
         "--confirm", metavar="APPLICATION",
-        help="the application's name once more, where records of more than one shard are skipped for ever",
+        help="the application's name once more; required if records of several shards are skipped for ever",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="the plan as JSON")
     for name in ("application", "stream"):
@@ -162,7 +169,7 @@ def _snapshot_of(file: Path) -> Snapshot:
     except OSError as problem:
         raise SeekRefused(f"{file} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise SeekRefused(f"{file} is not a snapshot: it is no text") from None
+        raise SeekRefused(f"{file} is not a snapshot: it is not text") from None
     except SnapshotUnreadable as problem:
         raise SeekRefused(f"{file}: {problem}") from None
 
@@ -191,7 +198,7 @@ def _carry_out(
     if not found.plan.moves:
         return 0
     if not options.execute:
-        print("\nNothing has been moved: add --execute.", file=sys.stderr)
+        print("\nNothing has been moved. To carry out this plan, add --execute.", file=sys.stderr)
         return 0
     _confirm(found, options.confirm)
     seek = seek_of(found, ports)
@@ -199,9 +206,9 @@ def _carry_out(
         carry_out(found, seek, snapshots, operator())
     except KeyboardInterrupt:
         moved = f"{len(seek.before):,} of {counted(len(found.plan.moves), 'lease')}"
-        print(f"\n{moved} moved. `sublet undo` takes that back.", file=sys.stderr)
+        print(f"\n{moved} moved. `sublet undo` moves them back.", file=sys.stderr)
         raise
-    print(f"\n{counted(len(seek.before), 'lease')} moved. `sublet undo` takes it back.", file=sys.stderr)
+    print(f"\n{counted(len(seek.before), 'lease')} moved. `sublet undo` undoes it.", file=sys.stderr)
     return 0
 
 
@@ -211,7 +218,7 @@ def _confirm(found: PlannedSeek, confirmed: str | None) -> None:
         return
     if confirmed is None and sys.stdin.isatty():
         print(
-            f"\nRecords of {skipped} shards are skipped for ever. The application's name, to go on: ",
+            f"\nRecords of {skipped} shards will be skipped for ever. To go on, type the application's name: ",
             file=sys.stderr, end="", flush=True,
         )  # fmt: skip
         if sys.stdin.readline().strip() == application:
@@ -221,6 +228,8 @@ def _confirm(found: PlannedSeek, confirmed: str | None) -> None:
     )
 
 
-SEEK = Command("seek", "move the positions, to a time, a snapshot or another's", add_seek_arguments, seek)
-RESTORE = Command("restore", "return to a snapshot", add_restore_arguments, seek)
-UNDO = Command("undo", "take back the last seek", add_undo_arguments, undo)
+SEEK = Command(
+    "seek", "move positions to a time, a snapshot or another application's", add_seek_arguments, seek
+)
+RESTORE = Command("restore", "move positions back to a snapshot", add_restore_arguments, seek)
+UNDO = Command("undo", "undo the last seek", add_undo_arguments, undo)

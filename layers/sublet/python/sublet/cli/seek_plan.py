@@ -1,4 +1,4 @@
-"""A seek's plan for a terminal and as JSON."""
+"""Shows a seek's plan in a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARD_WIDTH = 22
 
 
 def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
-    """Yields a line for each shard that moves, how many stay, and what all moves together mean."""
+    """Yields a line for each shard that moves, how many shards stay, and the effect of all moves together."""
     plan, in_time = found.plan, found.in_time
     yield printable(found.what)
     width = max([SHARD_WIDTH, *(len(move.shard.shard_id) for move in plan.moves)])
@@ -44,7 +44,7 @@ def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
 
 
 def plan_json(found: PlannedSeek) -> dict[str, object]:
-    """Estimates are null where nothing is known."""
+    """Returns the plan as JSON, with null for estimates that are not known."""
 
     def as_json(move: Move) -> dict[str, object]:
         known = found.in_time.get(move.lease_key)
@@ -83,7 +83,7 @@ def _estimate_json(estimate: SeekEstimate) -> dict[str, object]:
 
 
 def _extent_json(extent: Extent) -> dict[str, object]:
-    """`unknown`: for how many of the shards nothing is known."""
+    """`unknown`: the number of shards of which nothing is known."""
     return {
         "shards": extent.shards,
         "seconds": _seconds(extent.time),
@@ -97,6 +97,6 @@ def _seconds(time: timedelta | None) -> int | None:
 
 
 def _where(position: Position) -> str:
-    """Shortens a sequence number to its end, the only part in which those of one shard differ."""
+    """Shortens a sequence number to its end, because the numbers of one shard differ only there."""
     text = str(position.checkpoint)
     return text if len(text) <= 20 else f"…{text[-18:]}"

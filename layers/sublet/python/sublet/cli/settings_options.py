@@ -1,4 +1,4 @@
-"""Settings as options of a command, derived from their definitions, so that a new setting has an option too."""
+"""Derives a command's options from the settings' definitions, so that a new setting has an option too."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition)
 def settings_of(
     options: Namespace, environment: Mapping[str, str], required: Collection[str] = FIRST
 ) -> Settings:
-    """Takes each setting from the options, else from the SUBLET_* variables, else from a process's own defaults. `required`:
-    settings that must be given, besides the application; a command that reads no stream needs none.
+    """Takes each setting from the options, otherwise from the SUBLET_* variables, otherwise from a process's defaults.
+    `required`: settings that must be given besides the application; a command that reads no stream needs none.
     """
     stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
     given = {
@@ -74,9 +74,7 @@ def settings_of(
 
 
 def _heartbeat(texts: Mapping[str, str]) -> Mapping[str, str]:
-    """Lets a command without a handler accept any failover_time, such as KCL's default of 10 s, because it writes no
-    heartbeats.
-    """
+    """Lets a command that writes no heartbeats accept any failover_time, such as KCL's default of 10 s."""
     failover = texts.get(variable_of("failover_time"))
     if failover is None:
         return {}

@@ -1,4 +1,4 @@
-"""`sublet shards`: the tree of an application's shards through their reshards, each with its word."""
+"""`sublet shards`: shows the tree of an application's shards through their reshards, each with its word."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
 Show an application's shards as a tree, through every split and merge that its leases still know: each shard's word, its lag, its
-part of the hash keys, its owner, and the reason for the word. A merged shard is under the first of its parents and names the
-other. Read-only; works with any lease table of KCL 1, 2 or 3. What the words mean: `sublet status --help`.
+part of the hash key range, its owner, and the reason for the word. A merged shard is under the first of its parents and names the
+other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says what the words mean.
 
-Lags are those that sublet's own workers leave in the lease table. --probe asks the stream about shards whose rows do not say
-theirs, such as a Java KCL's. Of an application of several streams, --stream shows one.
+sublet's own workers write their lag into the lease table. For other rows, such as those of Java's KCL, --probe asks the stream.
+If the application reads several streams, --stream shows only one.
 
 The exit code is 0 if all is well, 1 if a shard is bad or a row cannot be read, and 2 for an error."""
 
@@ -36,7 +36,7 @@ examples:
   sublet shards --application orders-audit --json"""
 
 BESIDE_OWNERS = 27 + WHY_BESIDE_OWNERS
-"""Characters of a line's other columns, without the shard's id."""
+"""The width of a line's columns other than the shard's id."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--probe",
         action="store_true",
-        help="ask the stream about shards whose rows do not say their lag, or not lately",
+        help="ask the stream about shards whose rows have no recent lag",
     )
     parser.add_argument("--json", action="store_true", help="as JSON, in the order of the tree")
     for name in ("application", "stream", "failover_time"):
@@ -88,9 +88,9 @@ def _facts(branch: Branch, owners: int) -> str:
 
 
 def _part(shard: ShardStatus) -> str:
-    """Shows the shard's percentage of all hash keys."""
+    """Returns the shard's part of all hash keys as a percentage."""
     keys = shard.hash_key_range
     return "-" if keys is None else f"{(keys.ending - keys.starting + 1) / (HASH_KEY_MAX + 1):.1%}"
 
 
-COMMAND = Command("shards", "the tree of the shards, through their reshards", add_arguments, show_shards)
+COMMAND = Command("shards", "show the tree of shards, through their reshards", add_arguments, show_shards)

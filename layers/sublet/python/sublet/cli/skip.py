@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from sublet.ports import FailureDestination
 
 DESCRIPTION = """\
-Move one shard past the next records, such as one that its handler can never process. They are given to the failure destination
-first (the application's on_failure), or written to a folder if there is none: `sublet redrive` hands them to the handler again,
-from either. The fleet may go on running, Java's KCL too.
+Move one shard past its next records, for example past one that the handler can never process. The records are first given to the
+failure destination (the application's on_failure), or written to a folder if there is none; `sublet redrive` passes them to the
+handler again, from either. The fleet may keep running, Java's KCL too.
 
-Without --execute it only shows the records. A snapshot is taken first, and `sublet undo` goes back. If the owner moves the
-position meanwhile, nothing is skipped. Only records that the handler would get count: KPL aggregates that consumers drop, because
-they are in a shard of other hash keys, are passed over."""
+Without --execute it only shows the records. It takes a snapshot first, to which `sublet undo` returns. If the owner moves the
+position meanwhile, nothing is skipped. Only records that the handler would get are counted: KPL aggregates outside the shard's
+hash key range, which consumers drop, are not."""
 
 EXAMPLES = """\
 examples:
@@ -43,14 +43,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shard", metavar="SHARD")
     parser.add_argument("--records", type=count, default=1, metavar="NUMBER", help="how many, up to 1000 [1]")
     parser.add_argument(
-        "--execute", action="store_true", help="do it; without this option only the plan is printed"
+        "--execute",
+        action="store_true",
+        help="skip the records; without this option only the plan is printed",
     )
     parser.add_argument("--json", action="store_true", help="the plan as JSON")
     parser.add_argument(
         "--folder",
         type=Path,
         metavar="FOLDER",
-        help="set them aside in this folder [<application>-skipped without on_failure]",
+        help="set the records aside in this folder [<application>-skipped, if there is no on_failure]",
     )
     for name in ("application", "stream", "on_failure"):
         add_setting(parser, DEFINITIONS[name])
@@ -80,10 +82,10 @@ def skip(options: Namespace) -> int:
         for line in skip_lines(found.plan, where):
             print(line)
     if not options.execute:
-        print("\nNothing has been skipped: add --execute.", file=sys.stderr)
+        print("\nNothing has been skipped. To carry out this plan, add --execute.", file=sys.stderr)
         return 0
     carry_out(found, destination, snapshot_store(settings), operator(), ports, settings)
-    print(f"\nSkipped, and kept in {where}. `sublet undo` takes it back.", file=sys.stderr)
+    print(f"\nSkipped, and kept in {where}. `sublet undo` undoes it.", file=sys.stderr)
     return 0
 
 
@@ -108,7 +110,7 @@ def skip_lines(plan: SkipPlan, where: str) -> Iterable[str]:
     tried = f", tried {plan.lease.attempts} times" if plan.lease.attempts else ""
     yield f"{plan.what}{tried}: to be kept in {where}, then skipped"
     if len(plan.records) < plan.wanted:
-        yield f"{plan.wanted} were asked for; the shard holds no more"
+        yield f"{plan.wanted} were asked for, but the shard has no more"
 
 
 def skip_json(plan: SkipPlan, where: str) -> dict[str, object]:
@@ -131,4 +133,4 @@ def skip_json(plan: SkipPlan, where: str) -> dict[str, object]:
     }
 
 
-COMMAND = Command("skip", "past the records that a shard is stuck on", add_arguments, skip)
+COMMAND = Command("skip", "move a shard past the records that it is stuck on", add_arguments, skip)

@@ -1,4 +1,4 @@
-"""`sublet snapshot` and `sublet snapshots`: keep an application's positions under a name."""
+"""`sublet snapshot` and `sublet snapshots`: save, list and delete an application's positions under a name."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_identity import StreamIdentity
 
 SNAPSHOT_DESCRIPTION = """\
-Keep all positions of an application as they are now, under a name, in <application>-sightings, or print them as JSON with
---file -; `sublet seek --to-snapshot NAME` (or --from-file) returns to them. An application without that table has its
-snapshots as files in the current folder."""
+Save all current positions of an application under a name, in the table <application>-sightings, or write them to a file with
+--file. `sublet restore NAME` (or `sublet seek --from-file`) returns to them. If the application has no such table, snapshots are
+files in the current folder."""
 
 SNAPSHOT_EXAMPLES = """\
 examples:
@@ -33,8 +33,8 @@ examples:
   sublet snapshot before-release --application orders-audit --file before-release.json"""
 
 SNAPSHOTS_DESCRIPTION = """\
-List the snapshots of an application's positions, or delete one: those that `sublet snapshot` has kept, and those that the last
-seeks have taken for `sublet undo`."""
+List the snapshots of an application's positions, or delete one: those that `sublet snapshot` saved, and those that the last seeks
+took for `sublet undo`."""
 
 SNAPSHOTS_EXAMPLES = """\
 examples:
@@ -45,7 +45,10 @@ examples:
 def add_snapshot_arguments(parser: ArgumentParser) -> None:
     explain(parser, SNAPSHOT_DESCRIPTION, SNAPSHOT_EXAMPLES)
     parser.add_argument(
-        "name", metavar="NAME", type=snapshot_name, help="one that is there already is replaced"
+        "name",
+        metavar="NAME",
+        type=snapshot_name,
+        help="the snapshot's name; an earlier one of this name is replaced",
     )
     parser.add_argument(
         "--file", metavar="FILE", help="write it to this file instead (- for standard output)"
@@ -77,9 +80,7 @@ def take_snapshot(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application",))
     scan = lease_table(settings.application).scan()
     for row in scan.malformed:
-        print(
-            f"sublet: left out, since its row cannot be read: {row.lease_key}: {row.problem}", file=sys.stderr
-        )
+        print(f"sublet: left out {row.lease_key}, whose row cannot be read: {row.problem}", file=sys.stderr)
     taken = snapshot_by_hand(
         options.name, scan, SystemClock().now(), operator(), stream_of(settings.application)
     )
@@ -89,7 +90,7 @@ def take_snapshot(options: Namespace) -> int:
         write_file(Path(options.file), taken)
     else:
         snapshot_store(settings).keep_snapshot(taken)
-    print(f"{len(taken.positions)} positions kept as {options.file or options.name}", file=sys.stderr)
+    print(f"saved {len(taken.positions)} positions as {options.file or options.name}", file=sys.stderr)
     return 0
 
 
@@ -141,7 +142,7 @@ def stream_of(application: str) -> StreamIdentity | None:
 
 
 class SnapshotFiles:
-    """The SnapshotStore port in a folder, for an application of KCL's own that has no sightings table."""
+    """The SnapshotStore port over a folder, for an application of KCL alone, which has no sightings table."""
 
     def __init__(self, folder: Path, application: str) -> None:
         self._folder = folder
@@ -180,7 +181,7 @@ def snapshot_store(settings: Settings) -> SnapshotStore:
         store.snapshots()
     except LeaseTableNotFound:
         print(
-            f"sublet: there is no table {settings.sightings_table}: snapshots are files in {Path.cwd()}",
+            f"sublet: there is no table {settings.sightings_table}, so snapshots are files in {Path.cwd()}",
             file=sys.stderr,
         )
         return SnapshotFiles(Path.cwd(), settings.application)
@@ -195,5 +196,5 @@ def lease_table(application: str, *, several: bool | None = None) -> LeaseTable:
     return DynamoDbLeaseTable(clients.dynamodb_client(), application, several=several)
 
 
-SNAPSHOT = Command("snapshot", "keep all positions under a name", add_snapshot_arguments, take_snapshot)
+SNAPSHOT = Command("snapshot", "save all positions under a name", add_snapshot_arguments, take_snapshot)
 SNAPSHOTS = Command("snapshots", "list the snapshots", add_snapshots_arguments, list_snapshots)

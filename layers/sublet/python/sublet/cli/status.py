@@ -1,4 +1,4 @@
-"""`sublet status`: one word for each shard, how far it is behind, and when it will have caught up."""
+"""`sublet status`: shows a word for each shard, how far it is behind, and when it will have caught up."""
 
 from __future__ import annotations
 
@@ -36,21 +36,27 @@ if TYPE_CHECKING:
     from sublet.ports import Ports
 
 DESCRIPTION = """\
-Show how an application stands, worst shard first: one word for each shard, the lag in time, its trend, when it will have caught
-up, the owner, and the reason for the word. Read-only; works with any lease table of KCL 1, 2 or 3.
+Show how an application stands, worst shard first: a word for each shard, its lag in time, the trend of the lag, when it will have
+caught up, its owner, and the reason for the word. Read-only; works with any lease table of KCL 1, 2 or 3.
 
-  OK        nothing waits, or the lag falls        BEHIND   it advances, but the lag does not fall
-  STALLED   the owner lives, nothing advances      STOPPED  records wait, and no owner writes
-  REWOUND   moved back, not yet as far again       WAITING  its parents are not finished
-  PAUSED    an operator has paused it              ENDED    read to its end
-  UNKNOWN   not watched for long enough, or not asked
+  OK        no record waits, or the lag falls
+  BEHIND    the position advances, but the lag does not fall
+  STALLED   the owner lives, but the position does not advance
+  STOPPED   records wait, and no owner writes to the lease
+  REWOUND   the position was moved back, and has not come as far again
+  WAITING   the shard's parents are not finished
+  PAUSED    an operator has paused the shard
+  ENDED     the shard is read to its end
+  UNKNOWN   not watched for long enough, or it is not known whether records wait (try --probe)
 
-Lag, trend and forecast are those that sublet's own workers leave in the lease table. For rows without them, such as a Java KCL's,
---probe asks the stream once for each shard, and --watch looks each ten seconds until Ctrl-C, judges by what it has seen (five
-minutes are enough), and draws the last hour: by the application's metrics where CloudWatch has them (cloudwatch:GetMetricData,
-once a minute, which costs $0.002 an hour), and else by what it has seen. With --stream, what retention has trimmed, or soon will,
-is known too; of an application of several streams, that one is shown. With --on-failure, a line says how much was set aside
-there, and until when it is kept.
+sublet's own workers write lag, trend and forecast into the lease table. For other rows, such as those of Java's KCL, --probe asks
+the stream once about each shard. --watch looks every ten seconds until Ctrl-C, and judges by what it has seen; five minutes are
+enough. It also draws the last hour, from the application's metrics if CloudWatch has them (cloudwatch:GetMetricData, once a
+minute, which costs $0.002 an hour), and otherwise from what it has seen. With --stream it also shows what retention has trimmed,
+or soon will; if the application reads several streams, it shows only that one. With --on-failure, a line says how much was set
+aside there, and until when it is kept.
+
+For a shard that is not OK, `sublet doctor` says what to do, and `sublet peek` shows the records that wait.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
 error."""
@@ -70,7 +76,7 @@ HOME_AND_CLEAR = "\x1b[H\x1b[J"
 SHARD_WIDTH = 21
 """The width of a shard's id. In an application of several streams, the stream's name is added to it."""
 BESIDE_OWNERS = 41 + WHY_BESIDE_OWNERS
-"""Characters of a line's other columns, without the shard's id."""
+"""The width of a line's columns other than the shard's id."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -78,12 +84,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--probe",
         action="store_true",
-        help="ask the stream about shards whose rows do not say their lag, or not lately",
+        help="ask the stream about shards whose rows have no recent lag",
     )
-    parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help="look every ten seconds, until Ctrl-C")
     parser.add_argument("--unhealthy", action="store_true", help="only shards that make the exit code 1")
     parser.add_argument(
-        "--behind", metavar="DURATION", type=duration, help="only shards at least so far behind"
+        "--behind", metavar="DURATION", type=duration, help="only shards at least this far behind"
     )
     parser.add_argument("--owner", metavar="TEXT", help="only shards of owners whose name contains this")
     parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
@@ -116,7 +122,7 @@ def show_status(options: Namespace) -> int:
 
 
 def recorder_of(watch: Watch) -> HourRecorder:
-    """Returns what reads the application's last hour from its metrics, if CloudWatch has them."""
+    """Returns a recorder of the application's last hour, from its metrics if CloudWatch has them."""
     from sublet.aws.inspection import AwsInspection
     from sublet.operate.recorded_hour import HourRecorder
 
@@ -125,7 +131,7 @@ def recorder_of(watch: Watch) -> HourRecorder:
 
 
 class Screen:
-    """Shows each look: as lines one below the other or, with --watch in a terminal, as one screen that changes."""
+    """Shows each look, as more lines or, with --watch in a terminal, as one screen that changes."""
 
     def __init__(self, options: Namespace, application: str, recorder: HourRecorder | None = None) -> None:
         self._options, self._application, self._recorder = options, application, recorder
@@ -164,7 +170,7 @@ def exit_code(found: FleetStatus) -> int:
 
 
 def set_aside(settings: Settings) -> SetAsideWaiting | None:
-    """Returns what waits in the failure destination; None if none is given, or if these credentials may not ask."""
+    """Returns what waits in the failure destination. None if no destination is given, or these credentials may not ask."""
     if settings.on_failure is None:
         return None
     from sublet.aws.inspection import AwsInspection
@@ -177,7 +183,7 @@ def set_aside(settings: Settings) -> SetAsideWaiting | None:
 
 
 def hot(ports: Ports) -> Sequence[ShardSketch]:
-    """Returns the sketches of hot shards, the hottest first; none if they may not be read."""
+    """Returns the sketches of hot shards, the hottest first, or none if they may not be read."""
     from sublet.operate.hot_shards import readable_sketches
 
     found = tuple(readable_sketches(ports).values())
@@ -238,7 +244,7 @@ def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
 
 
 def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
-    """Says so in a line if the filters hide all shards that have not ended."""
+    """Returns a line that says so if the filters hide all shards that have not ended."""
     hidden = len(found.shards) - found.words.get(Word.ENDED, 0)
     filters = [
         *(["--unhealthy"] if options.unhealthy else []),
@@ -272,7 +278,7 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
 
 
 def counted(found: FleetStatus) -> str:
-    """Says how many shards have each word, and the worst lag."""
+    """Returns how many shards have each word, and the worst lag."""
     words = found.words
     by_word = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
     worst = "" if found.lag is None else f"; worst lag {age_text(found.lag)}"
@@ -290,7 +296,7 @@ def _line(shard: ShardStatus, width: int, owners: int) -> str:
 
 
 def why_of(shard: ShardStatus) -> str:
-    """Says why the shard has its word, and with what error its handler fails."""
+    """Returns why the shard has its word, and with what error its handler fails."""
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
@@ -310,4 +316,6 @@ def _paused_text(pause: Pause) -> str:
     return f"{what} ({printable(pause.by)}{until})"
 
 
-COMMAND = Command("status", "one word for each shard, its lag and its forecast", add_arguments, show_status)
+COMMAND = Command(
+    "status", "show a word for each shard, its lag and its forecast", add_arguments, show_status
+)

@@ -27,15 +27,17 @@ def add_stream(parser: ArgumentParser) -> None:
 
 
 def stream_named(options: Namespace, environment: Mapping[str, str], shard: str = "") -> Settings:
-    """Takes the stream from the option, else from the full name of a `shard` of an application of several streams, else from
-    SUBLET_STREAM. The settings' application does not exist, because no table is read. Raises SettingsError.
+    """Takes the stream from the option, otherwise from the shard's name if that is a full name, otherwise from SUBLET_STREAM. The
+    settings name an application that does not exist, because no table is read. Raises SettingsError.
     """
     of_shard = stream_key_of(shard)
     named = options.stream or (of_shard and of_shard.stream) or environment.get(variable_of("stream"))
     several = environment.get(variable_of("streams"))
     if not named and several:
         raise SettingsError(
-            "stream", None, f"required: it acts on one stream. Give --stream: one of {several}"
+            "stream",
+            None,
+            f"required, since the command acts on one stream; give --stream with one of {several}",
         )
     if not named:
         raise SettingsError("stream", None, f"required; give --stream, or set {variable_of('stream')}")

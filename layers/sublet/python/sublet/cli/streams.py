@@ -1,4 +1,4 @@
-"""`sublet streams`: the streams of an application that reads several, and removing the leases of one that has left."""
+"""`sublet streams`: lists the streams of an application that reads several, and removes the leases of one that has left."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_key import StreamKey
 
 DESCRIPTION = """\
-Show the streams of an application that reads several, with one word for each: READ, LEFT (no lease manager has named it for
-former_streams_wait), GONE (it was deleted, or there is a newer one of its name) or UNKNOWN (a KCL fleet may read it). Leases of a
-stream that is not read wait.
+List the streams of an application that reads several, with a word for each:
+
+  READ      workers read it
+  LEFT      no lease manager has named it for former_streams_wait; its leases wait
+  GONE      it was deleted, or there is a newer stream of its name; its leases wait
+  UNKNOWN   a KCL fleet may read it
 
 `sublet streams remove STREAM` deletes the leases of a stream that has left or is gone, and with them its positions. It refuses
-while a worker reads the stream, while a lease manager still names it, and, for one that is gone, if Kinesis describes it. It
-names the stream's fan-out consumer, which goes on costing, and leaves it.
+while a worker reads the stream or a lease manager names it, and, if the stream is gone, while Kinesis still describes it. It does
+not deregister the stream's fan-out consumer, for which AWS still charges, but prints how to.
 
 The exit code is 0, or 2 for an error or a refusal."""
 
@@ -41,16 +44,16 @@ SETTINGS = ("application", "former_streams_wait", "failover_time")
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
-        "action", nargs="?", choices=["remove"], help="delete the leases of a stream that is not read"
+        "action", nargs="?", choices=["remove"], help="delete the leases of a stream that is no longer read"
     )
     # Not `stream`: `settings_of` would take it for the setting, which neither takes a key nor goes with `streams`.
     parser.add_argument(
-        "named", nargs="?", metavar="STREAM", help="its name, or account:stream:creation epoch"
+        "named", nargs="?", metavar="STREAM", help="the stream's name, or account:stream:creation epoch"
     )
     parser.add_argument(
         "--consumer",
         metavar="NAME",
-        help="with remove: of the fan-out consumer to look for on the stream; the application's by default",
+        help="with remove: the name of the fan-out consumer to look for (default: the application's name)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in SETTINGS:
@@ -76,7 +79,7 @@ def run_streams(options: Namespace) -> int:
         )
         return 0
     if options.named is None:
-        raise RemovalRefused("which stream? `sublet streams remove STREAM`")
+        raise RemovalRefused("name the stream: `sublet streams remove STREAM`")
     standing = chosen(found, options.named)
     removed = remove(standing, table, store, _stream_of(standing.stream), settings, clock.now())
     print(f"removed {removed} leases of stream {printable(str(standing.stream))}")
@@ -86,8 +89,8 @@ def run_streams(options: Namespace) -> int:
 
 
 def consumer_left(key: StreamKey, name: str) -> str | None:
-    """What to say of the stream's fan-out consumer of this name; None without one, or without the stream: a newer stream of its
-    name has its own consumer.
+    """Describes the stream's fan-out consumer of this name. None if there is no such consumer, or no such stream: a newer stream
+    of the same name has its own consumer.
     """
     from sublet.aws.account import AwsAccount
 
@@ -97,11 +100,11 @@ def consumer_left(key: StreamKey, name: str) -> str | None:
     except StreamNotFound:
         return None
     except StreamError as problem:
-        return printable(f"whether the stream keeps a fan-out consumer {name} is not known: {problem}")
+        return printable(f"it is not known whether the stream has a fan-out consumer {name}: {problem}")
     if arn is None:
         return None
     return printable(
-        f"the stream keeps the fan-out consumer {name}, which is charged for until you deregister it: "
+        f"the stream still has the fan-out consumer {name}, and AWS charges for it until you deregister it: "
         f"aws kinesis deregister-stream-consumer --consumer-arn {arn}"
     )
 
@@ -139,4 +142,6 @@ def stream_json(standing: StreamStanding) -> dict[str, object]:
     }
 
 
-COMMAND = Command("streams", "the streams of an application that reads several", add_arguments, run_streams)
+COMMAND = Command(
+    "streams", "list the streams of an application that reads several", add_arguments, run_streams
+)

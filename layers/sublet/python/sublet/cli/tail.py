@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from sublet.ports import Ports
 
 DESCRIPTION = """\
-Show a stream's records, or those of several, as they arrive, of all shards, until Ctrl-C. KPL aggregates are expanded, and
-reshards are followed. It holds no lease, moves nothing, and reads each shard at most once a second: a provisioned shard's readers
-share five reads and 2 MB a second, and an on-demand stream charges for what is read. Records are payload: mind who sees the
-terminal."""
+Show the records of one stream or several as they arrive in any shard, until Ctrl-C. KPL aggregates are expanded, and reshards are
+followed. It holds no lease, moves nothing, and reads each shard at most once a second: the readers of a provisioned shard share
+five reads and 2 MB a second, and reading an on-demand stream is charged for. Records are payload: mind who sees the terminal."""
 
 EXAMPLES = """\
 examples:
@@ -33,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "--from", dest="place", type=place, default="latest", metavar="POSITION",
-        help="earliest, latest, a time, or how long ago (default: latest)",
+        help="begin at earliest, latest, a time, or how long ago (default: latest)",
     )  # fmt: skip
     parser.add_argument(
         "--shard", dest="shards", metavar="SHARD", action="append", default=[],
@@ -67,4 +66,4 @@ def show(options: Namespace, ports: Ports) -> None:
                 return
 
 
-COMMAND = Command("tail", "the records that arrive, of all shards", add_arguments, tail)
+COMMAND = Command("tail", "show the records of all shards as they arrive", add_arguments, tail)

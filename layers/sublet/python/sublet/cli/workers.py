@@ -1,4 +1,4 @@
-"""`sublet workers`: the load of each worker and group of workers, beside an even share."""
+"""`sublet workers`: shows the load of each worker and group of workers, beside an even share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, Work
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show how an application's leases and their throughput are spread over its live workers and groups of workers, beside what each
-would have if all had the same; for each worker, how long ago it last wrote, and when it last took a lease from another.
-Read-only; works with any lease table of KCL 1, 2 or 3. sublet's own workers say in the lease table when they wrote. Other
-workers' writes, and moved leases, are known from <application>-sightings, if a lease manager of sublet writes it.
-"-" is not known.
+Show how an application's leases and their throughput are spread over its live workers and groups of workers, beside an even
+share; and for each worker, how long ago it last wrote, and when it last took a lease from another. Read-only; works with any
+lease table of KCL 1, 2 or 3. sublet's own workers note in the lease table when they wrote. Other workers' writes, and moved
+leases, are known from <application>-sightings, if a lease manager of sublet writes it. "-" means not known.
 
 The exit code is 0, or 2 for an error."""
 
@@ -32,7 +31,7 @@ examples:
 
 GROUP_WIDTH, WORKER_WIDTH = 28, 46
 BESIDE_GROUPS, BESIDE_WORKERS = 50, 39
-"""Characters of a line's other columns."""
+"""The width of a line's other columns."""
 
 SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_worker")
 
@@ -92,4 +91,4 @@ def _kbps(kbps: float | None) -> str:
     return "-" if kbps is None else f"{kbps:,.1f}"
 
 
-COMMAND = Command("workers", "the load of each worker and group of workers", add_arguments, show_workers)
+COMMAND = Command("workers", "show the load of each worker and group of workers", add_arguments, show_workers)

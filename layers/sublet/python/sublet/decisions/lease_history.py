@@ -54,10 +54,15 @@ def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP
 
 
 def believed_for(lease: Lease, silent_after: timedelta) -> timedelta:
-    """Returns how long to believe a row that says that nothing waits. An owner that has been silent for longer than
-    `silent_after` may be gone. A free lease was released by a worker that had read to the tip.
+    """Returns for how long a row that says that nothing waits is believed. An owner that has been silent for longer than
+    `silent_after` may be gone. A free lease was released by a worker that had read to the tip, unless that worker reported that
+    a record has waited since, as when the handler fails.
     """
-    return HELD_CAUGHT_UP_LATELY if lease.actual_owner is None else min(silent_after, HELD_CAUGHT_UP_LATELY)
+    if lease.actual_owner is not None:
+        return min(silent_after, HELD_CAUGHT_UP_LATELY)
+    since = None if lease.lag_report is None else lease.lag_report.waits_since
+    is_waiting = since is not None and all(at <= since for at in nothing_waited_at(lease))
+    return timedelta(0) if is_waiting else HELD_CAUGHT_UP_LATELY
 
 
 def last_word(lease: Lease) -> datetime | None:

@@ -1,1 +1,1 @@
-"""What an operator looks at and moves: actions over ports, which commands and pages show."""
+"""An operator's looks and changes, over ports. Commands and pages show them."""

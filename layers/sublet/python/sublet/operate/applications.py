@@ -21,10 +21,11 @@ AT_ONCE = 10
 
 
 def applications(account: Account, settings: Settings, tags: Tags = ALL) -> Sequence[ApplicationStatus]:
-    """Returns the applications, the worst first. `settings`: of any application; `failover_time` and the groups of workers are
-    taken from it. `tags`: only applications whose lease table has them. Reads each lease table whole, and asks no stream. A
-    table that cannot be read is in the result, with its problem. Raises LeaseTableAccessDenied if the tables may not be
-    listed.
+    """Returns the applications, the worst first. Reads each lease table whole, and asks no stream. A table that cannot be read is
+    in the result, with its problem. Raises LeaseTableAccessDenied if the tables may not be listed.
+
+    settings  any application's: only `failover_time` and the groups of workers are used
+    tags      return only applications whose lease table has these tags
     """
     slots = account.tasks.slots(AT_ONCE)
 

@@ -34,16 +34,17 @@ LATELY = timedelta(minutes=15)
 """The time over which the bytes that were written to a shard show whether it is hot."""
 HOUR = timedelta(hours=1)
 SHARDS_MAX = 1_000
-"""How many shards' figures are asked for, since CloudWatch charges for each."""
+"""For how many shards to ask for figures, since CloudWatch charges for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doctor:
-    """`refused`: what is wrong with the settings, if these are not the ones that were given.
+    """Looks at one application.
 
+    refused      what is wrong with the settings that were given, if others are used instead
     probes       ask each shard for its next record, so that its lag is known
     asks_writes  try the writes of a consumer
-    role         of a process, by its ARN; None: the roles of the deployed functions are looked for
+    role         the ARN of a process's role; None: look for the roles of the deployed functions
     """
 
     ports: Ports
@@ -71,8 +72,8 @@ class Doctor:
         return tuple(found)
 
     def examine(self, before_it: Examined | None = None) -> Examined:
-        """Examines one stream. `before_it`: the examination of another stream of the application, whose answers about the
-        application and the account are taken over. Raises AwsNotConfigured.
+        """Examines one stream. `before_it`: an earlier examination of another stream of the application, whose answers about the
+        application and the account are used again. Raises AwsNotConfigured.
         """
         ports, inspection, settings = self.ports, self.inspection, self.settings
         before = ports.clock.now()
@@ -135,9 +136,8 @@ class Doctor:
         return None
 
     def _ask_for_evidence(self, scan: LeaseScan, shards: Sequence[Shard], found: StreamIdentity) -> None:
-        """Asks Kinesis for one lease's position. Streams that were created in the same second have shards that begin alike, so
-        it is not enough that no lease looks wrong. Raises StreamNotAdopted, and StreamError if there is no position to ask
-        for.
+        """Asks Kinesis for one lease's position. It is not enough that no lease looks wrong, because the shards of streams that
+        were created in the same second begin alike. Raises StreamNotAdopted, and StreamError if no lease has a position.
         """
         listed = {shard.shard_id for shard in shards}
         numeric = (
@@ -158,7 +158,7 @@ class Doctor:
     def _fleet(
         self, scan: Known[LeaseScan], description: Known[StreamDescription], control: Known[Control | None]
     ) -> Known[FleetStatus]:
-        """Leaves out what is not known or does not exist: a KCL's own table has neither sightings nor a control beside it."""
+        """Leaves out what is not known or does not exist: beside a table of KCL alone there are no sightings and no control."""
         if isinstance(scan, NotKnown):
             return scan
         retention = None if isinstance(description, NotKnown) else description.retention
@@ -196,7 +196,7 @@ class Doctor:
         return found
 
     def _lacking(self, stream_arn: str) -> Mapping[str, Sequence[str]] | None:
-        """Returns what each role lacks, by the role's ARN. Both functions may have the same role."""
+        """Returns the missing permissions by role ARN. Both functions may have the same role."""
         asked: list[tuple[Runtime, str, str | None]]
         if self.role is not None:
             asked = [(Runtime.PROCESS, self.role, None)]

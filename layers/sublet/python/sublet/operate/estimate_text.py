@@ -8,13 +8,13 @@ from sublet.decisions.seek_estimate import NO_TIME, CatchUp, CountedBy, Extent, 
 from sublet.operate.shown import age_text, counted
 
 NAMED = 5
-"""How many shards a line names."""
+"""How many shards a line names at most."""
 
 UNITS = {CountedBy.CLOUDWATCH: "records", CountedBy.ROWS: "user records"}
 
 
 def estimate_lines(estimate: SeekEstimate) -> Iterable[str]:
-    """Says what all moves together mean."""
+    """Describes the effect of all moves together."""
     for verb, extent in (("repeats", estimate.repeats), ("skips", estimate.skips)):
         if extent.shards:
             yield _extent_text(verb, extent, estimate.counted_by)
@@ -29,7 +29,7 @@ def estimate_lines(estimate: SeekEstimate) -> Iterable[str]:
 
 
 def move_text(estimate: MoveEstimate | None) -> str:
-    """Says what one move repeats or skips, such as `3h, about 12,000 records`, or which of the two is not known."""
+    """Describes what one move repeats or skips, such as `3h, about 12,000 records`, or says which of the two is not known."""
     if estimate is None or (estimate.time is None and estimate.records is None):
         return "not known how much"
     time = "not known how long" if estimate.time is None else age_text(estimate.time)
@@ -55,7 +55,7 @@ def _extent_text(verb: str, extent: Extent, by: CountedBy | None) -> str:
 
 
 def _about(records: int, unit: str) -> str:
-    """Rounds to three digits: an estimate does not know the others, nor that there are none."""
+    """Rounds to three digits, because an estimate is no more exact. 0 becomes "few", because there may be some."""
     digits = max(len(str(records)) - 3, 0)
     rounded = round(records, -digits)
     return f"few {unit}" if not records else f"about {rounded:,} {unit if rounded != 1 else unit[:-1]}"

@@ -19,13 +19,13 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import Shard
 
 LOOKED_BACK = tuple(timedelta(seconds=seconds) for seconds in (2, 60, 3600, 24 * 3600))
-"""How far before the time a search begins, one after the other; the last search begins at the trim horizon."""
+"""How far before the time each search begins, one after the other. A last one begins at the trim horizon."""
 
 NEAR = timedelta(seconds=10)
 """If a record is this close to the time, all records from it to the time are read."""
 
 POLL_INTERVAL = timedelta(milliseconds=500)
-"""The pause between two reads of a shard, whose five reads a second other readers share."""
+"""The pause between two reads of a shard, because its other readers share the five reads a second."""
 
 TRIM_HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
 LIMIT = 1000
@@ -48,8 +48,8 @@ def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mappin
 
 
 def place_of(shard: Shard, moment: datetime, ports: Ports) -> Found:
-    """Finds the place by arrival times. Kinesis does not promise that they are exact, nor that they rise, so the first record
-    at or after the time counts: a seek may repeat a record, but does not skip one.
+    """Finds the place by arrival times. Kinesis does not promise that they are exact or that they rise, so the first record at or
+    after the time counts: a seek may repeat a record, but skips none.
     """
     empty_from = moment
     near: StreamRecord | None = None

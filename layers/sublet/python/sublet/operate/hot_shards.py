@@ -1,4 +1,4 @@
-"""Looks at an application's hot shards, and carries out the splits and merges that an operator has seen in the plan."""
+"""Looks at an application's hot shards, and carries out splits and merges once an operator has seen the plan."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sublet.settings import Settings
 
 ACTIVE = "ACTIVE"
 BETWEEN_LOOKS, WAITED_AT_MOST = timedelta(seconds=2), timedelta(minutes=5)
-"""A stream takes one split or merge at a time, and is UPDATING for about half a minute after each."""
+"""How long to wait for one split or merge. A stream takes one at a time, and is UPDATING for about half a minute after each."""
 
 
 def stored_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
-    """Returns the sketches by shard id. Raises what LeaseTable raises; an application of KCL's own has no table for them."""
+    """Returns the sketches by shard id. Raises what LeaseTable raises. An application of KCL alone has no table for them."""
     return {} if ports.sketches is None else fresh(ports.sketches.sketches(), ports.clock.now())
 
 
@@ -58,7 +58,7 @@ def look(
 def _standing(settings: Settings, ports: Ports) -> Sequence[ShardStatus]:
     try:
         known = Findings(ports.sightings.load().sightings)
-    except LeaseTableError:  # a KCL's own table has none beside it
+    except LeaseTableError:  # an application of KCL alone has no such table
         known = Findings()
     return fleet_status(ports.table.scan(), ports.clock.now(), settings, known).shards
 

@@ -25,5 +25,5 @@ def key_json(key: KeyShare) -> dict[str, object]:
 
 
 def price_text(shard: HotShard) -> str:
-    """Returns the price of the change that the verdict asks for."""
+    """Describes what the change costs that the verdict recommends."""
     return f"${shard.per_month:+.2f} a month"

@@ -1,4 +1,4 @@
-"""Orders an operator's pauses, takes them back, and waits until the leases are released."""
+"""Orders and ends an operator's pauses, and waits until the leases are released."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sublet.settings import Settings
 from sublet.settings.text import parse_duration, parse_moment
 
 TRIES = 5
-"""How often one change is tried, because other operators may change the control in between."""
+"""How often to try one change, because other operators may change the control in between."""
 
 LOOK_EVERY = timedelta(seconds=2)
 
@@ -40,9 +40,9 @@ LOOK_EVERY = timedelta(seconds=2)
 class Ordered:
     """A pause as it was ordered.
 
-    leases    those that it is for
-    held      those of them that a worker holds and will release
-    replaces  earlier pauses in whose place it is
+    leases    the leases that it pauses
+    held      those that a worker still holds, and will release
+    replaces  the earlier pauses that it replaces
     """
 
     pause: Pause
@@ -60,8 +60,8 @@ class Pausing:
     settings: Settings
 
     def pause(self, order: Order, by: str, ends: Callable[[datetime], datetime] | None = None) -> Pause:
-        """Makes a pause that begins now, in whole milliseconds as it is stored. `ends`: from now, the moment at which it ends
-        by itself. Raises ControlRefused for a moment in the past.
+        """Creates a pause that begins now, in whole milliseconds as it is stored. `ends` computes from now when the pause ends by
+        itself. Raises ControlRefused for a moment in the past.
         """
         now = _in_milliseconds(self.ports.clock.now())
         until = None if ends is None else _in_milliseconds(ends(now))
@@ -87,9 +87,9 @@ class Pausing:
         return Ordered(pause, meant, concerned)
 
     def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
-        """Pauses all shards, and waits until every lease is released. In the result, `held` has the leases that are not
-        released in time; the drain stands all the same. Raises what `order` raises, and ControlRefused if another operator
-        ends it meanwhile.
+        """Pauses all shards, and waits until every lease is released. `held` in the result has the leases that were not released
+        in time; the pause then stays in force. Raises what `order` raises, and ControlRefused if another operator ends it
+        meanwhile.
         """
         ordered = self.order(self.pause(Order.DRAIN, by))
         stands = partial(self._check_stands, ordered.pause)
@@ -99,9 +99,9 @@ class Pausing:
     def release(
         self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]
     ) -> Ordered:
-        """Asks the owner for one lease, waits for it, and takes the request back. In the result, `held` has the lease if it is
-        not released in time. Raises what `order` raises, and ControlRefused if another operator ends it meanwhile, or if no
-        worker could see it in time.
+        """Asks the owner to release one lease, waits for that, and withdraws the request. `held` in the result has the lease if
+        it was not released in time. Raises what `order` raises, and ControlRefused if another operator ends the request meanwhile
+        or the timeout is too short for any worker to read it.
         """
         if timeout <= READ_EVERY:
             raise ControlRefused(
@@ -119,8 +119,8 @@ class Pausing:
         return replace(ordered, held=left)
 
     def resume(self, shards: Collection[str] = ()) -> Mapping[str, Pause]:
-        """Takes back the pauses of these shards, or all. Returns them by lease key; the application's own is under its name.
-        Raises ControlRefused.
+        """Ends the pauses of these shards, or all pauses. Returns them by lease key, and a pause of the whole application under
+        the application's name. Raises ControlRefused.
         """
         now, shards = self.ports.clock.now(), self.named(shards)
         before, after = self._change(
@@ -135,7 +135,7 @@ class Pausing:
         return _named(shards, self.ports.table.scan()) if shards else ()
 
     def take_back(self, pause: Pause, shards: Collection[str]) -> None:
-        """Takes back exactly this pause of these shards, whatever others have ordered since."""
+        """Ends exactly this pause of these shards, whatever others have ordered since."""
         self._change(partial(without, pause=pause, lease_keys=[lease_key_of(shard) for shard in shards]))
 
     def _check_stands(self, pause: Pause, lease_keys: Collection[str] = ()) -> None:
@@ -159,14 +159,14 @@ class Pausing:
         return self.ports.control
 
     def _change(self, change: Callable[[Control], Control]) -> tuple[Control, Control]:
-        """Changes the control. Returns it as it was, and as it is now."""
+        """Changes the control. Returns the one before and the one after."""
         for _ in range(TRIES):
             before = self._store.control()
             after = change(before)
             if self._store.keep_control(after):
                 return before, after
         raise ControlRefused(
-            f"the control of {self.application} was changed {TRIES} times by others meanwhile: try again"
+            f"other operators changed the control of {self.application} during each of {TRIES} tries: try again"
         )
 
     def _of(self, leases: Sequence[Lease], shards: Collection[str]) -> tuple[Lease, ...]:
@@ -180,14 +180,14 @@ class Pausing:
 
 
 def _named(shards: Collection[str], scan: LeaseScan) -> tuple[str, ...]:
-    """Leaves full names as they are, since a stream's pause may outlast its leases."""
+    """Returns full names unchanged, since a stream's pause may outlast its leases."""
     streams = streams_of(scan)
     return tuple(shard if stream_key_of(shard) else shard_named(shard, streams) for shard in shards)
 
 
 def ends_at(text: str) -> Callable[[datetime], datetime]:
-    """Parses when a pause ends: at a time with its zone, or after a duration. The result takes the present moment. Raises
-    ControlRefused.
+    """Parses when a pause ends: at a time with its zone, or after a duration. Returns a function from the present moment to the
+    end. Raises ControlRefused.
     """
     try:
         lasts = parse_duration("until", text)
@@ -214,18 +214,18 @@ class Releasing:
     ports: Ports
     settings: Settings
     check_stands: Callable[[], None]
-    """Each look calls this. Raises if there is no longer a reason to wait."""
+    """Called by each look. Raises if there is no longer a reason to wait."""
     shards: frozenset[str] = frozenset()
     """The leases to wait for; empty means all."""
     settled_since: datetime | None = None
-    """When the control was changed, by the steady clock. Ticks that had read it before may send workers for a while after
-    that. None: do not wait for these.
+    """When the control was changed, by the steady clock. Ticks that read it before may still send workers for a while. None: do
+    not wait for those.
     """
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
 
     def wait(self, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> tuple[Lease, ...]:
-        """Waits until all are released or the time is over, and returns the leases that are not. `show` is called when the
-        leases that are left change. Raises what LeaseTable and `check_stands` raise.
+        """Waits until all leases are released or the time is over, and returns those that are not released. Calls `show` whenever
+        these change. Raises what LeaseTable and `check_stands` raise.
         """
         pause, until = self.ports.tasks.signal(), self.ports.clock.steady() + timeout
         shown: tuple[str, ...] | None = None
@@ -245,7 +245,7 @@ class Releasing:
         return self.settled_since is None or is_settled(self.settled_since, self.ports.clock.steady())
 
     def look(self) -> tuple[Lease, ...]:
-        """Looks once. A silent owner counts as gone after failover_time, by what ticks and this object have seen."""
+        """Looks once. An owner counts as gone if neither ticks nor this object saw a write of it for failover_time."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         now = self.ports.clock.now()
         leases = [lease for lease in scan.leases if not self.shards or lease.shard_id in self.shards]

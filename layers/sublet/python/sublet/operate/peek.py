@@ -1,4 +1,4 @@
-"""The records that come next in a shard, read without a lease and without moving anything."""
+"""Reads the next records of a shard without a lease, and without moving anything."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REFUSALS_MAX = 20
 class PeekStart(NamedTuple):
     """Where reading begins, and the checkpoint up to which records are left out.
 
-    is_unopened  the lease is at LATEST: this is the shard's beginning, and workers begin at its tip
+    is_unopened  the lease is at LATEST, so reading begins at the shard's beginning, while a worker would begin at its tip
     """
 
     at: ReadPosition
@@ -52,10 +52,10 @@ def start_at(place: SeekTime, ports: Ports) -> PeekStart:
 
 
 def unopened_text(shard_id: str) -> str:
-    """Explains records that were read from a start with `is_unopened`."""
+    """Explains which records are shown from a start with `is_unopened`."""
     return (
-        f"the lease of shard {shard_id} is at LATEST and was not opened by sublet: shown is all that the stream keeps. "
-        "A KCL starts at the tip; so does sublet, unless the shard's parent has a lease"
+        f"the lease of shard {shard_id} is at LATEST, and sublet has not opened it: these are all records that the stream "
+        "keeps. KCL would start at the tip; so would sublet, unless the shard's parent has a lease"
     )
 
 
@@ -69,8 +69,8 @@ def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart |
 
 
 class ShardAsHandled(NamedTuple):
-    """Decides which aggregates a consumer drops, as KCL does: those outside the shard's hash keys, if it is known that Kinesis
-    has not placed them there.
+    """Decides which aggregates a consumer drops, as KCL does: those outside the shard's hash key range, unless Kinesis may have
+    placed them there.
     """
 
     hash_keys: HashKeyRange
@@ -94,9 +94,9 @@ def upcoming(
 ) -> Iterator[UserRecord]:
     """User records from `start` on, aggregates expanded, up to the shard's tip or end. Raises what Stream raises.
 
-    after       leaves out what is at or before this checkpoint
-    reads       at most so many: an idle shard may need hundreds to be walked to its tip
-    as_handled  leaves out what no handler gets; None: all are shown
+    after       leave out records at or before this checkpoint
+    reads       how many reads to make at most, since walking an idle shard to its tip may take hundreds
+    as_handled  leave out records that no handler gets; None: leave out none
     """
     reader, pause, refused = ports.stream.reader(shard_id, start), ports.tasks.signal(), 0
     for read in count(1):

@@ -1,4 +1,4 @@
-"""A position in time, as a seek and a peek take it."""
+"""A place in time to which a seek goes or at which a peek begins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 @dataclass(frozen=True, slots=True)
 class SeekTime:
-    """A time that a seek goes to. `at`: the moment; None for the earliest record. `ago`: instead of `at`, how long before now."""
+    """A time to seek to. `at`: the moment, or None for the earliest record. `ago`: how long before now, instead of `at`."""
 
     text: str
     at: datetime | None = None
@@ -36,7 +36,7 @@ def place(text: str) -> SeekTime:
     moment = parse_moment(text)
     if moment is None:
         raise SeekRefused(
-            f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
+            f"{text!r} is not a position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
             "or how long ago, such as 90m"
         )
     return SeekTime(text, at=moment)

@@ -1,4 +1,4 @@
-"""A seek in three steps: planned, shown, and carried out, with a snapshot that undoes it."""
+"""Makes a seek in three steps: plan it, show the plan, carry it out. A snapshot undoes it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from sublet.several_streams import named_shards, streams_read
 BY_HAND = "by hand"
 AUTOMATIC_NAME = re.compile(r"seek-\d{8}T\d{6}\.\d{6}Z")
 AUTOMATIC_KEPT = 5
-"""How many of the snapshots that seeks take are kept."""
+"""How many of the snapshots that seeks take to keep."""
 
 SCANNED_WITHIN = timedelta(seconds=10)
-"""How long a scan may take at most. It only says when it ended, and a lease that was opened meanwhile must not be moved to a
+"""The longest that a scan may take. A scan says only when it ended, and a lease that was opened during it must not be moved to a
 later time.
 """
 
 NAMED_SKIPS = 1
-"""How many shards a seek may skip records of without asking for the application's name."""
+"""In how many shards a seek may skip records without asking for the application's name."""
 
 
 SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -63,8 +63,8 @@ def check_snapshot_name(name: str) -> None:
 def snapshot_by_hand(
     name: str, scan: LeaseScan, now: datetime, by: str, stream: StreamIdentity | None
 ) -> Snapshot:
-    """Makes a snapshot of all positions, which belong to `stream` if that is known. Raises SeekRefused for a name that is not
-    allowed.
+    """Makes a snapshot of all positions. `stream`: the stream that they are of, if known. Raises SeekRefused for a name that is
+    not allowed.
     """
     check_snapshot_name(name)
     return _snapshot(name, scan, now, BY_HAND, by, stream)
@@ -86,11 +86,11 @@ class SeekTarget:
     """Where a seek goes.
 
     positions  by shard id
-    what       in words, as logs and snapshots show it
-    only       shard ids; empty: all
-    moment     the time, if it is one
-    is_ours    the positions were found in this stream just now
-    stream     if they were not, the stream that they were found in; None if that is not known
+    what       the target in words, as logs and snapshots show it
+    only       the ids of the shards to move; empty: all
+    moment     the time, if the target is a time
+    is_ours    True if the positions were found in this stream just now
+    stream     otherwise, the stream in which they were found; None if that is not known
     """
 
     positions: Mapping[str, Position]
@@ -161,9 +161,9 @@ def _opened(
     only: Sequence[str],
     ports: Ports,
 ) -> dict[str, Position]:
-    """Returns positions by shard id. A shard that no reader had opened goes to the last record before `read_at`: if it were
-    opened now, at LATEST, it would skip what has come since, and Java does not read a pin. Streams without a known position
-    stay where they are.
+    """Returns positions by shard id. A shard that no reader had opened goes to the last record before `read_at`: opened now, at
+    LATEST, it would skip the records since then, and Java does not read a pin. Streams without a known position stay where they
+    are.
     """
     shards = _of_known_streams(known, shards, only)
     named = set(only) or {shard.shard_id for shard in shards}
@@ -176,7 +176,7 @@ def _opened(
 def _of_known_streams(
     known: Mapping[str, Position], shards: Sequence[Shard], only: Sequence[str]
 ) -> Sequence[Shard]:
-    """Raises SeekRefused if a shard that is named, or every shard, is of a stream without a position."""
+    """Returns the shards of streams with a position. Raises SeekRefused if a named shard, or every shard, has none."""
     streams = {stream_key_of(shard_id) for shard_id in known}
     found = [shard for shard in shards if stream_key_of(shard.shard_id) in streams]
     missing = [name for name in only if known and stream_key_of(name) not in streams]
@@ -185,7 +185,7 @@ def _of_known_streams(
             sorted({"an application of one stream" if key is None else str(key) for key in streams})
         )
         raise SeekRefused(
-            f"nothing was moved, since no position is known of {', '.join(missing) or 'these streams'}: they are of {theirs}"
+            f"nothing was moved: the positions are of {theirs}, and none is of {', '.join(missing) or 'these streams'}"
         )
     return found if known else shards
 
@@ -198,8 +198,8 @@ def at_application(
     only: Sequence[str],
     ports: Ports,
 ) -> SeekTarget:
-    """Goes to the positions of another application, whose leases are `theirs` and whose stream is `known`. Raises SeekRefused
-    and StreamNotAdopted.
+    """Goes to the positions of another application, which has the leases `theirs` on the stream `known`. Raises SeekRefused and
+    StreamNotAdopted.
     """
     held = {lease.shard_id: lease.position for lease in theirs.leases}
     if not held:
@@ -223,7 +223,7 @@ def before_the_last(
             f"the snapshot of the last seek, {unread[-1].name}, cannot be read: {unread[-1].problem}"
         )
     if not seeks:
-        raise SeekRefused(f"no seek of {application} is known that could be undone")
+        raise SeekRefused(f"there is no seek of {application} to undo")
     last = seeks[-1]
     cut_short = ", which did not finish" if last.is_begun else ""
     what = f"undo {last.why} of {time_text(last.taken_at)}{cut_short}"
@@ -234,7 +234,7 @@ def before_the_last(
 
 
 def _of_streams(moved: Sequence[str], what: str, ports: Ports) -> list[str]:
-    """Returns the shards of the streams that are meant. Raises SeekRefused."""
+    """Returns those of the moved shards that are of these ports' streams. Raises SeekRefused if there are none."""
     streams = streams_read(ports)
     found = [shard_id for shard_id in moved if stream_key_of(shard_id) in streams]
     if not found:
@@ -253,7 +253,8 @@ NOTHING_KNOWN = SeekEstimate()
 
 @dataclass(frozen=True, slots=True)
 class PlannedSeek:
-    """
+    """A seek that was planned and not carried out.
+
     scan      the leases that were planned for
     in_time   by lease key, what is known of the positions of leases that move
     stream    None in an application of several streams, whose lease keys name them
@@ -270,7 +271,7 @@ class PlannedSeek:
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether so many shards lose records for ever that the operator has to type the application's name."""
+        """True if the seek skips records in so many shards that the operator must type the application's name."""
         return len(self.plan.skips) > NAMED_SKIPS
 
 
@@ -283,8 +284,8 @@ def planned(
     ports: Ports,
     inspection: Inspection | None = None,
 ) -> PlannedSeek:
-    """Moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's figures. Raises SeekRefused and
-    StreamNotAdopted.
+    """Plans a seek, and moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's figures. Raises
+    SeekRefused and StreamNotAdopted.
     """
     if not scan.leases:
         raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
@@ -306,14 +307,14 @@ def planned(
 def _check_target(
     wanted: SeekTarget, plan: SeekPlan, stream: StreamIdentity | None, shards: Sequence[Shard], ports: Ports
 ) -> None:
-    """Raises SeekRefused for positions of another stream, which would stop each shard. One call for each position that is not
-    known to be this stream's.
+    """Raises SeekRefused for positions of another stream, because they would stop each shard. Makes one call for each position
+    that may be of another stream.
     """
     if wanted.is_ours:
         return
     if wanted.stream is not None and stream is not None and not wanted.stream.is_same_as(stream):
         raise SeekRefused(
-            f"{wanted.what}: nothing was moved, since its positions are of another stream, {wanted.stream}; this one is {stream}"
+            f"{wanted.what}: nothing was moved, since its positions are in another stream, {wanted.stream}; this one is {stream}"
         )
     targets = [Lease(move.lease_key, move.then.checkpoint) for move in plan.moves]
     strange = [suspect.lease for suspect in suspects(targets, shards)]
@@ -322,7 +323,7 @@ def _check_target(
     if strange:
         first = strange[0]
         raise SeekRefused(
-            f"{wanted.what}: nothing was moved, since {first.checkpoint} is no position of shard {first.shard_id} of this stream"
+            f"{wanted.what}: nothing was moved, since {first.checkpoint} is not in shard {first.shard_id} of this stream"
         )
 
 
@@ -332,8 +333,8 @@ def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
 
 
 def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str = "") -> None:
-    """Keeps a snapshot, then moves the leases. If it raises, the snapshot undoes what has been moved until then; if its process
-    is killed, it undoes the whole plan. `by`: who ordered it, for the history.
+    """Keeps a snapshot, then moves the leases. If this raises, the snapshot undoes the moves made so far; if the process is
+    killed, it undoes the whole plan. `by`: the name of the person who ordered it, for the history.
     """
     now = _taken_at(seek.ports.clock.now(), snapshots)
     name = f"seek-{now:%Y%m%dT%H%M%S.%f}Z"
@@ -355,7 +356,7 @@ def _taken_at(now: datetime, snapshots: SnapshotStore) -> datetime:
 
 
 def _forget_old(snapshots: SnapshotStore) -> None:
-    """Deletes the oldest snapshots that seeks took. It keeps those that a person took, whatever their names."""
+    """Deletes the oldest snapshots that seeks took. Keeps those that a person took, whatever their names."""
     seeks = [
         each for each in snapshots.snapshots() if AUTOMATIC_NAME.fullmatch(each.name) and each.why != BY_HAND
     ]

@@ -1,4 +1,4 @@
-"""Reads an application's last hour from its metrics. It does so seldom, because CloudWatch charges for each question."""
+"""Reads an application's last hour from its metrics. Seldom, because CloudWatch charges for each request."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from sublet.errors import CheckRefused
 from sublet.ports import Clock
 
 PACE = timedelta(minutes=1)
-"""The pause between two questions."""
+"""The pause between two requests."""
 
 SLOW_PACE = timedelta(minutes=15)
-"""The pause after an answer without figures, or no answer: the application puts no metrics, or these credentials may not read
-them.
-"""
+"""The pause after a request that got no figures: the application puts no metrics, or these credentials may not read them."""
 
 NOTHING = RecordedHour()
 
 
 @dataclass(slots=True)
 class HourRecorder:
-    """Asks for the last hour, once a minute at most. Not thread-safe. `ask`: Inspection.last_hour."""
+    """Asks CloudWatch for the last hour, at most once a minute. Not thread-safe. `ask`: Inspection.last_hour."""
 
     ask: Callable[[], RecordedHour]
     clock: Clock
     problem: str = field(default="", init=False)
-    """Why the last question had no answer; empty if it had one."""
+    """Why the last request failed; empty if it did not."""
     _asked_at: datetime | None = field(default=None, init=False)
     _recorded: RecordedHour = field(default=NOTHING, init=False)
 
     def added_to(self, hour: LastHour) -> LastHour:
-        """Adds what CloudWatch has recorded by now. Raises nothing, because what was seen is shown in any case."""
+        """Adds CloudWatch's figures to the hour. Raises nothing, because the hour is shown in any case."""
         now = self.clock.steady()
         pace = PACE if any(self._recorded) else SLOW_PACE
         if self._asked_at is None or now - self._asked_at >= pace:

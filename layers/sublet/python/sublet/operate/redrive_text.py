@@ -1,4 +1,4 @@
-"""Describes a redrive, for the command and the page: how fast it is, what a handler must know, and what came of it."""
+"""Describes a redrive for the command and the page: its rate, what a handler must check, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLD_BY = {
 """How a handler of each contract can tell that a batch is redriven."""
 
 SLOWEST = 0.001
-"""The least rate, in records a second."""
+"""The lowest rate, in records a second."""
 
 
 def rate_of(text: str) -> float:
@@ -33,15 +33,15 @@ def rate_of(text: str) -> float:
 
 
 def note(contract: HandlerContract) -> str:
-    """Says what the user has to know, because a redrive cannot see it: the handler returns, whatever it has done."""
+    """Warns the user of what a redrive cannot see: a handler that skips the records returns just as one that handles them."""
     return (
-        "these records come before others that the handler has done since. A handler that skips records before its own position "
-        f"skips these too, and they are removed all the same: it must check {TOLD_BY[contract]}"
+        "the handler has since handled records that come after these. A handler that skips records before its own position "
+        f"would skip these too, and they would still be removed: it must check {TOLD_BY[contract]}"
     )
 
 
 def said(done: Redriven, *, dry_run: bool) -> str:
-    """Says what came of it, in one line."""
+    """Describes the result in one line."""
     what = "would be handed over" if dry_run else "handled and removed"
     text = f"{counted(done.records_done, 'record')} in {counted(done.done, 'batch', 'batches')} {what}"
     if done.hidden:

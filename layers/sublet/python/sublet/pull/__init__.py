@@ -1,1 +1,1 @@
-"""The pull API: `sublet.Consumer`, in a program of your own. `sublet.aio` is the same for asyncio."""
+"""The pull API: your program asks `sublet.Consumer` for records. `sublet.aio` is the same for asyncio."""

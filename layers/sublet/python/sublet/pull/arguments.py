@@ -1,4 +1,4 @@
-"""What a Consumer is constructed with: keywords, defaults and checks, for plain Python and asyncio alike."""
+"""The arguments of a Consumer's constructor: keywords, defaults and checks, shared by plain Python and asyncio."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 
 
 class PulledKeywords(ProcessKeywords, total=False):
-    """The keyword arguments of a consumer that is pulled from, for type checkers."""
+    """The keyword arguments of a consumer without a handler, for type checkers."""
 
     ack_wait: timedelta | float | None
     max_ack_pending: int | None
@@ -37,10 +37,10 @@ class ConsumerKeywords(PulledKeywords, total=False):
 
 
 class Arguments:
-    """A consumer's arguments after their checks: the constructor raises SettingsError and HandlerNotLoadable, and makes no call.
-    `sublet.Consumer` says what each means.
+    """A consumer's arguments, checked. The constructor raises SettingsError and HandlerNotLoadable, and does not call AWS.
+    `sublet.Consumer` says what each argument means.
 
-    settings  of this process: a child that it is forked into has another worker id
+    settings  the settings in this process: a forked child has another worker id
     stop      set when the consumer is to stop
     """
 
@@ -84,7 +84,7 @@ class Arguments:
         )  # fmt: skip
 
     def _settings_here(self) -> Settings:
-        """After a fork, parent and child are two workers."""
+        """The settings, with a new worker id after a fork: parent and child are two workers."""
         from sublet.runtimes.process_settings import process_defaults
 
         if os.getpid() == self._made_in or "worker_id" in self._given:
@@ -100,7 +100,7 @@ def _tasks_of(given: Ports | Account | None) -> Tasks:
 
 
 def _check_kinds(ports: object, account: object, on_event: object) -> None:
-    """Raises SettingsError for a value of the wrong kind, instead of an error at its first use."""
+    """Raises SettingsError for an argument of the wrong kind, which would otherwise fail at its first use."""
     if ports is not None and not isinstance(ports, Ports):
         raise SettingsError("ports", ports, "Ports: sublet.memory.memory_ports(stream), or left out")
     if account is not None and not hasattr(account, "compose"):
@@ -136,7 +136,7 @@ _OF_HANDLERS = {
     "bisect_batch_on_function_error": "records are handed out one by one",
     "report_batch_item_failures": "there is no handler",
 }
-"""Settings of handlers, and why a consumer that is pulled from refuses them: they would be ignored, or contradict `_PULLED`."""
+"""Settings for handlers, and why a consumer without a handler refuses each: it would be ignored, or contradict `_PULLED`."""
 
 _PULLED = {
     "checkpointing": Checkpointing.MANUAL,
@@ -146,8 +146,8 @@ _PULLED = {
     "batch_size": 2000,
     "poll_bytes": 2**19,
 }
-"""Acknowledgements alone say what is done. The engine's handler call waits as long as no program wants records, so it has no
-timeout and there is one for each lease. A window ends seldom, since at its end records that are out come again. Batches are
-small, so that user records are made as they are wanted. Pages are half a megabyte, as Kinesis allows four of them a second, so
-that parsing one does not hold up an event loop in the same interpreter.
+"""Settings of every consumer without a handler. Only acknowledgements say what is done. The engine's handler call waits until the
+program wants records, so it has no timeout, and each lease may have one such call. Windows are long, because at the end of one,
+records that are out come again. Batches are small, so that user records are created only as they are wanted. Pages are half a
+megabyte, so that parsing one does not block an event loop in the same interpreter; Kinesis allows four of them a second.
 """

@@ -1,8 +1,8 @@
-"""Where the engine's threads and the program that pulls meet.
+"""The buffer between the engine's threads and the program that pulls.
 
-A session's thread offers its batch and waits until all of it is admitted. So a full buffer stops the polls, while heartbeats,
-made by another thread, go on. A program takes one record, with a prefetch of those that follow it, or leaves a waiter, which is
-set when it should ask again.
+A session's thread offers its batch and waits until all of it is admitted. So a full buffer stops the polls, while heartbeats
+continue on another thread. A program takes one record, with a prefetch of those that follow it. If there is none, it leaves a
+waiter, which is set when the program should ask again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sublet.pull.refill import BufferLimits
 from sublet.pull.shard_queue import ShardQueue, ends_of
 
 LEAVE_CHECKED_EVERY = timedelta(seconds=1)
-"""How often a session's thread that waits here checks whether its lease is to be given up."""
+"""How often a session's thread that waits here checks whether its lease should be released."""
 
 NEEDS_A_DESTINATION = (
     "given to the Consumer, as the ARN of an SQS queue, an SNS topic or an S3 bucket: term() keeps the record there. "
@@ -33,7 +33,7 @@ NEEDS_A_DESTINATION = (
 
 
 class Waiter(Protocol):
-    """Wakes one request: it is set once, when something has changed, and then the request asks again."""
+    """Wakes one request. It is set once, when something has changed, and the request then asks again."""
 
     def set(self) -> None: ...
 
@@ -43,7 +43,7 @@ SetAside = Callable[[Delivery, str], bool]
 
 
 def _no_quiet_shards() -> None:
-    """Until the engine runs, there are none to poll."""
+    """Does nothing: until the engine runs, there are no shards to poll."""
 
 
 class Buffer:
@@ -56,14 +56,14 @@ class Buffer:
         self.tasks = tasks
         self.tell = tell
         self._lock: AbstractContextManager[object] = tasks.lock()
-        """Guards `_state` and `_fault`. `_waiters`, `gives` and `_is_closed` are also read or changed without it, in one step
-        each.
+        """Guards `_state` and `_fault`. Code without it also reads and changes `_waiters`, `gives` and `_is_closed`, each in one
+        atomic step.
         """
         self._change = RepairOnEntry(self._repair)
         self._state = PullState(clock, limits, self._changed)
         self._prefetches = self._state.prefetches
         self._waiters: dict[Waiter, None] = {}
-        """Waiters, in the order in which they began to wait."""
+        """In the order in which they began to wait."""
         self.gives = True
         """False once nothing more is handed out; acks and naks still count."""
         self._is_closed = False
@@ -84,13 +84,13 @@ class Buffer:
     # For the engine's threads.
 
     def open_shard(self, shard_id: str) -> None:
-        """Begin again with a shard whose lease was acquired or whose position moved: its records that are out no longer count."""
+        """Start the shard afresh, because its lease was acquired or its position moved. Records that are out no longer count."""
         with self._lock, self._change:
             self._state.open(shard_id)
 
     def offer(self, batch: Batch) -> None:
-        """Returns when all of the batch is admitted, or the lease is to be given up."""
-        ends = ends_of(batch.records)  # takes user records apart: not with the lock
+        """Returns when all of the batch is admitted, or when the lease should be released."""
+        ends = ends_of(batch.records)  # unpacks user records, which takes too long to hold the lock
         with self._lock, self._change:
             offer = None if self._is_closed else self._state.offer(batch, ends, self.tasks.signal())
         while offer is not None and not offer.changed.wait(LEAVE_CHECKED_EVERY):
@@ -100,7 +100,7 @@ class Buffer:
                 return
 
     def wait_until_done(self, shard_id: str) -> bool:
-        """Wait until every admitted record of the shard is acknowledged. False if its lease is to be given up before."""
+        """Wait until every admitted record of the shard is acknowledged. False if its lease should be released before that."""
         while True:
             with self._lock, self._change:
                 self._prefetches.note()
@@ -117,13 +117,13 @@ class Buffer:
             self.leave(changed)
 
     def close_shard(self, shard_id: str) -> None:
-        """Drop a shard whose lease is gone: its records that are buffered or out come again to the next owner."""
+        """Drop a shard whose lease is gone. The next owner gets its buffered and unacknowledged records again."""
         with self._lock, self._change:
             self._state.void(shard_id)
             self._changed()
 
     def checkpoint(self, shard_id: str | None = None) -> None:
-        """Report each shard's finished prefix to the engine, if it has grown; of one shard, or of all."""
+        """Report the finished prefix of one shard, or of all, to the engine if it has grown."""
         with self._lock, self._change:
             self._prefetches.note()
             queues = self._state.queues
@@ -142,21 +142,20 @@ class Buffer:
             self.poll_quiet_shards()
 
     def end_prefetch(self) -> None:
-        """Nothing more is taken without asking. The last record that was taken is out, and not done yet."""
+        """Let nothing more be taken without asking. The record taken last is out, and not done yet."""
         with self._lock, self._change:
             self._prefetches.end()
 
     def end(self, request: PullRequest) -> None:
-        """The request wants nothing more. What is buffered stays, for another one."""
+        """Take the request off: it wants nothing more. Buffered records stay for another request."""
         with self._lock, self._change:
             self._state.end(request)
             self._changed()
 
     def take(self, request: PullRequest, waiter: Waiter | None) -> Delivery | LookAgain | None:
-        """The next record, which is out from now on. Those that follow may be taken from `request.prefetched` while that lasts.
-        None: the request is over. Raises what ended the group session.
-
-        With LookAgain, the waiter (if there is one) is set at the next change, unless it leaves before.
+        """Returns the next record, which is out from now on; take those that follow from `request.prefetched` while it has any.
+        Returns None if the request is over, and LookAgain if there is no record now: the waiter, if one is given, is then set at
+        the next change, unless it leaves before. Raises the error that ended the group session.
         """
         overdue: dict[ShardQueue, int] = {}
         with self._lock, self._change:
@@ -171,7 +170,7 @@ class Buffer:
             self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id, f"{records} of its records come again"))
         return found
 
-    # What the program says of a record that is out. True if it counts.
+    # What a program can do with a record that is out. Each returns True if it counted.
 
     def ack(self, delivery: Delivery) -> bool:
         with self._lock, self._change:
@@ -199,7 +198,7 @@ class Buffer:
             return delivery.queue.in_progress(delivery.number, delivery.times, until)
 
     def term(self, delivery: Delivery, reason: str) -> bool:
-        """Blocks until the destination has answered; the record is then done."""
+        """Give the record to the failure destination. Returns when that has answered, and the record is then done."""
         with self._lock, self._change:
             self._prefetches.note()
             is_out = delivery.queue.is_out(delivery.number, delivery.times)
@@ -213,26 +212,26 @@ class Buffer:
 
     @property
     def buffered(self) -> PullSize:
-        """The records that are admitted and not handed out yet."""
+        """Records that are admitted and not handed out yet."""
         with self._lock, self._change:
             self._prefetches.note()
             return PullSize(self._state.totals.records, self._state.totals.bytes)
 
     def wake_all(self) -> None:
-        """Have every waiting program ask again, after a request was told to end. Takes no lock: a signal handler calls this, and
-        may have interrupted the thread that holds it.
+        """Make every waiter ask again, after a request was asked to end. Takes no lock: a signal handler calls this, and may have
+        interrupted the thread that holds the lock.
         """
         self._state.forget_demand()
         for waiter in list(self._waiters):
             waiter.set()
 
     def give_no_more(self) -> None:
-        """End every request. Takes no lock, as `wake_all`."""
+        """End every request. Like `wake_all`, this takes no lock."""
         self.gives = False
         self.wake_all()
 
     def has_none_out(self, waiter: Waiter) -> bool:
-        """Whether no record is out. If one is, the waiter is set once when that may have changed."""
+        """True if no record is out. Otherwise the waiter is set once, when that may have changed."""
         with self._lock, self._change:
             self._prefetches.note()
             queues = self._state.queues.values()
@@ -242,7 +241,7 @@ class Buffer:
             return False
 
     def leave(self, waiter: Waiter) -> None:
-        """The waiter no longer waits, whether it was set or not. Takes no lock, since a forked child has none."""
+        """Remove the waiter, whether it was set or not. Takes no lock, because in a forked child the lock cannot be taken."""
         self._waiters.pop(waiter, None)
 
     def stop(self) -> None:
@@ -254,7 +253,7 @@ class Buffer:
             self._changed()
 
     def forget(self) -> None:
-        """The session is over. A program that keeps a record keeps nothing else of this buffer in memory."""
+        """Drop everything when the session is over: a record that the program keeps must not keep the buffer in memory."""
         with self._lock, self._change:
             self._is_closed = True
             for shard_id in list(self._state.queues):
@@ -265,11 +264,11 @@ class Buffer:
             self.set_aside, self.poll_quiet_shards = None, _no_quiet_shards
 
     def disown(self) -> None:
-        """Called in a forked child: from now on, taking or acknowledging a record raises an error that says why."""
+        """Called in a forked child: taking or acknowledging a record now raises an error that says why."""
         self._lock = LockOfParent()
 
     def fail(self, fault: BaseException) -> None:
-        """This error ends the session: from now on, `take` raises it."""
+        """End the session with this error, which `take` raises from now on."""
         with self._lock, self._change:
             self._prefetches.end()
             self._fault = self._fault or fault

@@ -1,4 +1,4 @@
-"""`Consumer.consume`: a callback called with each record, in threads of its own, and what asyncio's `consume` shares with it."""
+"""`Consumer.consume`: calls a callback with each record, in its own threads. Also what it shares with asyncio's `consume`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ WAITS_FOR_ITSELF = (
 )
 
 CTRL_C_NOTICED_WITHIN = timedelta(seconds=1)
-"""How soon Ctrl-C is noticed. In CPython a signal that arrives just before a wait without a limit begins does not end that wait.
+"""The longest wait before Ctrl-C is noticed. CPython does not end a wait without a limit if the signal came just before it began.
 """
 
 
 def check_callback(callback: object) -> None:
-    """Raises SettingsError for a callback whose call would run nothing: its records would count as done."""
+    """Raises SettingsError for a callback whose call would run nothing, because its records would count as done."""
     problem = misfit(callback, ("record",), is_awaited=False)
     if problem is not None:
         raise SettingsError("callback", callback, f"it {problem}")
@@ -43,15 +43,15 @@ class CallbackCalls:
         self.is_stopped = False
 
     def begin(self, record: Record, caller: object) -> bool:
-        """Returns whether to call; if not, the record goes back. `caller`: this thread or task."""
+        """Returns whether to make the call. If not, the record goes back. `caller`: this thread or task."""
         if self.is_stopped or not self._session.begin_call(caller):
             record.nak()
             return False
         return True
 
     def check(self, returned: object) -> None:
-        """Raises an error if the call ran nothing. One that acknowledges by hand may return a Future, of whatever acknowledges
-        later.
+        """Raises an error if the call ran nothing. A callback that acknowledges by hand may return a Future, for example of the
+        task that will acknowledge.
         """
         if self._auto_ack:
             check_ran(returned)
@@ -71,8 +71,8 @@ class CallbackCalls:
 class Consuming:
     """A consume in progress.
 
-    If the callback raises, its record comes again after `handler_backoff`, which grows with each attempt; the log and an event
-    say so. With `auto_ack` a record is done when its call has returned.
+    If the callback raises, its record comes again after `handler_backoff`, which grows with each attempt; this is logged and sent
+    as an event. With `auto_ack` a record is done when its call has returned.
     """
 
     def __init__(
@@ -89,30 +89,30 @@ class Consuming:
         self._callback = callback
         self._calls = CallbackCalls(records.session, auto_ack=auto_ack)
         self._calling: set[int] = set()
-        """The threads that are in the callback."""
+        """Threads in which the callback is running."""
         self._lanes = None if lanes is None else Lanes(self._call_if_out, lanes, bound, tasks)
         self._is_over = tasks.signal()
         self._running: Task[None] = tasks.spawn(self._run)
 
     @property
     def closed(self) -> bool:
-        """Whether it is over: the last call has returned, and outside of `with consumer:` the leases are released."""
+        """True once the last call has returned and, outside of `with consumer:`, the leases are released."""
         return self._is_over.is_set()
 
     def stop(self) -> None:
-        """End at once: no further call begins, and what is buffered goes back. Any thread may call this, even the callback."""
+        """Start no further call, and put buffered records back. Any thread may call this, even the callback."""
         self._calls.is_stopped = True
         self._records.stop()
 
     def drain(self) -> None:
-        """End after what is buffered: nothing new comes, and the callback is still called with that. Any thread may call this,
-        even the callback.
+        """Read no new records, and end when the callback has been called with the buffered ones. Any thread may call this, even
+        the callback.
         """
         self._records.drain()
 
     def wait(self) -> None:
-        """Wait until it is over. Raises what has ended it, such as LeaseTableNotFound or StreamNotFound; in the callback, which
-        would wait for itself, RuntimeError.
+        """Wait until `closed` is true. Raises the error that ended the consume, such as LeaseTableNotFound or StreamNotFound, or
+        RuntimeError if the callback calls this, since it would wait for itself.
         """
         if get_ident() in self._calling:
             raise RuntimeError(WAITS_FOR_ITSELF)
@@ -132,8 +132,8 @@ class Consuming:
             self._is_over.set()
 
     def _call_if_out(self, record: Record) -> None:
-        """If an earlier record of its key failed while this one waited in its lane, this one is void and comes again after that.
-        `ack_wait` begins with the call.
+        """Skip a record if an earlier one of its key failed while it waited in its lane: it is void, and comes again after the
+        failed one. `ack_wait` starts with the call.
         """
         if record.in_progress():
             self._call(record)
@@ -155,7 +155,7 @@ class Consuming:
 
 
 class Lane:
-    """A thread, and the records that wait for it."""
+    """A thread that calls the callback, and the records that wait for it."""
 
     def __init__(self, call: Callable[[Record], None], tasks: Tasks) -> None:
         self.waiting: deque[Record] = deque()
@@ -187,9 +187,9 @@ class Lane:
 
 
 class Lanes:
-    """Calls side by side, in order within each partition key. Only one thread may put.
+    """Calls side by side, in order within each partition key. Only one thread may put records.
 
-    bound  how many records may wait in all lanes together: so one hot key leaves room for other keys
+    bound  how many records may wait in all lanes together, so that one hot key leaves room for others
     """
 
     def __init__(self, call: Callable[[Record], None], count: int, bound: int, tasks: Tasks) -> None:
@@ -200,7 +200,7 @@ class Lanes:
         self._lanes = [Lane(self._call_and_tell, tasks) for _ in range(count)]
 
     def put(self, record: Record) -> None:
-        """Into its key's lane. Waits while too many records wait."""
+        """Put the record into its key's lane. Blocks while `bound` records wait."""
         while True:
             self._called = self._tasks.signal()
             if sum(len(lane.waiting) for lane in self._lanes) < self._bound:

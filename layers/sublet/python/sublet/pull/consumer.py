@@ -30,12 +30,12 @@ if TYPE_CHECKING:  # not loaded by `import sublet`; the methods load it
 
 
 class Consumer:
-    """An application's consumer in this process: one more worker on its leases, beside Lambda, KCL and other processes.
+    """An application's consumer in this process: one more worker of the application, beside Lambda, KCL and other processes.
 
         consumer = Consumer("orders-audit", "orders", handle)
         consumer.run()
 
-    or, to pull from (docs/consumer-api.md):
+    or, to pull records (docs/consumer-api.md):
 
         with Consumer("orders-audit", "orders") as consumer:
             for record in consumer.messages():
@@ -43,18 +43,18 @@ class Consumer:
 
     application      the consumer group, which is also its lease table's name
     stream           a name, or an ARN; left out with `streams`, which names several: streams=["orders", "audit-*"]
-    handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. Called from threads
-                     of this consumer's own; one call at a time, unless `handler_concurrency` says otherwise. None: to pull from
-    ports            over AWS if not given; `sublet.memory.memory_ports(stream)` over memory
-    account          without ports: whose AWS, or memory, to use; by default as this machine is configured. A Context gives its
-                     own
-    ack_wait         pulled: a record that is not acknowledged within this time comes again; 5 minutes
-    max_ack_pending  pulled: how many records of a shard may be out or buffered beyond its checkpoint; 1,000
-    on_event         pulled: called with events that do not end the consumer (sublet.decisions.pull_events), from any thread
-    until_signalled  pulled: SIGTERM and SIGINT call `stop` while the `with` block lasts; the second of them, or the end of
-                     `drain_timeout`, ends the process at once, saying which leases it leaves. Only in the main thread
-    settings         any other of Settings, by name, as a value or as its text (`failover_time="10s"`). By default a process is
-                     continuous, and a worker of its own
+    handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. This consumer's own
+                     threads call it, one call at a time unless `handler_concurrency` says otherwise. None: the program pulls
+    ports            where to read and write: AWS by default; `sublet.memory.memory_ports(stream)` for memory
+    account          without ports: the AWS account, or memory, to use; by default the one this machine is configured for. A
+                     Context passes its own
+    ack_wait         pull: a record that is not acknowledged within this time comes again; 5 minutes
+    max_ack_pending  pull: how many records of a shard may be out or buffered beyond its checkpoint; 1,000
+    on_event         pull: called with events that do not end the consumer (sublet.decisions.pull_events), from any thread
+    until_signalled  pull: SIGTERM and SIGINT call `stop` during the `with` block. A second signal, or the end of
+                     `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main thread
+    settings         any other field of Settings, by name, as a value or as text (`failover_time="10s"`). By default a process
+                     is continuous and has its own worker id
 
     Raises SettingsError and HandlerNotLoadable. Calls AWS only in `run`, or when the first record is pulled.
     """
@@ -90,19 +90,19 @@ class Consumer:
 
     @property
     def settings(self) -> Settings:
-        """The settings that it was given, with the defaults of a process."""
+        """The settings of this consumer: those given, and a process's defaults for the others."""
         return self._arguments.settings
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
-        """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
+        """Consume until `stop` is called. Then checkpoint and release every lease, so that others continue at once, and return.
 
-        `until_signalled`: SIGTERM and SIGINT stop it too, as when a container ends, or at Ctrl-C; the second, or the end of
-        `drain_timeout`, ends the process at once, saying which leases it leaves. Only in the main thread.
+        `until_signalled`: SIGTERM (a container ends) and SIGINT (Ctrl-C) stop it too. A second signal, or the end of
+        `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main thread.
 
-        `create_tables`: over AWS, create the lease table and the sightings table if they do not exist, as KCL does.
+        `create_tables`: on AWS, create the lease table and the sightings table if they do not exist, as KCL does.
 
-        Raises errors that are not transient, such as LeaseTableNotFound or StreamAccessDenied, after everything is released;
-        and ProcessSpent if only a new process can go on: calls of the handler hang, or there are no more threads or descriptors.
+        Raises errors that are not transient, such as LeaseTableNotFound or StreamAccessDenied, after every lease is released.
+        Raises ProcessSpent if only a new process can continue: handler calls hang, or threads or descriptors have run out.
         """
         from sublet.runtimes.run_handler import run_handler
 
@@ -119,14 +119,14 @@ class Consumer:
         )  # fmt: skip
 
     def stop(self) -> None:
-        """Have `run` end within seconds, or after the handler's call; have every pull end, and no further callback begin. Records
-        that are out can still be acknowledged. From any thread, or a signal handler. It cannot be undone.
+        """Make `run` return within seconds, or after the handler's call. Pulls end, and no further callback starts. Records that
+        are out can still be acknowledged. Any thread or signal handler may call this. It cannot be undone.
         """
         self._arguments.stop.set()
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called, or a signal came: pulls end at once, without records."""
+        """True once `stop` was called or a signal came. Pulls then end at once, without records."""
         return self._arguments.stop.is_set()
 
     def _environment(self) -> Environment:
@@ -143,23 +143,23 @@ class Consumer:
 
     @property
     def _pulled(self) -> Group:
-        """Refuses a consumer with a handler: if it were run and pulled from, two would have one worker id."""
+        """The group to pull from. Refuses a consumer with a handler: running it as well would be two workers with one id."""
         if self._handler is not None:
             raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
         return self._group
 
     def create(self) -> None:
-        """Create what does not exist: the lease table, the sightings table, and in that the consumer's definition, which every
+        """Create what is missing: the lease table, the sightings table, and in the latter the consumer's definition, which every
         program that pulls from it follows. Pulling creates nothing. Raises SettingsInConflict if the definition differs.
         """
         self._group.create()
 
     def update(self) -> None:
-        """Replace the definition by what this consumer was given. Programs that were given another get SettingsInConflict."""
+        """Replace the definition by this consumer's options. Programs with other options get SettingsInConflict."""
         self._group.update()
 
     def create_or_update(self) -> None:
-        """`create`, or `update` if it exists."""
+        """Call `create`, or `update` if the consumer exists."""
         self._group.create_or_update()
 
     def delete(self) -> None:
@@ -169,16 +169,17 @@ class Consumer:
         self._group.delete()
 
     def info(self, *, cached: bool = False, positions: bool = True) -> FleetStatus:
-        """The application's state: its shards, their owners, how far they are. `cached`: what the last call returned, if there
-        was one.
+        """The application's state: its shards, their owners and their positions. `cached`: return what the last call returned, if
+        there was one.
 
-        `positions`: how far as moments too, which takes two calls for each shard, one of them of its five polls a second.
+        `positions`: also find the time of each position. This takes two calls for each shard, one of them out of its five polls
+        a second.
         """
         return self._group.info(cached=cached, with_positions=positions)
 
     def distribution(self, *, cached: bool = False) -> WorkDistribution:
-        """How many shards each worker and each group of workers has, and how much is read of them, beside their fair share.
-        `cached`: from what `info` returned last, if it was called.
+        """How many shards each worker and each group of workers has, and how fast they read them, beside their fair share.
+        `cached`: use what `info` returned last, if it was called.
         """
         return self._group.distribution(cached=cached)
 
@@ -195,7 +196,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Let callbacks in progress end, within `drain_timeout`; checkpoint what is acknowledged; release every lease."""
+        """Wait up to `drain_timeout` for callbacks in progress. Then checkpoint acknowledged records and release every lease."""
         with self._at_exit:
             self._group.leave()
 
@@ -207,10 +208,10 @@ class Consumer:
         expires: timedelta | float = 30,
         idle_heartbeat: timedelta | float | None = None,
     ) -> Records:
-        """An iterator over at most so many records or bytes (one of the two is required), as they come. It ends after `expires`
-        (seconds, or a timedelta) at the latest.
+        """An iterator over records as they come, up to `max_records` or `max_bytes`, one of which is required. It ends after
+        `expires` (seconds, or a timedelta) at the latest.
 
-        Outside of `with consumer:` it takes free leases and never steals. It releases them when each record that it gave is
+        Outside of `with consumer:` it takes free leases and never steals. It releases them when every record that it returned is
         acknowledged, when it is closed, or `expires` after its end.
         """
         from sublet.pull.subscription import Records
@@ -221,13 +222,13 @@ class Consumer:
     def next(
         self, *, expires: timedelta | float = 30, idle_heartbeat: timedelta | float | None = None
     ) -> Record | None:
-        """One record. None if none comes within `expires`."""
+        """Returns one record, or None if none comes within `expires`."""
         return next(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
 
     def messages(self, *, auto_ack: bool = False, **buffering: Unpack[Buffering]) -> Records:
-        """An endless iterator over all records as they come, with a buffer of so many records or bytes.
+        """An endless iterator over all records as they come. `buffering` limits its buffer, in records or bytes.
 
-        `auto_ack`: a record is done when the next one is asked for.
+        `auto_ack`: a record is done when the program asks for the next one.
         """
         from sublet.pull.subscription import Records
 
@@ -243,7 +244,7 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """Call the callback with each record, in a thread. With `partition_by_key`, in so many threads: in order within each key.
+        """Call the callback with each record, in `partition_by_key` threads (1 by default), in order within each partition key.
 
         Raises SettingsError for an async callback, which needs `sublet.aio`, and for one that takes no record.
         """

@@ -39,11 +39,11 @@ class Joined(NamedTuple):
 class Environment:
     """Where a consumer's ports and settings come from.
 
-    account  returns what makes the ports; None if `ports` is given. Called when first needed, because over AWS it loads boto3,
-             which would block an event loop for a moment
-    given    the options that the program has given
+    account  returns the Account that creates the ports; None if `ports` is given. Called when first needed, because on AWS it
+             loads boto3, which would block an event loop for a moment
+    given    the options that the program passed
     tell     called with events, from any thread
-    stopped  set when no more records are to come
+    stopped  set when the program should get no more records
     """
 
     account: Callable[[], Account] | None
@@ -60,7 +60,7 @@ class Environment:
         return self.terms.settings
 
     def compose(self, stop: Signal, *, may_create: bool = False) -> tuple[Ports, Settings]:
-        """The ports, and the settings completed by what AWS says. May take long; the signal ends it early."""
+        """The ports, and the settings completed by what AWS says. This may take long; setting `stop` ends it early."""
         if self.ports is not None:
             return self.ports, self.settings
         assert self.account is not None
@@ -74,8 +74,9 @@ class Environment:
         may_create: bool = False,
         on_problem: Callable[[TransientError], None] = lambda _: None,
     ) -> Joined | None:
-        """Follows the consumer's definition, if there is one. While AWS cannot be reached, logs why, calls `on_problem` and tries
-        again; returns None if a signal is set first. Raises SettingsInConflict, and every error that is not transient.
+        """Compose the ports, and take the terms from the consumer's definition if there is one. While AWS cannot be reached, log
+        why, call `on_problem` and try again; return None if one of the signals is set first. Raises SettingsInConflict, and every
+        error that is not transient.
         """
         signals = [stop] if leaving is None else [stop, leaving]
         failures = 0
@@ -126,7 +127,9 @@ def environment_of(
     max_ack_pending: int | None = None,
     stopped: Signal | None = None,
 ) -> Environment:
-    """Without ports and account, the environment is AWS as this machine is configured. Makes no client yet."""
+    """The environment of these ports or this account. Without either it is AWS, as this machine is configured. Creates no client
+    yet.
+    """
 
     def tell(event: Event) -> None:
         if on_event is not None:

@@ -1,4 +1,4 @@
-"""Events for a program's `on_event`, called in a task of its own: no thread of the engine waits for the program's code."""
+"""Calls a program's `on_event` in a separate task, so that no thread of the engine waits for the program's code."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from sublet.settings import LogExceptions
 Listener = Callable[[Event], object]
 
 MAX_WAITING = 1000
-"""Events that wait for a slow listener. Further ones are left out, and an event says how many were."""
+"""How many events may wait for a slow listener. Further ones are left out, and an event says how many."""
 
 WAIT_AT_END = timedelta(seconds=1)
-"""How long the end of a fetch, a consume or a session waits for its events to be delivered."""
+"""How long a fetch, a consume or a session waits at its end for its events to be delivered."""
 
 
 class Events:
-    """The events of one group session. Thread-safe. Once the session is over and all events are delivered there are no listeners,
-    so that a record that the program keeps does not keep the program's listeners in memory.
+    """The events of one group session. Thread-safe. It drops the listeners once the session is over and all events are delivered,
+    so that a record which the program keeps does not keep its listeners in memory.
     """
 
     def __init__(self, tasks: Tasks, listener: Listener) -> None:
         self._tasks = tasks
         self._listeners: list[Listener] = [listener]
         self._lock = tasks.lock()
-        """Guards every attribute below it that begins with `_`, and the listeners."""
+        """Guards the listeners and the private attributes below."""
         self._waiting: deque[Event] = deque()
         self._left_out = 0
         self._is_telling = False
         self._teller: int | None = None
         """The thread that calls the listeners."""
         self._told: list[Signal] = []
-        """Signals that are set when no event waits."""
+        """Set when no event waits any longer."""
         self._is_over = False
         self.log: Log | None = None
         """The log is set before the engine begins, as is `log_exceptions`."""
@@ -50,7 +50,7 @@ class Events:
             self._listeners.append(listener)
 
     def remove(self, listener: Listener) -> None:
-        """It is not called any more, after a call that may be in progress."""
+        """Call the listener no more; a call in progress still ends."""
         with self._lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)
@@ -65,7 +65,7 @@ class Events:
                 return
             self._waiting.append(event)
             if not self._is_telling:
-                with suppress(RuntimeError):  # no more threads: perhaps with the next event
+                with suppress(RuntimeError):  # no thread to be had; the next event tries again
                     self._tasks.spawn(self._tell)
                     self._is_telling = True
 
@@ -79,7 +79,7 @@ class Events:
         told.wait(WAIT_AT_END)
 
     def finish(self) -> None:
-        """The session is over. Events that wait are still delivered."""
+        """End with the session. Waiting events are still delivered."""
         with self._lock:
             self._is_over = True
             if not self._is_telling:
@@ -92,7 +92,7 @@ class Events:
                 self._call(listener, event)
 
     def _next(self) -> tuple[Event, list[Listener]] | None:
-        """The next event in order, and the listeners to call. None: there is none, and this task ends."""
+        """The next event in order, and the listeners to call. None if there is no event; this task then ends."""
         with self._lock:
             self._teller = get_ident()
             if self._waiting:
@@ -119,19 +119,19 @@ class Events:
 
 
 class LeaseEvents:
-    """Tells once how each acquired lease ended. Thread-safe, as long as one thread at a time deals with a lease."""
+    """Sends one event for the end of each acquired lease. Thread-safe if only one thread at a time handles a given lease."""
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
         self._tell = tell
         self._held: set[str] = set()
-        """The ids of the shards that are held."""
+        """The ids of the shards whose leases are held."""
 
     def begin(self, shard_id: str, checkpoint: Checkpoint) -> None:
         self._held.add(shard_id)
         self._tell(Event(EventKind.LEASE_ACQUIRED, shard_id, f"from {checkpoint}"))
 
     def end(self, shard_id: str, how: EventKind, detail: str = "") -> None:
-        """Does nothing if the lease has ended already, or never began: a lease may be released before anything is read."""
+        """Does nothing if the lease has already ended, or never began: a lease may be released before anything is read."""
         if shard_id in self._held:
             self._held.discard(shard_id)
             self._tell(Event(how, shard_id, detail))

@@ -1,4 +1,4 @@
-"""The consumer behind the pull API, for plain Python and asyncio alike: its sessions, and which requests share one."""
+"""The sessions of a consumer that is pulled from, and which requests share one. Used by plain Python and asyncio."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from sublet.pull.subscription import Subscription
 from sublet.runtimes.ending import Stops, stop_at_signals
 
 PULLS_AFTER_STOP = timedelta(seconds=1)
-"""A program that still asks for records this long after it was stopped would ask for ever, so it gets an error."""
+"""A program that still asks for records this long after it was stopped gets an error, because it would ask for ever."""
 
 
 @dataclass(slots=True)
 class Group:
-    """`entered`: the session of a `with` block, which every request inside of it shares.
+    """A consumer's group sessions, one after another: two at once would have the same worker id. A request that begins during a
+    session shares it. The next session begins when the previous one has released its leases.
 
-    There is one session at a time, since two would have the same worker id. A request that begins during a session shares it. The
-    next session begins when the one before has released its leases.
+    entered  the session of a `with` block, which every request inside the block shares
     """
 
     environment: Environment
@@ -52,7 +52,7 @@ class Group:
     _entered_ref: Ref = field(default_factory=Ref, init=False)
     _latest: GroupSession | None = field(default=None, init=False)
     _lock: AbstractContextManager[object] = field(init=False)
-    """Guards writes of `_latest`, from any thread. The rest is for the thread that enters the block."""
+    """Guards writes of `_latest`, from any thread. Only the thread that enters the block uses the rest."""
     _told: FleetStatus | None = field(default=None, init=False)
     _seen_stopped_at: datetime | None = field(default=None, init=False)
 
@@ -60,13 +60,13 @@ class Group:
         self._lock = self.environment.tasks.lock()
 
     def create(self) -> None:
-        """Create the tables and the definition where they do not exist. Raises SettingsInConflict if the definition differs."""
+        """Create the tables and the definition if they do not exist. Raises SettingsInConflict if the definition differs."""
         environment, ports = self.environment, self._checked(may_create=True)
         if not ports.sightings.define(options_of(environment.terms), None):
             by_definition(environment.terms, environment.given, ports.sightings.load().definition)
 
     def update(self) -> None:
-        """Replace the definition by what this program was given. Raises LeaseTableNotFound, and SettingsError for an option that
+        """Replace the definition by this program's options. Raises LeaseTableNotFound, and SettingsError for an option that
         cannot change.
         """
         environment, ports = self.environment, self._checked()
@@ -81,9 +81,9 @@ class Group:
         self.create()
 
     def _checked(self, *, may_create: bool = False) -> Ports:
-        """The ports. Raises StreamNotAdopted if the tables are another stream's, before anything of it changes."""
+        """The ports. Raises StreamNotAdopted if the tables belong to another stream, before anything is changed."""
         ports, settings = self.environment.compose(self.environment.tasks.signal(), may_create=may_create)
-        if ports.streams is not None:  # a lease's key says which stream it is of
+        if ports.streams is not None:  # with several streams, a lease's key names its stream
             return ports
         scan, shards, remembered = ports.table.scan(), ports.stream.list_shards(), ports.sightings.load()
         check_stream(ports, settings, remembered, scan, shards, ports.clock.now())
@@ -103,7 +103,7 @@ class Group:
         account.delete_tables(settings)
 
     def info(self, *, cached: bool, with_positions: bool) -> FleetStatus:
-        """The application's state. `cached`: what the last call returned, if there was one."""
+        """The application's state. `cached`: return what the last call returned, if there was one."""
         if self._told is None or not cached:
             ports, settings = self.environment.compose(self.environment.tasks.signal())
             scan, remembered = ports.table.scan(), ports.sightings.load()
@@ -133,7 +133,7 @@ class Group:
         self.begin_to_leave()()
 
     def begin_to_leave(self) -> Callable[[], None]:
-        """Leave the `with` block at once. Returns a function that waits until the leases are released."""
+        """Start to leave the `with` block, without waiting. Returns a function that waits until the leases are released."""
         entered, self.entered = self.entered, None
         if entered is None or entered.is_inherited:
             return _no_wait
@@ -141,7 +141,7 @@ class Group:
         return entered.wait_if_ending
 
     def _session(self, ref: Ref, *, steals: bool) -> GroupSession:
-        """The current session, or else a new one, with this Ref."""
+        """The current session with this Ref added, or a new session."""
         if self._latest is not None and self._latest.is_inherited:
             raise RuntimeError(WHY)
         with self._lock:
@@ -153,12 +153,12 @@ class Group:
             return self._latest
 
     def left(self) -> tuple[LeftBehind, ...]:
-        """The leases that it holds now."""
+        """The leases that the current session holds now."""
         return () if self._latest is None else self._latest.left()
 
     @contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
-        """Inside of the block SIGTERM and SIGINT stop the consumer. The second of them, or the end of `drain_timeout`, ends the
+        """Let SIGTERM and SIGINT stop the consumer while the block runs. A second signal, or the end of `drain_timeout`, ends the
         process at once.
         """
         environment = self.environment
@@ -181,7 +181,7 @@ class Group:
                 "this consumer was stopped and has no more records: leave its `with` block, by `while not consumer.stopped:`"
             )
 
-    # Once the consumer is stopped, no record comes. These two raise RuntimeError if the program goes on asking.
+    # Once the consumer is stopped, these two return no records, and raise RuntimeError if the program keeps asking.
 
     def fetch(
         self,
@@ -190,7 +190,7 @@ class Group:
         expires: timedelta | float,
         idle_heartbeat: timedelta | float | None,
     ) -> Subscription:
-        """Outside of a `with` block it never steals."""
+        """Begin a `fetch`. Outside of a `with` block it never steals."""
         patience = patience_of(expires, idle_heartbeat)
         return self._pull(fetch_of(max_records, max_bytes), patience, expires=True)
 

@@ -1,4 +1,4 @@
-"""What happens to the process meanwhile: Ctrl-C in the middle of a change, and a fork."""
+"""Keeps a buffer sound when Ctrl-C interrupts a change, and when the process is forked."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from types import TracebackType
 from typing import NoReturn
 
 WHY = (
-    "records are pulled by the process that this one was forked from, and it goes on with them; "
+    "the process that this one was forked from pulls the records, and continues to; "
     "make a Consumer in this process to pull here"
 )
 RECORD_STAYS = (
-    "a Record belongs to the process that pulled it, which alone can acknowledge it; "
-    "send its data, or its user_record, and acknowledge it here"
+    "only the process that pulled a Record can acknowledge it; "
+    "send its data, or its user_record, to the other process, and acknowledge it here"
 )
 CONSUMER_STAYS = "a Consumer belongs to the process that made it; make one in the other process"
 
 
 class RepairOnEntry:
-    """Wrapped around each change, inside the lock. If an exception interrupted a change, such as Ctrl-C's KeyboardInterrupt
-    between any two instructions, the next one calls `repair` first.
+    """A context manager around each change, inside the lock. If an exception interrupted the last change (Ctrl-C raises
+    KeyboardInterrupt between any two instructions), the next one calls `repair` first.
 
-    The lock itself must be one written in C, as threading's is: one whose enter and exit are Python code might stay locked for
-    ever.
+    The lock itself must be written in C, as threading's is. One whose enter and exit are Python code might stay locked for ever.
     """
 
     def __init__(self, repair: Callable[[], None]) -> None:
@@ -41,7 +40,7 @@ class RepairOnEntry:
 
 
 class LockOfParent:
-    """Takes the place of the buffer's lock in a forked child: a thread that the child does not have may hold that lock."""
+    """Replaces the buffer's lock in a forked child, because a thread that the child does not have may hold that lock."""
 
     def __enter__(self) -> NoReturn:
         raise RuntimeError(WHY)

@@ -1,9 +1,9 @@
 """Records that an iterator takes without asking the buffer for each.
 
 Asking the buffer for a record costs ten times as much as handing one over. So when a program asks for one record, the buffer puts
-the next ones of the same shard into a deque. The iterator takes them with `popleft`, which is atomic and needs no lock. From what
-is left, the buffer, under its lock, sees which ones are out. Before any change to which record comes next, the buffer ends the
-prefetch: the records that are left then were never handed out.
+the next ones of the same shard into a deque. The iterator takes them with `popleft`, which is atomic and needs no lock. The
+buffer, under its lock, sees from what is left which ones are out. Before it changes which record comes next, it ends the
+prefetch: records that are left then were never handed out.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from sublet.protocol.records import UserRecord
 from sublet.pull.shard_queue import ShardQueue
 
 PREFETCH_LASTS = timedelta(milliseconds=1)
-"""A prefetch lasts this long at most. So `ack_wait` may be counted from its beginning, and one shard delays the others by no more
-than this.
+"""The longest that a prefetch lasts. So `ack_wait` may be counted from its beginning, and one shard delays the others by no more.
 """
 
 MAX_PREFETCH = 500
 """A prefetch has this many records at most."""
 
 FIRST_PREFETCH = 8
-"""The first prefetch has this many records. A later one has this many more than twice `Prefetches.usual`, because records that
-are left over were prepared in vain.
+"""The size of the first prefetch. A later one has this many more records than twice `Prefetches.usual`: preparing records that
+are then left over is wasted work.
 """
 
 
@@ -62,12 +61,12 @@ class Prefetch:
     acks: bool
     left: deque[Delivery]
     noted: int = 0
-    """How many taken records the queue knows of."""
+    """How many of the taken records the queue knows of."""
     put_back: int = 0
-    """How many were left when it ended, because it was over and not because the program wanted no more."""
+    """How many records were left when the prefetch was ended by the buffer, rather than by a program that wanted no more."""
 
     def note(self) -> None:
-        """Tell the queue which records were taken since the last call."""
+        """Report to the queue which records were taken since the last call."""
         taken = self.end - self.first - self.put_back - len(self.left)
         if taken > self.noted:
             start = self.first + self.noted
@@ -75,7 +74,7 @@ class Prefetch:
             self.noted = taken
 
     def end_now(self) -> None:
-        """Nothing more can be taken."""
+        """End the prefetch: nothing more can be taken."""
         try:
             while True:
                 self.left.pop()
@@ -96,12 +95,12 @@ class Prefetches:
     def __init__(self) -> None:
         self._current: Prefetch | None = None
         self.usual = 0
-        """How many records a prefetch delivered lately. One that was cut short halves this at most."""
+        """How many records recent prefetches delivered. One that was cut short at most halves this."""
 
     def begin(
         self, queue: ShardQueue, at_most: int, until: datetime, *, acks: bool
     ) -> deque[Delivery] | None:
-        """Prefetch from a queue in which no record waits to come again. None: there is nothing."""
+        """Prefetch from a queue in which no record waits to come again. None if it has nothing."""
         at_most = min(at_most, MAX_PREFETCH, FIRST_PREFETCH + 2 * self.usual)
         self._current = _prefetch(queue, at_most, until, acks=acks)
         return None if self._current is None else self._current.left
@@ -120,7 +119,7 @@ class Prefetches:
             self._current = None
 
     def repair(self) -> None:
-        """Mend every prefetch after an interrupted change."""
+        """Repair the current prefetch after an interrupted change."""
         if self._current is not None:
             self._current.repair()
             self._current = None

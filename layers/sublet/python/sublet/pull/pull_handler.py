@@ -13,8 +13,8 @@ from sublet.pull.events import LeaseEvents
 
 @dataclass(frozen=True, slots=True)
 class PullHandler:
-    """The sessions' threads call this. A call waits until a program wants its records. So such a process has no
-    `handler_timeout`, and as many concurrent handler calls as leases.
+    """The sessions' threads call this. A call waits until the program wants its records, so a process with this handler has no
+    `handler_timeout`, and allows as many concurrent handler calls as it has leases.
     """
 
     buffer: Buffer
@@ -33,7 +33,7 @@ class PullHandler:
         self.lease_events.begin(shard_id, checkpoint)
 
     def lease_releasing(self, shard_id: str) -> None:
-        """WatchedTable sends the event, when the table has the release."""
+        """Sends no event: WatchedTable does, when the release is written."""
         self._leave(shard_id)
 
     def lease_lost(self, shard_id: str) -> None:

@@ -1,5 +1,5 @@
-"""What a buffer knows: its shards' queues, the pulls in progress, and which record goes to which pull next. Not thread-safe: the
-buffer has the lock.
+"""A buffer's state: its shards' queues, the pulls in progress, and which record goes to which pull next. Not thread-safe: the
+buffer's lock guards it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from sublet.pull.shard_queue import ShardQueue, Totals
 
 
 class LookAgain(NamedTuple):
-    """No record now. Ask again when the waiter is set, or at this moment by the steady clock (None: no moment is known)."""
+    """There is no record now. Ask again when the waiter is set, or at this moment by the steady clock (None if none is known)."""
 
     at: datetime | None
 
 
 @dataclass(slots=True, eq=False)
 class PullRequest:
-    """A fetch, messages or a consume in progress, as the buffer sees it. `acks`: a record is done when the next one is taken."""
+    """A fetch, messages or consume in progress, as the buffer sees it. `acks`: taking a record acknowledges the one before."""
 
     wants: FetchProgress | Demand
     expires_at: datetime | None = None
-    """The moment, by the steady clock, after which nothing more is admitted for this request. It ends when the buffer is empty.
+    """The moment, by the steady clock, after which nothing more is admitted for this request. The request then ends when the
+    buffer is empty.
     """
     acks: bool = False
     prefetched: deque[Delivery] = field(default_factory=deque)
@@ -54,7 +55,7 @@ class ShardRotation:
         self._queues = queues
         self._rotation: deque[ShardQueue] = deque()
         self._due_at: datetime | None = None
-        """No record comes again before this."""
+        """The earliest moment at which a record comes again."""
 
     def __bool__(self) -> bool:
         return bool(self._rotation)
@@ -76,7 +77,7 @@ class ShardRotation:
         return None
 
     def redeliver(self, now: datetime) -> dict[ShardQueue, int]:
-        """Make the records available that are due to come again. Returns how many of each shard had exceeded `ack_wait`."""
+        """Make records that are due to come again available. Returns how many of each shard exceeded `ack_wait`."""
         overdue_of: dict[ShardQueue, int] = {}
         if self._due_at is None or now < self._due_at:
             return overdue_of
@@ -89,7 +90,7 @@ class ShardRotation:
         return overdue_of
 
     def due_by(self, moment: datetime) -> None:
-        """A record comes again at this moment."""
+        """Note that a record comes again at this moment."""
         self._due_at = moment if self._due_at is None else min(self._due_at, moment)
 
     def next_at(self) -> datetime | None:
@@ -106,7 +107,7 @@ class ShardRotation:
 
 
 class PullState:
-    """`on_change` is called after records were admitted: a waiting program may find one now."""
+    """A buffer's records and requests. `on_change` is called after records were admitted, when a waiting program may find one."""
 
     def __init__(self, clock: Clock, limits: BufferLimits, on_change: Callable[[], None]) -> None:
         self.clock = clock
@@ -133,7 +134,7 @@ class PullState:
         self.refill.void(queue)
 
     def offer(self, batch: Batch, ends: Ends, changed: Signal) -> Offer | None:
-        """`changed` is set when all of it is admitted. None: its shard's lease is gone, or is about to go."""
+        """Take a batch to admit; set `changed` when all of it is admitted. None if the shard's lease is gone or about to go."""
         queue = self.queues.get(batch.shard_id)
         if queue is None or queue.is_cut:
             return None
@@ -158,7 +159,7 @@ class PullState:
         self.forget_demand()
 
     def next_for(self, request: PullRequest, overdue: dict[ShardQueue, int]) -> Delivery | LookAgain | None:
-        """The next record for this request, which is out from now on. None: the request is over. Adds to `overdue` how many
+        """The next record for this request, which is out from now on. None if the request is over. Adds to `overdue` how many
         records of each shard have exceeded `ack_wait`.
         """
         if request.is_over or (request.is_draining and self._is_drained(request)):
@@ -178,7 +179,7 @@ class PullState:
         return LookAgain(min((at for at in moments if at is not None), default=None))
 
     def _is_drained(self, request: PullRequest) -> bool:
-        """Whether every record is done that was admitted at the first call."""
+        """True if every record that was admitted at the first call is done."""
         if request.drains is None:
             request.drains = {queue: queue.log.end for queue in self.queues.values()}
             self._demand = None
@@ -209,8 +210,8 @@ class PullState:
         return Delivery(queue, number, out.times, segment.record(number), out.attempt)
 
     def _prefetch(self, request: PullRequest, queue: ShardQueue, until: datetime) -> None:
-        """Prefetch what follows in the queue, if no other request is open, and not so much that the refill comes late. A fetch
-        gets none, since it counts each record as it is handed out.
+        """Prefetch what follows in the queue if no other request is open, but not so much that the refill comes late. A fetch
+        gets no prefetch, since it counts each record as it is handed out.
         """
         if isinstance(request.wants, FetchProgress) or self.requests != [request] or not queue.has_next:
             return
@@ -235,18 +236,18 @@ class PullState:
             self._on_change()
 
     def _total_demand(self) -> Demand:
-        """The demand of all requests. It is kept until one of them changes, since it is read for each record."""
+        """The demand of all requests together. Cached until a request changes, since it is read for each record."""
         demand = self._demand
         if demand is None:
             demand = self._demand = together([request.demand() for request in self.requests])
         return demand
 
     def forget_demand(self) -> None:
-        """A request changed. Takes no lock, so a signal handler may call it."""
+        """Call this when a request has changed. Takes no lock, so a signal handler may call it."""
         self._demand = None
 
     def repair(self) -> None:
-        """Called after an interrupted change: the logs and what is done stand, and everything else is computed from them."""
+        """Called after an interrupted change: recompute everything from the logs and from what is done, which are intact."""
         self.prefetches.repair()
         self.totals.records = self.totals.bytes = self.totals.unfinished_bytes = 0
         for queue in self.queues.values():

@@ -16,17 +16,17 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 
 
 class Record(Struct, frozen=True, gc=False, eq=False):
-    """A user record, out until it is acknowledged, put back or given up.
+    """A pulled user record. It is out until it is acknowledged, put back or given up.
 
-    `ack`, `nak` and `in_progress` return True if they count. They do not if the record is done already, has come again in the
-    meantime, or its lease is gone: then another worker has it, or will.
+    `ack`, `nak` and `in_progress` return True if they counted. They do not count if the record is already done, has come again
+    meanwhile, or its lease is gone, so that another worker has it or will get it.
     """
 
     _buffer: Buffer
     _delivery: Delivery
 
     def __repr__(self) -> str:
-        """Leaves the data out, since the text may end up in a log."""
+        """The text has no data, because it may end up in a log."""
         return f"<Record {self.shard_id} {self.user_record.checkpoint}, attempt {self.attempt}>"
 
     def __reduce__(self) -> NoReturn:
@@ -34,7 +34,7 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def user_record(self) -> UserRecord:
-        """The record as a handler's batch has it."""
+        """This record as a handler would get it in its batch."""
         return self._delivery.record
 
     @property
@@ -64,35 +64,35 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def shard_id(self) -> str:
-        """The shard it was read from."""
+        """The shard that the record was read from."""
         return self._delivery.queue.shard_id
 
     @property
     def attempt(self) -> int:
-        """How often the record was handed out, from 1. The number grows each time this process put the record back or let
-        `ack_wait` pass. If it comes again only because an earlier record of its key does, the attempt stays the same.
+        """How often the record has been handed out, from 1. The number grows each time this process puts the record back or lets
+        `ack_wait` pass. It stays the same if the record comes again only because an earlier record of its key does.
         """
         return self._delivery.attempt
 
     def ack(self) -> bool:
-        """This record is done, and no other. Every `checkpoint_interval`, and at the end, its shard is checkpointed up to the
+        """Acknowledge this record, and no other. Every `checkpoint_interval`, and at the end, the shard is checkpointed up to the
         first record that is not done.
         """
         return self._buffer.ack(self._delivery)
 
     def nak(self, delay: timedelta | float = 0) -> bool:
-        """Have it come again, after `delay` (seconds, or a timedelta) at the earliest. Later records of its key that are out
-        become void, and come again after it.
+        """Put the record back. It comes again after `delay` (seconds, or a timedelta) at the earliest. Later records of its key
+        that are out become void, and come again after it.
         """
         return self._buffer.nak(self._delivery, delay)
 
     def in_progress(self) -> bool:
-        """It takes longer: restart `ack_wait`."""
+        """Restart `ack_wait`, because processing takes longer."""
         return self._buffer.in_progress(self._delivery)
 
     def term(self, reason: str) -> bool:
-        """Give it to the failure destination; it is then done, and never comes again. False too if the destination did not take
-        it; the record is then still out. Raises SettingsError without the setting `on_failure`: a record is only skipped if it is
-        kept elsewhere.
+        """Give the record up: send it to the failure destination. It is then done and never comes again. Also returns False if
+        the destination did not take the record, which is then still out. Raises SettingsError without the setting `on_failure`,
+        because a record is skipped only if it is kept elsewhere.
         """
         return self._buffer.term(self._delivery, reason)

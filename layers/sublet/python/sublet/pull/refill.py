@@ -14,8 +14,8 @@ from sublet.pull.shard_queue import ShardQueue, Totals
 
 @dataclass(frozen=True, slots=True)
 class BufferLimits:
-    """max_ack_pending  of one shard: admitted records beyond the finished prefix
-    max_bytes        of all unfinished records of all shards
+    """max_ack_pending  how many admitted records one shard may have beyond its finished prefix
+    max_bytes        how many bytes all unfinished records of all shards may have
     ack_wait         how long a record may be out
     """
 
@@ -26,7 +26,7 @@ class BufferLimits:
 
 @dataclass(slots=True, eq=False)
 class Offer:
-    """A batch whose session's thread waits until all of it is admitted. `at` is the index of its next record."""
+    """A batch that a session's thread offers; it waits until all is admitted. `at`: the index of the next record to admit."""
 
     queue: ShardQueue
     batch: Batch
@@ -36,12 +36,12 @@ class Offer:
 
     @property
     def left(self) -> int:
-        """How many of its records are not admitted yet."""
+        """How many of the batch's records are not admitted yet."""
         return len(self.batch.records) - self.at
 
 
 class Refill:
-    """One session's offer of a batch, which the buffer admits bit by bit. Not thread-safe: the buffer's lock guards it."""
+    """The offers of all sessions, which the buffer admits bit by bit. Not thread-safe: the buffer's lock guards it."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
@@ -49,13 +49,13 @@ class Refill:
         self.offers: deque[Offer] = deque()
 
     def withdraw(self, offer: Offer) -> None:
-        """Called when its thread stops waiting. The rest of it is never admitted, nor anything after it."""
+        """Called when the thread of an offer stops waiting. Neither the rest of the batch nor anything after it is admitted."""
         if offer in self.offers:
             self.offers.remove(offer)
             offer.queue.is_cut = True
 
     def void(self, queue: ShardQueue | None = None) -> None:
-        """Release the threads that wait with a batch of this queue, or of any queue."""
+        """Release the threads that wait with a batch for this queue, or for any queue."""
         for offer in [offer for offer in self.offers if queue is None or offer.queue is queue]:
             offer.changed.set()
             self.offers.remove(offer)
@@ -69,15 +69,15 @@ class Refill:
                 self.offers.remove(offer)
 
     def is_due(self, demand: Demand) -> bool:
-        """Whether something may be admitted."""
+        """True if something may be admitted."""
         return bool(self.offers) and (self._is_filling or demand.is_low(self._totals))
 
     def admit(self, demand: Demand, limits: BufferLimits, at_least: int) -> list[ShardQueue]:
         """Admit records of all offers in turn while there is demand, so that a hot shard gets no more room than another. Returns
-        the queues that got some.
+        the queues that got records.
 
-        at_least  records of one shard at a time, if they fit: a prefetch takes about that many, and handing over fewer costs the
-                  same
+        at_least  admit this many records of a shard at a time, if they fit: a prefetch takes about as many, and admitting fewer
+                  costs the same
         """
         self._is_filling = self._is_filling or demand.is_low(self._totals)
         blocked = in_round = 0
@@ -101,7 +101,7 @@ class Refill:
         return got
 
     def _may_admit(self, offer: Offer, limits: BufferLimits) -> int:
-        """How many of its records fit both limits. If nothing is unfinished, one record always fits."""
+        """How many of the offer's records fit both limits. If nothing is unfinished, one record always fits."""
         unfinished = self._totals.unfinished_bytes
         fit = fitting(offer.ends, offer.at, limits.max_bytes - unfinished)
         pending = limits.max_ack_pending - offer.queue.pending

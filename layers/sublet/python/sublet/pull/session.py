@@ -33,25 +33,25 @@ from sublet.several_streams import settings_of_stream
 from sublet.system.at_exit import AtExit
 
 CHECK_INTERVAL = timedelta(milliseconds=500)
-"""The time between two checks of what is to be checkpointed or ended, and of signs of life: the shortest idle_heartbeat."""
+"""How often a session checks what to checkpoint, what to end, and whether AWS answers. Also the shortest idle_heartbeat."""
 
 
 @dataclass(slots=True, eq=False)
 class Ref:
-    """Keeps a session going. A `with` block has one, and so has each fetch or consume outside of a block.
+    """Keeps a session going. A `with` block has one, and so has each fetch or consume outside a block.
 
-    until  when it is dropped by itself, by the steady clock; None: only its owner drops it
+    until  the moment, by the steady clock, at which the session drops it; None: only its owner drops it
     """
 
     until: datetime | None = None
 
 
 class GroupSession:
-    """The engine's process in threads of its own, with a buffer between it and the program. It begins at once, or when the
-    session before it has ended, and goes on while there is a Ref to it.
+    """Runs the engine's process in its own threads, with a buffer between it and the program. It begins at once, or when the
+    previous session has ended, and continues while it has a Ref.
 
-    An error that ends the engine is raised in the program's next call. If the program exits without ending the session, the
-    session ends then, so that acknowledged records are checkpointed and the leases are released.
+    An error that ends the engine is raised in the program's next call. If the program exits without ending the session, the exit
+    ends it, so that acknowledged records are checkpointed and the leases are released.
     """
 
     def __init__(
@@ -64,24 +64,24 @@ class GroupSession:
         self._steals = steals
         self._process: ConsumerProcess | None = None
         self._calls: set[object] = set()
-        """The threads or tasks that are in a callback."""
+        """Threads or tasks in which a callback is running."""
         self._ends_at: datetime | None = None
-        """The moment is set when the session begins to end: callbacks are waited for until then at most."""
+        """Until when to wait for callbacks. Set when the session begins to end."""
         self._idle_heartbeat = 2 * environment.settings.idle_poll_interval
-        """The longest that any request gave; at least long enough for a quiet shard to be polled."""
+        """The longest of all requests, and at least long enough for a quiet shard to be polled."""
         self._defined: Options | None = None
         self.abandoned: deque[Callable[[], None]] = deque()
-        """Ends the iterators that a program dropped without close(). Not guarded: garbage collection and signal handlers append
-        at any moment, which a deque allows.
+        """Functions that end iterators which the program dropped without close(). No lock guards this: garbage collection and
+        signal handlers append at any moment, which a deque allows.
         """
         self._log: Log | None = None
         self.events = Events(environment.tasks, environment.tell)
         limits = limits_of(environment.terms)
         self.buffer = Buffer(environment.clock, environment.tasks, limits, self.events.tell)
         self.is_over = environment.tasks.signal()
-        """The signal is set when every lease is released."""
+        """Set when every lease is released."""
         self.is_inherited = False
-        """True in a process that was forked from the one that began the session."""
+        """True in a process that was forked from the one that started the session."""
         self._stop = environment.tasks.signal()
         self._signs = Signs(environment.clock, environment.tasks, self.events.tell, self._fail)
         self._at_exit = AtExit(self.end)
@@ -90,14 +90,14 @@ class GroupSession:
         _LIVING.add(self)
 
     def disown(self) -> None:
-        """In a forked child, which has none of the threads: the parent ends the session."""
+        """Called in a forked child, which has none of the threads: the parent ends the session."""
         self.is_inherited = True
         self.buffer.disown()
         self._at_exit.forget()
 
     def add_ref(self, ref: Ref, *, steals: bool) -> bool:
-        """Keep the session going. Returns False if it is ending already. With `steals` it takes its fair share of leases from now
-        on.
+        """Keep the session going. Returns False if it is already ending. With `steals`, it takes its fair share of the leases
+        from now on.
         """
         with self._lock:
             if self._is_ending:
@@ -110,7 +110,7 @@ class GroupSession:
         return True
 
     def drop_ref(self, ref: Ref) -> None:
-        """Returns at once. Without any Ref the session begins to end."""
+        """Drop the Ref without waiting. If it was the last, the session begins to end."""
         with self._lock:
             self._refs.discard(ref)
             if self._refs:
@@ -119,12 +119,12 @@ class GroupSession:
         self._end_without_calls()
 
     def drop_ref_and_wait(self, ref: Ref) -> None:
-        """If that ends the session, returns when every lease is released."""
+        """Drop the Ref. If that ends the session, return when every lease is released."""
         self.drop_ref(ref)
         self.wait_if_ending()
 
     def drop_ref_when_acknowledged(self, ref: Ref, at_most: timedelta) -> None:
-        """Drop it as soon as no record is out, or after this long. Returns at once."""
+        """Without waiting, have the Ref dropped as soon as no record is out, or after `at_most`."""
         moment = self._environment.clock.steady() + at_most
         self._environment.tasks.spawn(partial(self._drop_ref_by, ref, moment))
 
@@ -138,19 +138,19 @@ class GroupSession:
         self.drop_ref(ref)
 
     def wait_if_ending(self) -> None:
-        """Returns when every lease is released; at once while there is a Ref."""
+        """Returns when every lease is released, or at once if the session has a Ref."""
         with self._lock:
             is_ending = self._is_ending
         if is_ending:
             self.end()
 
     def expect_signs_within(self, idle_heartbeat: timedelta) -> None:
-        """A request that began wants events after this long without a sign of life, or later."""
+        """Send an event after this long without a sign of life, or after the longest time that any request asked for."""
         with self._lock:
             self._idle_heartbeat = max(self._idle_heartbeat, idle_heartbeat)
 
     def begin_call(self, caller: object) -> bool:
-        """Whether a callback may be called now. The leases are kept until its call ends, for `drain_timeout` at most."""
+        """Returns whether a callback may be called now. Leases are kept until the call ends, for `drain_timeout` at most."""
         with self._lock:
             if self._ends_at is not None or not self.buffer.gives:
                 return False
@@ -167,14 +167,14 @@ class GroupSession:
         return self._ends_at is not None or self._stop.is_set()
 
     def _begin_to_end(self) -> None:
-        """Hand out nothing more. Called with the lock."""
+        """Hand out nothing more. The caller holds the lock."""
         if self._ends_at is None:
             self._ends_at = self._environment.clock.steady() + self._environment.settings.drain_timeout
         self._calls.discard(get_ident())  # a callback that ends the session would wait for itself
         self.buffer.give_no_more()
 
     def _end_without_calls(self) -> None:
-        """End now, if the session is to end and no callback is in progress or they have taken too long."""
+        """End now if the session is ending and either no callback is running or they have taken too long."""
         with self._lock:
             waits = self._ends_at is None or (
                 self._calls and self._environment.clock.steady() < self._ends_at
@@ -184,7 +184,7 @@ class GroupSession:
             self._stop.set()
 
     def end(self) -> None:
-        """Let callbacks in progress end, checkpoint what is acknowledged, release every lease, and return then."""
+        """Wait for callbacks in progress, checkpoint acknowledged records and release every lease; then return."""
         with self._lock:
             self._begin_to_end()
         self._end_without_calls()
@@ -193,14 +193,14 @@ class GroupSession:
         self.events.wait()
 
     def left(self) -> tuple[LeftBehind, ...]:
-        """The leases that it holds now."""
+        """The leases that the session holds now."""
         process = self._process  # without the lock, which a forked child or an interrupted thread may not get
         return () if process is None else process.left()
 
     def _run(self, after: Signal | None) -> None:
         try:
             if after is not None:
-                # The session before has the same worker id, so its leases would look like ours.
+                # The previous session has the same worker id, so its leases would look like ours.
                 wait_for_any(self._environment.tasks, (after, self._stop))
             joined = self._environment.join(self._stop, on_problem=self._signs.failed)
             if joined is None:
@@ -230,7 +230,7 @@ class GroupSession:
             self._at_exit.forget()
 
     def _keep(self) -> None:
-        """Checkpoint what is acknowledged at its interval, end what was abandoned or has expired, and watch for signs of life."""
+        """Checkpoint acknowledged records when due, end what was abandoned or has expired, and look for signs of life."""
         clock = self._environment.clock
         due_at = clock.steady() + self._environment.settings.checkpoint_interval
         while not self._stop.wait(CHECK_INTERVAL):
@@ -250,7 +250,7 @@ class GroupSession:
             self._signs.look(idle_heartbeat)
 
     def _compare(self, defined: Options | None) -> None:
-        """Compare the consumer's definition as it is now with what this program was given."""
+        """Compare the consumer's current definition with this program's options."""
         with self._lock:
             if defined == self._defined:
                 return
@@ -267,7 +267,7 @@ class GroupSession:
         self._stop.set()
 
     def callback_failed(self, record: Record, failure: BaseException) -> None:
-        """Have the record come again after `handler_backoff`, log why, and send an event. Does nothing if it is no longer out."""
+        """Put the record back for `handler_backoff`, log why, and send an event. Does nothing if it is no longer out."""
         settings, shard_id = self._environment.settings, record.shard_id
         again_after = handler_backoff(record.attempt, settings)
         if not record.nak(again_after):

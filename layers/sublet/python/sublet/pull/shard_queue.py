@@ -68,7 +68,7 @@ class RecordLog:
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._recent: Segment | None = None
-        """The segment that was asked for last: records are handed out in order, so it mostly holds the next one too."""
+        """The segment found last. Records are handed out in order, so it usually holds the next one too."""
         self.end = 0
 
     def add(self, batch: Batch, ends: Ends, at: int, count: int) -> None:
@@ -87,7 +87,7 @@ class RecordLog:
             self.end = self._segments[-1].end
 
     def admitted_of(self, batch: Batch) -> int:
-        """How many of the batch's records are admitted, if it is the latest batch; else 0."""
+        """How many of the batch's records are admitted. 0 unless it is the latest batch."""
         last = self._segments[-1] if self._segments else None
         return last.place(last.end) if last is not None and last.batch is batch else 0
 
@@ -129,13 +129,13 @@ def _first_of(segment: Segment) -> int:
 
 
 class ShardQueue:
-    """A shard's records from the acquiring of its lease to its release. Not thread-safe: the buffer's lock guards it.
+    """A shard's records while its lease is held. Not thread-safe: the buffer's lock guards it.
 
     log             the unfinished records, by number
     upcoming        the first number that was never handed out; from there on records are buffered
     is_open         False once the lease is gone: acks and naks of its records no longer count
-    is_cut          a batch was admitted in part only, so nothing after it may be admitted
-    is_in_rotation  it may have a record to hand out, and its buffer knows
+    is_cut          only a part of a batch was admitted, so nothing after it may be admitted
+    is_in_rotation  the queue is in its buffer's rotation, because it may have a record to hand out
     """
 
     def __init__(self, shard_id: str, totals: Totals) -> None:
@@ -148,7 +148,7 @@ class ShardQueue:
         self.is_cut = False
         self.is_in_rotation = False
         self.batch: Batch | None = None
-        """The latest one offered."""
+        """The latest batch that was offered."""
         self._unfinished_bytes = 0
         self._checkpointed = 0
 
@@ -159,7 +159,7 @@ class ShardQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every admitted record is done."""
+        """True if every admitted record is done."""
         return self.pending == 0
 
     @property
@@ -175,7 +175,7 @@ class ShardQueue:
         self._add_unfinished(size)
 
     def void(self) -> None:
-        """The lease is gone. A program that keeps one of its records keeps no others in memory."""
+        """Close the queue because the lease is gone. A record that the program keeps then keeps no others in memory."""
         self.is_open = False
         self._unbuffer(self.log.end)
         self._add_unfinished(-self._unfinished_bytes)
@@ -183,8 +183,8 @@ class ShardQueue:
         self.upcoming = 0
 
     def next(self) -> int | None:
-        """The number of the next record to hand out, without handing it out. Records whose key waits for a redelivery join that
-        wait on the way.
+        """The number of the next record to hand out, without handing it out. Skips records of a key that waits for a redelivery;
+        they then wait with it.
         """
         acknowledging = self.acknowledging
         if acknowledging.is_in_order:
@@ -206,8 +206,8 @@ class ShardQueue:
         return self.acknowledging.hand_out(number, self.log.key(number), until)
 
     def hand_out_row(self, start: int, end: int, until: datetime, *, acks: bool) -> None:
-        """Hand out the records from `start`, the upcoming one, up to `end`. With `acks` the record before them is done, and so
-        are all of them but the last.
+        """Hand out the records from `start`, the upcoming one, up to `end`. With `acks`, this finishes the record before them and
+        all of them but the last.
         """
         self._unbuffer(end)
         done = end - 1 if acks else start
@@ -218,7 +218,7 @@ class ShardQueue:
         self._finish(start, done)
 
     def _unbuffer(self, end: int) -> None:
-        """The records up to `end` are no longer buffered."""
+        """Note that the records up to `end` are no longer buffered."""
         self.totals.records -= end - self.upcoming
         self.totals.bytes -= self.log.size(self.upcoming, end)
         self.upcoming = end
@@ -256,8 +256,8 @@ class ShardQueue:
         return segment.batch, segment.record(finished - 1)
 
     def repair(self) -> None:
-        """Called after an interrupted change: compute again all that follows from the log and from what is done. Adds its own
-        sums to `totals`, which the caller has set to zero.
+        """Called after an interrupted change: recompute what follows from the log and from what is done. Adds this queue's sums
+        to `totals`, which the caller has set to zero.
         """
         self.log.repair()
         self.acknowledging.mend(self.upcoming, self.log.key)

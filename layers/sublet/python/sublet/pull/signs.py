@@ -1,4 +1,4 @@
-"""Signs of life of AWS, throttling and permanent errors, seen in the answers to what the engine asks anyway."""
+"""Watches for signs of life, throttling and permanent errors in AWS' replies to the calls that the engine makes anyway."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from sublet.pull.events import LeaseEvents
 from sublet.settings import StartPosition
 
 FINAL = (LeaseTableNotFound, LeaseTableAccessDenied, StreamNotFound, StreamAccessDenied)
-"""Errors that end the consumer: it was deleted, its stream was deleted, or access is denied. The engine alone would go on: the
+"""Errors that end the consumer: it was deleted, its stream was deleted, or access is denied. The engine alone would not end: the
 lease's session would give up, and the next tick would start it again.
 """
 
@@ -61,7 +61,7 @@ RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)
 
 @dataclass(slots=True)
 class Question:
-    """A call of AWS. `is_answered`: False if it returned without an answer; None if perhaps no call was made."""
+    """A call to AWS. `is_answered`: False if it returned without an answer; None if perhaps no call was made."""
 
     is_answered: bool | None = True
 
@@ -81,7 +81,7 @@ class Signs:
 
     @contextmanager
     def asked(self, service: Service, *, may_be_denied: bool = False) -> Iterator[Question]:
-        """Wrapped around a call of AWS."""
+        """A context manager around a call to AWS."""
         question = Question()
         self._become(lambda signs, now: (signs.asked(service, now), None))
         try:
@@ -105,12 +105,12 @@ class Signs:
         self._become(lambda signs, now: signs.unanswered(service, now, is_last_word=is_last_word), why)
 
     def failed(self, problem: TransientError) -> None:
-        """A service could not be reached while joining."""
+        """Note that a service could not be reached while joining the group."""
         service = Service.DYNAMODB if isinstance(problem, LeaseTableUnavailable) else Service.KINESIS
         self._become(lambda signs, _: signs.failed(service), str(problem))
 
     def look(self, idle_heartbeat: timedelta) -> None:
-        """Send an event if there was no sign of life for too long."""
+        """Send an event if there has been no sign of life for `idle_heartbeat`."""
         owing = ", ".join(self._signs.owed)
         self._become(
             lambda signs, now: signs.look(now, idle_heartbeat), f"waiting for {owing}" if owing else ""
@@ -130,8 +130,8 @@ class Signs:
 def watched(
     ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
 ) -> Ports:
-    """Wraps the ports so that each answer is watched. `on_definition` is called at each load of the sightings, `lease_events` at
-    releases.
+    """Wraps the ports so that each reply is watched. Each load of the sightings calls `on_definition`, and each release is passed
+    to `lease_events`.
     """
     return replace(
         ports,
@@ -165,7 +165,7 @@ class WatchedTable:
                 result = self.table.apply(write)
         except Exception as problem:
             if write.kind in RELEASES:
-                why = f"could not be given back; others may have it after failover_time: {problem}"
+                why = f"could not be released; others may acquire it after failover_time: {problem}"
                 self.lease_events.end(shard_id_of(write.lease_key), EventKind.LEASE_LOST, why)
             raise
         if write.kind in RELEASES and _is_released(result):
@@ -174,7 +174,7 @@ class WatchedTable:
 
 
 def _is_released(result: Applied | Refused) -> bool:
-    """Whether this write released the lease, or an earlier attempt did whose answer was lost."""
+    """True if this write released the lease, or an earlier attempt whose reply was lost had."""
     if isinstance(result, Applied):
         return True
     return isinstance(result.row, Lease) and result.row.actual_owner is None
@@ -263,7 +263,7 @@ class WatchedPushes:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSubscription:
-    """The ShardSubscription port. Each event, an empty one every few seconds too, is a sign of life."""
+    """The ShardSubscription port. Each event is a sign of life, also the empty ones that come every few seconds."""
 
     subscription: ShardSubscription
     signs: Signs

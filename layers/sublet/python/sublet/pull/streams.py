@@ -22,17 +22,17 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 
 CHANGE_POLLED_EVERY = timedelta(seconds=1)
 CHANGE_TAKES_AT_MOST = timedelta(minutes=30)
-"""Most changes take Kinesis half a minute. The more shards it creates, the longer it takes."""
+"""Most changes take Kinesis half a minute; those that create many shards take longer."""
 
 GET_READS = 20
-"""Kinesis may answer with an empty page though the record is there."""
+"""How often to read, because Kinesis may answer with an empty page although the record is there."""
 
 GET_RETRIED_AFTER = timedelta(milliseconds=500)
 USER_RECORDS_AT_ONCE = 4096
 
 
 class Context:
-    """Streams and consumers of one account and region: over AWS `sublet.connect()`, over memory `Context(MemoryAccount())`.
+    """The streams and consumers of one account and region: on AWS `sublet.connect()`, in memory `Context(MemoryAccount())`.
 
     Methods that change a stream return when Kinesis has finished the change, and the stream can be used.
     """
@@ -57,7 +57,9 @@ class Context:
         return Stream(self.account, stream)
 
     def update_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
-        """Change a stream. What is not given stays. More than twice the shards, or less than half as many, take several steps."""
+        """Change a stream; options that are left out stay as they are. More than doubling or halving its shards takes several
+        steps.
+        """
         from sublet.decisions.stream_changes import Wanted
 
         _update(self.account, stream, Wanted(**options))
@@ -72,11 +74,11 @@ class Context:
             return
 
     def account_info(self) -> AccountInfo:
-        """Limits and use."""
+        """The account's Kinesis limits, and how much of them is used."""
         return self.account.limits()
 
     def consumer(self, stream: str, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
-        """Does not check that the stream exists. The options are those of `sublet.Consumer`."""
+        """A consumer of the stream, without a check that the stream exists. The options are those of `sublet.Consumer`."""
         return Consumer(name, stream, account=self.account, **options)
 
 
@@ -101,12 +103,12 @@ class Stream:
     """
 
     def __init__(self, account: Account, name: str) -> None:
-        """`name`: or its ARN. Makes no call."""
+        """`name`: the stream's name or ARN. Makes no call."""
         self._account = account
         self.name = name
 
     def info(self) -> StreamInfo:
-        """Ask Kinesis about the stream, at each call. Raises StreamNotFound."""
+        """Describe the stream. Each call asks Kinesis. Raises StreamNotFound."""
         return self._account.info(self.name)
 
     def consumer(self, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
@@ -114,13 +116,13 @@ class Stream:
         return Consumer(name, self.name, account=self._account, **options)
 
     def create_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
-        """Create its tables and its definition. If it exists with another definition, raises SettingsInConflict."""
+        """Create a consumer's tables and definition. Raises SettingsInConflict if it exists with another definition."""
         consumer = self.consumer(name, **definition)
         consumer.create()
         return consumer
 
     def update_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
-        """Raises LeaseTableNotFound if it does not exist."""
+        """Replace a consumer's definition. Raises LeaseTableNotFound if the consumer does not exist."""
         consumer = self.consumer(name, **definition)
         consumer.update()
         return consumer
@@ -135,25 +137,25 @@ class Stream:
         self.consumer(name).delete()
 
     def consumers(self) -> list[str]:
-        """Those that have consumed this stream, or were created for it. The Java KCL's own are not found, since they have no
-        sightings table. Reads the list of the account's tables.
+        """The names of the applications that have consumed this stream or were created for it. Applications of the Java KCL alone
+        are not found, since they have no sightings table. Lists the account's tables.
         """
         here = self.info().identity
         names = self._account.applications()
         return [name for name in names if (of := self._account.stream_of(name)) and of.is_same_as(here)]
 
     def get(self, shard_id: str, sequence_number: str) -> list[UserRecord]:
-        """The user records of one stream record; none if it is past retention. Raises ShardNotFound; CheckpointNotInStream for a
-        number of another shard; StreamError for text that is no sequence number.
+        """Returns the user records of one stream record, or none if it is past retention. Raises ShardNotFound,
+        CheckpointNotInStream for another shard's sequence number, and StreamError for text that is not a sequence number.
         """
         return _user_records_at(self._account, self.name, shard_id, sequence_number)
 
     def put(
         self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
     ) -> PutRecord:
-        """Put one record, not aggregated. Returns where it is. If a response is lost on its way, the record may be there twice.
+        """Put one record, not aggregated, and return where it is. If the reply is lost, the record may be in the stream twice.
 
-        Only a stream that distributes records itself takes one without a partition key; another raises StreamError.
+        Only a stream that distributes records itself takes one without a partition key; others raise StreamError.
         """
         if (why := why_not_put(data, partition_key, explicit_hash_key, may_be_keyless=True)) is not None:
             raise StreamError(f"{self.name} takes no such record: {why}")
@@ -197,7 +199,7 @@ def _wait_until(account: Account, stream: str, is_done: Callable[[StreamInfo], b
 
 
 def _user_records_at(account: Account, stream: str, shard_id: str, sequence_number: str) -> list[UserRecord]:
-    """If the record is past retention, Kinesis returns the next one instead, which is left out here."""
+    """Leaves out the next record, which Kinesis returns instead of one that is past retention."""
     from sublet.decisions.read_position import IteratorType, ReadPosition
     from sublet.ports import PollRefusal
     from sublet.protocol.aggregation import deaggregated

@@ -1,4 +1,4 @@
-"""A fetch, or messages, as the program iterates over it: `Records`, and what it shares with asyncio."""
+"""`Records`, over which a program iterates in a fetch or in messages, and what it shares with asyncio."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from sublet.pull.record import Record
 from sublet.pull.session import GroupSession, Ref
 
 LONG = timedelta(days=1)
-"""How long to wait when only a waiter can end the wait."""
+"""The timeout of a wait that only a waiter should end."""
 
 
 @dataclass(slots=True)
 class Subscription:
-    """ref      keeps the session going; None inside of a `with` block, which has its own
-    lingers  how long the session is kept after the end while a record is out (None: not at all)
+    """One pull in progress.
+
+    ref      keeps the session going; None inside a `with` block, which has its own
+    lingers  how long to keep the session after the end while a record is out; None: not at all
     on_event called with events until this is closed
     """
 
@@ -44,10 +46,10 @@ class Subscription:
             self.ref.until = self.request.expires_at + self.lingers  # even if the program never asks again
 
     def look(self, waiter: Waiter | None = None) -> Delivery | timedelta | None:
-        """The next record; or how long to wait, unless the waiter is set before; or None: it is over. Raises what ended the
-        session.
+        """Returns the next record, or how long to wait unless the waiter is set before, or None at the end. Raises the error that
+        ended the session.
 
-        Ask without a waiter first: making one costs more than asking.
+        Ask without a waiter first: creating one costs more than asking.
         """
         try:
             found = self.session.buffer.take(self.request, waiter)
@@ -61,7 +63,7 @@ class Subscription:
         return found
 
     def finish(self) -> None:
-        """It is over. Drops its Ref at once or, if it lingers, when no record is out."""
+        """End the subscription. Drops its Ref at once or, if it lingers, when no record is out."""
         if self.session.is_inherited:
             return
         self.session.buffer.end(self.request)
@@ -76,22 +78,22 @@ class Subscription:
     # The next three take no lock: garbage collection and signal handlers call them.
 
     def abandon(self) -> None:
-        """The program dropped the iterator: have another thread finish it."""
+        """Have another thread finish this, because the program dropped the iterator."""
         self.session.abandoned.append(self.finish)
 
     def stop(self) -> None:
-        """End at once: nothing more comes, and what is buffered goes back."""
+        """End at once. Buffered records go back."""
         self.request.is_over = True
         self.session.buffer.wake_all()
         self.abandon()
 
     def drain(self) -> None:
-        """Take nothing new. It is over when everything that was buffered or out is done."""
+        """Read no new records. The subscription ends when everything that was buffered or out is done."""
         self.request.is_draining = True
         self.session.buffer.wake_all()
 
     def close(self) -> None:
-        """End now. If this ends the session, returns when that has ended; acks of what is out then no longer count."""
+        """End now. If this ends the session, return when it has ended; acks of records that are out then no longer count."""
         self.lingers = None
         self.finish()
         if self.ref is not None and not self.session.is_inherited:
@@ -103,8 +105,8 @@ class Subscription:
 
 
 class Records:
-    """An iterator over records as they come: in order within a shard, in turn across shards. For one thread at a time, except
-    `stop` and `drain`, which any thread may call.
+    """An iterator over records as they come: in order within a shard, taking turns across shards. One thread at a time may use
+    it; any thread may call `stop` and `drain`.
     """
 
     def __init__(self, subscription: Subscription, tasks: Tasks) -> None:
@@ -122,10 +124,10 @@ class Records:
         return self
 
     def __next__(self) -> Record:
-        """Waits for the next record. Raises what has ended the consumer, such as LeaseTableNotFound or StreamNotFound.
+        """Waits for the next record. Raises the error that ended the consumer, such as LeaseTableNotFound or StreamNotFound.
 
-        A signal handler's exception, such as KeyboardInterrupt, may lose the record on its way to the caller: it comes again
-        after `ack_wait`.
+        An exception from a signal handler, such as KeyboardInterrupt, may lose the record on its way to the caller. It then comes
+        again after `ack_wait`.
         """
         try:
             if self._steady() < self._prefetch_ends:
@@ -171,18 +173,18 @@ class Records:
         return self._subscription.session
 
     def stop(self) -> None:
-        """End at once: nothing more comes, and what is buffered goes back. A signal handler may call this."""
+        """End at once. Buffered records go back. A signal handler may call this."""
         self._subscription.stop()
         self._prefetch_ends = self._steady()
 
     def drain(self) -> None:
-        """Take nothing new. What is buffered is handed out, and the iterator ends when all of it is acknowledged. A signal
-        handler may call this.
+        """Read no new records. The buffered ones are handed out, and the iterator ends when all of them are acknowledged. A
+        signal handler may call this.
         """
         self._subscription.drain()
 
     def close(self) -> None:
-        """End it. Outside of `with consumer:` this returns when the leases are released; what is out then comes again."""
+        """End the iterator. Outside `with consumer:`, return when the leases are released; records that are out come again."""
         self._subscription.close()
 
     def __enter__(self) -> Self:

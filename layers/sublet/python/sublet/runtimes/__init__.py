@@ -1,1 +1,1 @@
-"""Composition roots: where ports meet their implementations, once per way of running."""
+"""Composition roots: each way of running puts the ports' implementations together here."""

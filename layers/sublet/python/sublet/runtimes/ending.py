@@ -1,4 +1,4 @@
-"""Ends this process on purpose, and says why and what it leaves behind."""
+"""Ends this process on purpose, and prints why and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock
 
 SPENT = 70
-"""The exit status of a process that can do no more although a new one could: EX_SOFTWARE, "an internal software error"."""
+"""The exit status of a process that cannot continue although a new one could: EX_SOFTWARE, "an internal software error"."""
 
 End = Callable[[int], object]
 
 
 def end_process(status: int) -> None:
-    """End the process at once. Python's own exit would wait for threads that a hanging call has started."""
+    """End the process at once. Python's own exit would wait for the threads of handler calls that hang."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(status)
@@ -33,16 +33,16 @@ def end_process(status: int) -> None:
 OURS = (signal.SIGTERM, signal.SIGINT)
 
 SAME_SIGNAL = timedelta(seconds=1)
-"""A signal that comes so soon after the first one counts as the same: a terminal and a wrapper each pass on one Ctrl-C."""
+"""A second signal this soon after the first counts as the same one: a terminal and a wrapper both pass on one Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """How a process is told to end.
+    """The signals that end a process.
 
-    stop       at once: as soon as the handler's calls have ended
-    leaving    gently: as soon as others look often for what it gives back
-    is_over    set when the process has ended in time: nothing is cut short any more
+    stop       end as soon as the handler's calls have ended
+    leaving    end gently: first wait until the other processes tick often, to take over released leases
+    is_over    set when the process has ended in time, so that nothing is cut short any more
     """
 
     stop: Signal
@@ -63,11 +63,11 @@ def stop_at_signals(
     clock: Clock | None = None,
 ) -> Callable[[], None]:
     """Have SIGTERM set `leaving` and SIGINT set `stop`. A second signal, or the end of `drain_timeout` after the first, ends
-    the process at once, and it then says which leases are `left`. Returns a function that puts the earlier signal handlers
-    back, for a program that goes on afterwards. In a forked child they are put back at once: a handler's multiprocessing.Pool
-    ends its workers by SIGTERM, and waits for them.
+    the process at once, and prints which leases are `left`. Returns a function that restores the earlier signal handlers, for a
+    program that continues afterwards. A forked child gets them back at once: a multiprocessing.Pool in a handler ends its
+    workers by SIGTERM, and waits for them.
 
-    Raises SettingsError outside of the main thread, where Python sets no signal handlers.
+    Raises SettingsError outside the main thread, because Python sets signal handlers only there.
     """
     _check_main_thread()
     steady, first = (clock or SystemClock()).steady, list[datetime]()
@@ -102,8 +102,8 @@ def stop_at_signals(
 
 
 def _put_back_in_forks(put_back: Callable[[], None], is_set: Callable[[], bool]) -> None:
-    """Put the handlers back in a forked child, and hold signals back until then. Python drops a signal that its own handler has
-    received in a child that has just been forked, so a pool that ends such a worker would wait for it for ever.
+    """Restore the handlers in a forked child, and block signals until then. Python drops a signal that its own handler receives
+    in a child that has just been forked, so a pool that ends such a worker would wait for it for ever.
     """
     thread = threading.local()
 
@@ -135,11 +135,11 @@ def told_at_the_end(why: str, left: Iterable[LeftBehind]) -> str:
     if not leases:
         return f"sublet: ended at once: {why}; no lease was held\n"
     return (
-        f"sublet: ended at once: {why}; not given back, so that others go on after failover_time:"
+        f"sublet: ended at once: {why}; these leases are not released, and others acquire them after failover_time:"
         f"{''.join(leases)}\n"
     )
 
 
 def _say(text: str) -> None:
-    """Does not use `print`: a signal may come in the middle of one, and the stream's buffer must not be entered twice."""
+    """Write the text to standard error without `print`: a signal may interrupt a `print`, whose buffer is not reentrant."""
     os.write(2, text.encode())

@@ -24,13 +24,13 @@ PATHS: dict[str, Answers] = {
     "/health/ready": lambda report: report.is_ready,
 }
 PATIENCE_SECONDS = 5.0
-"""How long a request may take: a client that sends nothing holds a thread."""
+"""How long a request may take, because a client that sends nothing holds a thread."""
 STALLS_TOLD = 100
 
 
 @contextmanager
 def serving_health(address: str | None, report: Callable[[], ProcessReport], tasks: Tasks) -> Iterator[None]:
-    """Serve at `host:port` while the block runs; not at all if it is None. Raises SettingsError if the address cannot be used."""
+    """Serve at `host:port` while the block runs, or not at all if that is None. Raises SettingsError if the port is not free."""
     if address is None:
         yield
         return
@@ -38,7 +38,7 @@ def serving_health(address: str | None, report: Callable[[], ProcessReport], tas
     try:
         server = _Server((host.strip("[]"), int(port)), _handler(report))
     except OSError as problem:
-        raise SettingsError("health", address, f"an address that can be had: {problem}") from problem
+        raise SettingsError("health", address, f"an address that is free: {problem}") from problem
     serving = tasks.spawn(server.serve_forever)
     try:
         yield
@@ -77,7 +77,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _handler(report: Callable[[], ProcessReport]) -> type[BaseHTTPRequestHandler]:
-    """A class for each server, as http.server asks for one."""
+    """Returns a handler class for one server, because http.server wants a class."""
 
     class Health(BaseHTTPRequestHandler):
         timeout = PATIENCE_SECONDS
@@ -103,6 +103,6 @@ def _handler(report: Callable[[], ProcessReport]) -> type[BaseHTTPRequestHandler
             return "sublet"
 
         def log_message(self, *_: object) -> None:
-            """Logs nothing: an orchestrator asks every few seconds."""
+            """Logs nothing, because an orchestrator asks every few seconds."""
 
     return Health

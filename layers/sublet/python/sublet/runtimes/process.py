@@ -29,7 +29,7 @@ from sublet.runtimes.health_server import serving_health
 from sublet.settings import Settings
 
 LOOKED_AFTER = timedelta(minutes=1)
-"""The wait for a window is repeated until it is over."""
+"""How long to wait for a window before waiting again."""
 
 
 @dataclass(slots=True)
@@ -40,9 +40,8 @@ class ConsumerProcess:
     thirds of failover_time, so an owner's death is noticed within failover_time and one tick. It ticks at once when a
     window leaves work behind, and each second while another process joins or leaves (`decisions.announcing`).
 
-    leaving      set it to stop gently: the process continues until the others tick each second, and then releases its
-                 leases
-    takes_share  if False, it takes only free leases until `take_share` is called
+    leaving      set this to stop gently: the process continues until the others tick each second, then releases its leases
+    takes_share  if False, the process takes only free leases until `take_share` is called
     """
 
     ports: Ports
@@ -52,20 +51,20 @@ class ConsumerProcess:
     leaving: Signal | None = None
     takes_share: bool = True
     _prompt: Signal = field(init=False)
-    """Setting it starts the next tick at once. Each wait has a new one."""
+    """Setting this starts the next tick at once. Each wait creates a new signal."""
     _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Signal] = field(default_factory=dict)
-    """Signals by item id, each set when the item's windows are over. Needs no lock: an item's thread removes its own, which
-    `dispatch` adds before that thread begins.
+    """Signals by item id, each set when the item's windows are over. Needs no lock: `dispatch` adds an item before its thread
+    begins, and only that thread removes it.
     """
     _is_alone: bool = True
-    """At the last tick, this process was the only worker."""
+    """True if this process was the only worker at the last tick."""
     _tried_at: datetime = field(init=False)
     _looked_at: datetime | None = None
     _streams: StreamWatch | None = None
     """None unless the application reads several streams."""
     _is_reporting: bool = False
-    """At the last tick, a KCL 3.x leader assigned the leases and wanted reports."""
+    """True if at the last tick a KCL 3.x leader assigned the leases and wanted reports."""
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
@@ -74,8 +73,8 @@ class ConsumerProcess:
         self._tried_at = self.ports.clock.steady()
 
     def run(self) -> None:
-        """Raises a tick's error if it is not transient, after every lease is released. Raises ProcessSpent if only a new
-        process could continue.
+        """Run until stopped. Raises a tick's error if it is not transient, and ProcessSpent if only a new process could continue,
+        in both cases after every lease is released.
         """
         health = self._worker.health
         health.ends_at_once.on_set(self.stop.set)
@@ -87,7 +86,9 @@ class ConsumerProcess:
             if health.ends_now is None:
                 raise
         if (why := health.ends_now) is not None:
-            raise ProcessSpent(f"this process can do no more: {why}; every lease is released, start it again")
+            raise ProcessSpent(
+                f"this process cannot continue: {why}; every lease is released, start it again"
+            )
 
     def take_share(self) -> None:
         """Steal from now on, until this process has its share of the leases. Any thread may call it."""
@@ -95,11 +96,11 @@ class ConsumerProcess:
         self._tick_at_once()
 
     def poll_quiet_shards(self) -> None:
-        """Poll them now, because a caller waits for records and will not wait long. Any thread may call it."""
+        """Poll quiet shards now, because a caller waits for records and will not wait long. Any thread may call it."""
         self._worker.poll_quiet_shards()
 
     def left(self) -> tuple[LeftBehind, ...]:
-        """The leases that this process holds now, as it would leave them behind."""
+        """The leases that this process would leave behind if it ended now."""
         return self._worker.left()
 
     def report(self) -> ProcessReport:
@@ -116,7 +117,7 @@ class ConsumerProcess:
 
     @property
     def has_hung_calls(self) -> bool:
-        """Whether a handler call still runs although it has timed out. It may keep Python from ending."""
+        """True if a handler call is still running although it has timed out. Such a call may keep Python from exiting."""
         return self._worker.health.hung > 0
 
     def _run(self) -> None:
@@ -181,19 +182,21 @@ class ConsumerProcess:
         others, self._is_reporting = report.others, report.is_reporting
         self._is_alone = others.is_alone
         if others.gives:
-            self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))
+            self.ports.log.info(
+                "releasing leases that another worker asked for", lease_keys=sorted(others.gives)
+            )
             self._worker.give(others.gives)
         if report.left:
             self.ports.log.info(
-                "leases of streams that are not read any more are released", lease_keys=sorted(report.left)
+                "releasing leases of streams that are no longer read", lease_keys=sorted(report.left)
             )
             self._worker.give(report.left)
         after = others.next_look.after
-        # Without a lease, no window reports for this process.
+        # Windows report for this process, but without a lease there are none.
         return min(after, REPORTED_EVERY) if self._is_reporting else after
 
     def _leave(self) -> None:
-        """Announce it, and keep the leases until the other processes have read the announcement."""
+        """Announce that this process leaves, and keep the leases until the other processes have read that."""
         try:
             announced = self.ports.sightings.load().announced
         except LeaseTableError:
@@ -220,8 +223,8 @@ class ConsumerProcess:
                 raise
 
     def _consume(self, item: WorkerItem, over: Signal) -> None:
-        """Log an unexpected failure and continue. The window has released its leases, and the next tick chooses them
-        again.
+        """Run the item's windows. An unexpected failure is logged: its window has released the leases, and the next tick chooses
+        them again.
         """
         try:
             self._run_windows(item)

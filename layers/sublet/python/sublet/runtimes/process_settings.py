@@ -14,16 +14,18 @@ from sublet.settings import Mode, Settings, check_sets_aside
 
 
 def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
-    """Defaults that differ in a process. It is continuous, since it runs anyway. Its worker id names the machine or container and
-    this start, so that two processes on one machine are two workers; with a stable `worker_id` it resumes its leases when it
-    starts again. A handler call has a timeout of its own, since no window's end stops it.
+    """Defaults that differ in a process. `continuous` is on, since the process runs anyway. The worker id names the machine or
+    container and this start, so that two processes on one machine are two workers; a process with a fixed `worker_id` resumes its
+    leases when it starts again. A handler call has its own timeout, since no window's end stops it.
     """
     worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
 
 
 def named_stream(stream: str | None, given: Mapping[str, Any]) -> Mapping[str, str]:
-    """The settings that select a stream, by its name or ARN. None if it is left out for `streams`. Raises SettingsError."""
+    """The settings that select a stream by its name or ARN. `stream` is None if `streams` is given instead. Raises
+    SettingsError.
+    """
     if stream is None and given.get("streams") is not None:
         return {}
     if stream is None:

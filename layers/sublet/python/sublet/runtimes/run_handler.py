@@ -1,4 +1,4 @@
-"""`Consumer.run`: calls a handler in this process until it is told to stop."""
+"""`Consumer.run`: calls a handler in this process until a signal or `stop` ends it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 
 Join = Callable[[Signal, Signal], tuple[Ports, Settings] | None]
-"""Reaches AWS, however long that takes. None if one of the signals (stop, leaving) was set first."""
+"""A function that reaches AWS, however long that takes, and returns None if one of the signals (stop, leaving) is set first."""
 
 
 def run_handler(
     handler: UserHandler, join: Join, settings: Settings, tasks: Tasks, stop: Signal, *, until_signalled: bool
 ) -> None:
-    """Returns after `stop` was set and every lease is released. See `Consumer.run` for the rest."""
+    """Does what `Consumer.run` says. Returns when `stop` is set and every lease is released."""
     running: list[ConsumerProcess] = []
     told = stops(tasks, stop)
     with ExitStack() as at_end:

@@ -1,6 +1,6 @@
-"""The two Lambda functions, composed once per cold start: what an entry point's app.py calls.
+"""Composes the two Lambda functions, once per cold start. An entry point's app.py calls this.
 
-Each imports its own part of the engine: a millisecond a module is a part of every cold start.
+Each function imports only its own part of the engine, because each module adds a millisecond to every cold start.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"
 PROBLEM_MAX = 500
-"""Bytes of each lease's problem in a report, which may be of 200 leases; the log has all of it."""
+"""How many bytes of each lease's problem a report has, since it may cover 200 leases. The log has all of it."""
 ADOPT = "adopt"
-"""An operator's prompt, by hand: the leases are to go on on the stream that is there now."""
+"""A prompt that an operator sends by hand, so that the leases continue on the stream that now has the name."""
 
 Json = Mapping[str, Any]
 
 
 class InvocationContext(Protocol):
-    """What we use of the second argument of a Lambda handler."""
+    """The part that we use of a Lambda handler's second argument."""
 
     @property
     def aws_request_id(self) -> str: ...
@@ -49,7 +49,7 @@ class InvocationContext(Protocol):
 
 
 def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
-    """A handler that runs one tick for each event: the rule's schedule, or a prompt."""
+    """Returns a handler that runs one tick for each event, which is the rule's schedule or a prompt."""
     collect_seldom()
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
     from sublet.engine.control_watch import ControlWatch
@@ -74,13 +74,13 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
 
 
 def tick_to_json(report: TickReport) -> dict[str, Any]:
-    """The tick as JSON for the function's caller: numbers, and the items dispatched, without what a process hears of others."""
+    """The tick as JSON for the function's caller: its counts, and the dispatched items. Leaves out what concerns processes."""
     told = {name: value for name, value in asdict(report).items() if name not in ("others", "left")}
     return {**told, "dispatched": [item.item_id for item in report.dispatched]}
 
 
 def lease_worker() -> Callable[[Json, InvocationContext], dict[str, Any]]:
-    """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
+    """Returns a handler that runs one window for each worker item. Imports the user's handler before any lease is touched."""
     collect_seldom()
     from sublet.engine.worker.worker import LeaseWorker
     from sublet.handlers.load import load_handler
@@ -108,10 +108,10 @@ def run_invocation(
     settings: Settings,
     end: End = end_process,
 ) -> WindowReport:
-    """One window. If this environment is not fit for another, it is ended when all leases have been given back.
+    """Run one window. If this environment is not fit for another one, end it once every lease is released.
 
-    To Lambda and Step Functions that is a crash: the item runs once more, elsewhere, finds that it holds nothing, and is done.
-    An environment that returned would be used again, frozen and thawed with the thread that hangs in it.
+    Lambda and Step Functions see a crash: the item runs once more, elsewhere, finds no lease to hold, and is done. If the
+    function returned, Lambda would use the environment again, and freeze and thaw it with its hanging thread.
     """
     began = worker.ports.clock.steady()
     remaining = timedelta(milliseconds=context.get_remaining_time_in_millis())
@@ -140,7 +140,7 @@ def run_invocation(
 
 
 def check_tick_event(event: object) -> None:
-    """A tick is started by the schedule or by a prompt; anything else was meant for another function."""
+    """Raises SettingsError for an event that is neither the schedule nor a prompt, and so was meant for another function."""
     if not isinstance(event, Mapping):
         raise EventError(
             "(whole event)", type(event).__name__, "a JSON object: the rule's scheduled event, or a prompt"
@@ -152,13 +152,13 @@ def check_tick_event(event: object) -> None:
 
 
 def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> datetime:
-    """When polling stops: after `window`, and in any case `window_margin` before Lambda would kill us."""
+    """When polling stops: after `window`, but at the latest `window_margin` before Lambda would kill us."""
     return now + min(settings.window, remaining - settings.window_margin)
 
 
 def report_to_json(report: WindowReport) -> dict[str, Any]:
-    """What the state machine reads: `next`, the `item` for the next window, and the `outcome` that an execution ends with;
-    `leases` is for people. Step Functions fails an execution over a reply of more than 256 KB, and nothing catches that.
+    """The reply that the state machine reads: `next`, the `item` for the next window, and the `outcome` of the execution;
+    `leases` is for people. Step Functions fails an execution if a reply has more than 256 KB, and nothing catches that.
     """
     leases = [
         {

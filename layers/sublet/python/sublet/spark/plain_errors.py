@@ -1,8 +1,7 @@
 """Makes Spark show our own errors as one sentence, in the first line of its exception.
 
-Spark passes on the text of a Python worker's exception with every traceback that led to it, so that the sentence that
-says what to do was the last line of a hundred. A named error says enough by itself. Other exceptions keep their
-traceback.
+Spark passes on the text of a Python worker's exception with every traceback that led to it, so the sentence that says what to do
+would be the last line of a hundred. Our own errors say enough by themselves. Other exceptions keep their traceback.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from sublet.errors import SubletError
 
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
-"""PySpark reads it when a worker has failed, which then ends, so no other traceback is hidden."""
+"""PySpark reads this when a worker has failed. The worker then ends, so no other traceback is hidden."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

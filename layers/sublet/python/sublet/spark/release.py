@@ -23,7 +23,7 @@ from sublet.spark.plain_errors import plainly
 from sublet.system.python_log import PythonLog
 
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""4.2: Spark tells a source where a batch begins, how much it may hold, and that a run ends with what is available."""
+"""From 4.2 on, Spark tells a source where a batch begins, how large it may be, and that a run ends with what is available."""
 
 if HAS_READ_LIMITS:
     from pyspark.sql.streaming.datasource import (
@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
-"""4.1 passes Arrow batches to a stream's writer. 4.0 passes rows: see `arrow_batches`."""
+"""From 4.1 on, Spark passes Arrow batches to a stream's writer. 4.0 passes rows: see `arrow_batches`."""
 
 ROWS_AT_ONCE = 10_000
 
@@ -83,7 +83,7 @@ ONE_BATCH_ALONE = (
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Timestamps are in UTC. 4.2 renamed that parameter."""
+    """Spark's schema as Arrow's, with timestamps in UTC. 4.2 renamed the parameter for that."""
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:
@@ -184,10 +184,10 @@ class Draining(Protocol):
 
 
 def drain(query: Draining) -> None:
-    """Wait until the query has read what was available when it began, and end it: 4.2's AvailableNow on any release.
+    """Wait until the query has read what was available when it began, and end it. This is 4.2's AvailableNow on any release.
 
-    For a source with the option `availableNow`, and no trigger or `processingTime`; without the option, a busy stream
-    never ends. Raises the query's failure; what was committed stays committed.
+    The source needs the option `availableNow`, and the query no trigger or `processingTime`. Without the option, a query of a
+    busy stream never ends. Raises the query's failure; what was committed stays committed.
     """
     try:
         query.processAllAvailable()

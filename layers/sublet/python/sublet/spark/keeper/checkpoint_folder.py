@@ -1,4 +1,4 @@
-"""What Spark has committed, according to its query's checkpoint folder: `commits/<batch>` beside `offsets/<batch>`.
+"""Reads from a query's checkpoint folder what Spark has committed: `commits/<batch>` beside `offsets/<batch>`.
 
 Spark tells a source of a commit only when it plans the next batch. It never tells the source that a query's last
 batch was committed, but it writes that here before the query ends.
@@ -24,14 +24,14 @@ the last batch."""
 
 
 class Commits(Protocol):
-    """A query's commits, as far as they are known."""
+    """The commits of a query, as far as they are known."""
 
     def has(self, end: AnyOffset) -> bool | None:
         """True if one of the last committed batches ended at this offset. None if that cannot be known."""
 
 
 class UnknownCommits:
-    """The folder is not given, or is on a file system that only Spark can read (such as HDFS)."""
+    """Answers None to everything: no folder was given, or only Spark can read its file system (such as HDFS)."""
 
     def has(self, end: AnyOffset) -> bool | None:  # noqa: ARG002
         return None
@@ -46,7 +46,7 @@ class Folder(Protocol):
 
 
 class LocalFolder:
-    """A folder on this machine. Spark makes files appear in it by renaming."""
+    """A folder on this machine. Spark renames files into it, so that they appear whole."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,8 +91,8 @@ def commits_in(location: str | None, region: str | None = None) -> Commits:
 
 
 def _says(text: str, wanted: Mapping[str, Any]) -> bool:
-    """Spark's offset log has a line for each source of the query, after two of its own. A line may have more in it
-    than the offset."""
+    """True if the log entry has this offset. An entry has a line for each source of the query, after two lines of Spark's own. A
+    line may have more in it than the offset."""
     return any(_offset_in(line) == wanted for line in text.splitlines())
 
 

@@ -26,7 +26,7 @@ from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
 @dataclass(slots=True)
 class HeldLeases:
-    """The leases that are held, by lease key. Only one thread may use it; the writes run on `pool`."""
+    """The held leases, by lease key. Only one thread may use this object; the writes run on `pool`."""
 
     ports: Ports
     settings: Settings
@@ -45,7 +45,7 @@ class HeldLeases:
 
     @property
     def readable(self) -> Mapping[str, Lease]:
-        """Leases whose shards may be read further: not those that we are asked to hand over."""
+        """Leases whose shards may be read further, without those that we should hand over."""
         return {key: held.lease for key, held in self._held.items() if held.tenure is Tenure.HELD}
 
     @property
@@ -66,8 +66,8 @@ class HeldLeases:
             self._lags[key].has_looked(found[key])
 
     def write(self, key: str, make: MakeWrite) -> bool:
-        """True if the row now says at least what was to be written. False if the lease is lost, or the table is
-        unreachable; the next write finds out which."""
+        """Makes a write. True if the row is now at least as far as the write. False if the lease is lost or the table cannot be
+        reached; the next write finds out which."""
         return self._act(key, lambda held: held.write(make))
 
     def write_due(self, committed: Mapping[str, ShardOffset], in_doubt: bool) -> None:
@@ -76,7 +76,7 @@ class HeldLeases:
         list(self.pool.map(lambda key: self.write(key, due[key]), due))
 
     def write_late(self, checkpoints: Mapping[str, Checkpoint]) -> None:
-        """Writes checkpoints of lost leases. The new owner may read its row again before it begins, or refuse to go back."""
+        """Writes checkpoints of lost leases. The new owner may read the row again before it begins, or refuse to go back."""
         for key in checkpoints.keys() & self._left.keys():
             lost, to = self._left.pop(key), checkpoints[key]
             if to <= lost.checkpoint:
@@ -110,7 +110,7 @@ class HeldLeases:
         is_done = step(held)
         if held.moves != moves and held.lease.checkpoint < before:
             self.ports.log.warning(
-                "someone moved the checkpoint back; a query follows its own offsets",
+                "the checkpoint was moved back; a query continues from its own offsets",
                 lease_key=key, checkpoint=str(held.lease.checkpoint), before=str(before),
             )  # fmt: skip
         if held.tenure not in MAY_WRITE:

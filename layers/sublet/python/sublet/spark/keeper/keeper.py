@@ -40,15 +40,15 @@ WRITES_AT_ONCE = 16
 PAUSE = timedelta(milliseconds=500)
 
 ASKED_WITHIN = SHORTEST_RETENTION / 2
-"""A batch may take long, and so may the wait for the next trigger. A query that makes no request for this long loses
-its leases. The next owner then has as much time again before the first unread record is past retention."""
+"""A query that makes no request for this long loses its leases. It is long because a batch may take long, and so may the wait for
+the next trigger. The next owner then has as much time again before the first unread record is past retention."""
 
 FIRST_PLAN_WITHIN = timedelta(minutes=10)
-"""The same before a query's first plan, when there is neither."""
+"""The same before a query's first plan, when there is no batch and no wait for a trigger."""
 
 
 class Keeping(Protocol):
-    """What a source calls: a keeper, or a proxy for one."""
+    """What a source calls, which is a keeper or a proxy for one."""
 
     def held(self, committed: AnyOffset) -> Mapping[str, Lease]: ...
 
@@ -68,7 +68,7 @@ class Keeping(Protocol):
 
 @dataclass(slots=True)
 class Keeper:
-    """`settings.worker_id`: the query's, the same in every run. `holder`: this keeper's own, unique name."""
+    """Keeps a query's leases. `settings.worker_id` is the same in every run of the query; `holder` is unique to this keeper."""
 
     ports: Ports
     commits: Commits
@@ -132,20 +132,20 @@ class Keeper:
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
-        """Leases as they stand, of any owner, without those whose row is missing or unreadable."""
+        """The current leases of these shards, whoever owns them, without those whose row is missing or unreadable."""
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 
     def has_settled(self) -> bool:
-        """Takes what is available. True once it is known of every lease that its owner is alive or that it is ours.
-        Raises what `held` raises."""
+        """Takes the available leases. True once every lease is known to be ours or to have a live owner. Raises what `held`
+        raises."""
         self._asked_at = self.ports.clock.steady()
         self._taker.look_and_take(self._write_due)
         return not self._taker.undecided
 
     @property
     def placement(self) -> Placement:
-        """How the stream was described at the last look, by this query or by other processes of the application. Thread-safe."""
+        """The stream's placement at the last look, described by this query or another process of the application. Thread-safe."""
         return self._taker.placement
 
     def placement_of(self, stream: StreamKey) -> Placement:
@@ -155,9 +155,8 @@ class Keeper:
     # Independent of the source's calls.
 
     def work(self) -> None:
-        """Does what is due: heartbeats, checkpoints that failed before, and further looks (the first one is the
-        caller's). Call it at least ten times per heartbeat_interval. Errors are logged; the source's own calls raise
-        them."""
+        """Does what is due: heartbeats, checkpoints that failed before, and looks after the first, which `held` makes. Call it at
+        least ten times per heartbeat_interval. Logs errors, which the source's own calls raise."""
         if self._is_forgotten():
             self._let_go()
             return
@@ -191,13 +190,11 @@ class Keeper:
         }
         for key, pause in stopped.items():
             self.ports.log.info(
-                "lease paused by an operator: it is released", lease_key=key, order=pause.order, by=pause.by
+                "releasing a lease that an operator has paused", lease_key=key, order=pause.order, by=pause.by
             )
         left = self._taker.left.intersection(self._held.keys)
         for key in sorted(left):
-            self.ports.log.info(
-                "its stream is gone, or is not named any more: the lease is released", lease_key=key
-            )
+            self.ports.log.info("releasing a lease whose stream is gone or no longer named", lease_key=key)
         if stopped or left:
             self._held.checkpoint_and_release(self._offsets, {*stopped, *left})
 
@@ -211,7 +208,7 @@ class Keeper:
         """Releases the leases until the next request, which takes leases again."""
         if self._held.keys:
             self.ports.log.warning(
-                "leases released: the query has made no request for long", since=str(self._asked_at)
+                "releasing all leases: the query has made no request for too long", since=str(self._asked_at)
             )
             self._give_back()
 
@@ -230,7 +227,7 @@ class Keeper:
                 self.sleep(PAUSE)
         self._held.release_as_they_stand(
             self._held.keys
-        )  # the next owner reads some again, but need not wait
+        )  # the next owner reads some records again, but does not have to wait
 
     @property
     def _offsets(self) -> Mapping[str, ShardOffset]:

@@ -1,4 +1,4 @@
-"""The keeper on a thread of its own, in the source's process on the driver.
+"""Runs the keeper on its own thread, in the source's process on the driver.
 
 That process ends in these ways, as tested on Spark 4.3:
 
@@ -55,17 +55,17 @@ from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
 
 CHECKS_PER_INTERVAL = 10
-"""Checks for due heartbeats per heartbeat_interval."""
+"""How many times per heartbeat_interval to check for due heartbeats."""
 
 ANSWER_WAIT = 1.0
-"""Seconds between checks that the keeper we wait for is still alive."""
+"""Seconds between two checks that the keeper is alive, while we wait for its answer."""
 
 T = TypeVar("T")
 
 
 class KeeperThread:
-    """Called by the source's main thread. Releases everything when it is stopped or terminated, or notices that the
-    query is over."""
+    """A proxy for the keeper, which the source's main thread calls. Releases everything when it is stopped or terminated, or
+    when it notices that the query is over."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class KeeperThread:
         return self._ask(partial(self._keeper.rows, shard_ids))
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
-        """Does not wait. The next writes show what it changes."""
+        """Passes the looks on without waiting. The next writes report them."""
         self._inbox.put(partial(self._keeper.looked, found))
 
     def planned(self, end: AnyOffset) -> None:
@@ -112,8 +112,8 @@ class KeeperThread:
         self._keeping.result()
 
     def terminate(self, number: int, _: FrameType | None = None) -> None:
-        """Safe to call from a signal handler: it waits for nothing. Once everything is released, the process ends, as
-        the signal demands."""
+        """Ends the process, as the signal demands, once everything is released. Waits for nothing, so a signal handler may call
+        it."""
         self._exit_code = 128 + number
         self._inbox.put(None)
 
@@ -160,7 +160,7 @@ def _answer(question: Callable[[], T], answer: Future[T]) -> None:
 
 
 def connect_keeper(options: Options) -> KeeperThread | None:
-    """The query's keeper; None if it holds no leases. Call it on the main thread, which receives signals."""
+    """Returns the query's keeper, or None if the query holds no leases. Call it on the main thread, which receives signals."""
     if options.leases is not Leases.HOLD:
         return None
     jvm = os.getppid()
@@ -183,8 +183,8 @@ def _keeper(options: Options) -> Keeper:
 
 
 def keeper_metrics(settings: Settings) -> Metrics:
-    """Puts metrics to the handlers of the logger `sublet.metrics`, if there are any: standard output belongs to the user, or
-    to Spark.
+    """Puts metrics to the handlers of the logger `sublet.metrics`, if there are any, because standard output belongs to the user
+    or to Spark.
     """
     return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
 

@@ -1,4 +1,4 @@
-"""What a keeper reports of a shard with the writes that it makes anyway: lag, arrival time, and rates if batches are counted."""
+"""The lag report that a keeper adds to writes it makes anyway: lag, arrival time, and rates if batches are counted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sublet.spark.plan.lag import ShardLook, is_end_of, lag_then, nothing_waited
 
 
 class LeaseLag:
-    """The lag of one held lease. The keeper's thread notes looks, and waits while other threads write."""
+    """The lag of one held lease. The keeper's thread notes looks; other threads read them for writes while it waits."""
 
     def __init__(self, lease: Lease, clock: Clock) -> None:
         self._clock = clock
         self._look: ShardLook | None = None
         self._nothing_at: datetime | None = None
-        """When nothing waited at the look's beginning, by the look before it."""
+        """When nothing waited where the last look begins, according to the look before it."""
         self._is_added = False
-        """Whether the rates include the batch of the last look."""
+        """True if the rates include the batch of the last look."""
         self._reported: Checkpoint = AT_TIMESTAMP
         self._seen = lease.lag_history
         before, now = lease.lag_report, clock.now()

@@ -1,4 +1,4 @@
-"""How a keeper acquires leases: it reads the table and the stream, plans like every sublet lease manager, and writes.
+"""Acquires a keeper's leases: reads the table and the stream, plans like every sublet lease manager, and writes.
 
 It takes free or expired leases, up to its fair share beside other live workers, and never steals.
 """
@@ -38,17 +38,17 @@ from sublet.several_streams import ports_of_stream, settings_of_stream
 from sublet.spark.keeper.held_leases import HeldLeases
 
 AGAIN = timedelta(seconds=1)
-"""Time until the next look while a lease may become ours at any moment."""
+"""The pause between looks while a lease may become ours at any moment."""
 
 
 @dataclass(slots=True)
 class Taker:
-    """`holder`: this keeper's own, unique name. The worker id is the application's: the same in every run.
+    """Looks for leases and takes them. `holder` is this keeper's unique name; the worker id is the same in every run.
 
-    undecided    lease keys whose owner is not known yet to be alive or dead
+    undecided    keys of leases whose owner is not yet known to be alive or dead
     has_looked   True after the first look, with its leases taken
-    placement    how the stream was described at the last look; of several, `placements`
-    left         keys of leases that are held though their stream is gone, or the query does not name it any more
+    placement    the stream's placement at the last look; with several streams, see `placements`
+    left         keys of held leases whose stream is gone or is no longer named by the query
     """
 
     ports: Ports
@@ -67,7 +67,7 @@ class Taker:
     _looking: Future[Look] | None = None
     _look_at: datetime | None = None
     _is_reporting: bool = False
-    """Whether it reports to a KCL 3.x leader, as of the last look."""
+    """True if it reports to a KCL 3.x leader, as of the last look."""
     _streams: StreamWatch | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class Taker:
         return self._look_at is None or self.ports.clock.steady() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Looks, and takes what is available; `meanwhile` is called while the look lasts. A look already in progress may have
+        """Looks, and takes the available leases. Calls `meanwhile` during the look. A look that is already in progress may have
         missed what the caller has just written, such as children that are read next, so a new one begins after it. Raises
         DataGap, and what LeaseTable and Stream raise.
         """
@@ -136,18 +136,18 @@ class Taker:
         self.has_looked = True
 
     def stop_reporting(self) -> None:
-        """Called before the leases are released: otherwise a KCL 3.x leader would assign it more."""
+        """Called before the leases are released, because otherwise a KCL 3.x leader would assign more leases to this worker."""
         if self._is_reporting:
             stop_reporting(self.settings.own_worker_ids, self.ports)
             self._is_reporting = False
 
     def _delete(self, deletion: Deletion) -> None:
-        """Deletes a lease. A fleet would count a data gap and go on; a query has an option for it."""
+        """Deletes a lease. A fleet would count a data gap and continue; for a query, the option failOnDataLoss decides."""
         lease = deletion.lease
         if lease.lease_key in self.held:
             return
         if self._streams is not None and not self._streams.is_there(lease.lease_key):
-            return  # its stream is gone: the lease waits, as everywhere in an application of several
+            return  # its stream is gone: as in every application of several streams, the lease waits
         if not is_gone(deletion, self.ports):
             return
         if not lease.is_ended and self.fail_on_data_loss:
@@ -163,7 +163,7 @@ class Taker:
         since = instant(self.ports.clock)
         row = acquire_lease(self.ports.table, choice.lease.fence, choice.worker_id, self.holder)
         if not isinstance(row, Lease) or not is_held_by(row, choice.worker_id, self.holder):
-            return  # somebody else was first
+            return  # another worker was first
         key, held = row.lease_key, self.held.add(row, since)
         self.ports.log.info("lease acquired", lease_key=key, why=choice.why, checkpoint=str(row.checkpoint))
         ports, settings = ports_of_stream(self.ports, key), settings_of_stream(self.settings, self.ports, key)
@@ -185,7 +185,7 @@ class Taker:
         )
 
     def _wants_more(self, scan: LeaseScan) -> bool:
-        """True if a lease may become ours at any moment: a free one, or one whose owner may be gone."""
+        """True if a lease may become ours at any moment, because it is free or its owner may be gone."""
         unfinished = {lease.lease_key for lease in scan.leases if not lease.is_ended}
         return any(
             (lease.actual_owner is None or lease.lease_key in self.undecided)

@@ -1,6 +1,6 @@
-"""What a committed offset means for the leases: its checkpoint, and the next write to a held lease. Pure.
+"""Turns a committed offset into checkpoints, and decides the next write to a held lease. Pure.
 
-Everything up to a committed batch's end is handled, so its checkpoint may be written, and only that.
+Everything up to a committed batch's end is handled, so the checkpoint of that end may be written, and no later one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unre
 
 
 def checkpoint_of(position: Position) -> Checkpoint | None:
-    """The checkpoint for everything up to the position. None if nothing is handled, or for a shard end, which is more
-    than a checkpoint. An aggregate that was read whole is named by its last user record, or KCL would deliver the
-    others again."""
+    """The checkpoint for everything up to the position. None if nothing is handled, or for a shard end, which needs more than a
+    checkpoint. For an aggregate that was read whole it names the last user record; otherwise KCL would deliver the others
+    again."""
     if not isinstance(position, ReadTo):
         return None
     sub = position.sub_sequence_number
@@ -32,8 +32,8 @@ def next_write(
 ) -> Callable[[Lease], LeaseWrite] | None:
     """The write that the lease needs now, or None. A checkpoint also counts as a heartbeat.
 
-    committed   how far committed batches have read the shard; in_doubt: a batch is running, or may have been
-    committed
+    committed   how far committed batches have read the shard
+    in_doubt    a batch is running, or may have been committed
     """
     to = None if committed is None else checkpoint_of(committed)
     if to is not None and to > lease.checkpoint:

@@ -1,7 +1,7 @@
-"""Where a query that follows an application starts: at the checkpoints of its lease table, as they stand. Pure.
+"""Starts a query that follows an application at the current checkpoints of its lease table. Pure.
 
-The previous consumer of the stream, a Lambda fleet, a process or a KCL fleet, must have stopped: what it handles
-after this look is read here too. Nothing is written.
+The previous consumer of the stream (a Lambda fleet, a process or a KCL fleet) must have stopped, because what it handles after
+this look is read here too. Nothing is written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _started(lease: Lease, leases: Mapping[str, Lease], start: StartPosition, no
 
 
 def leased_position(lease: Lease, now: datetime) -> ShardOffset:
-    """Where a batch that starts from this lease reads on; the lease is pinned if it needs a pin."""
+    """Where a batch that starts from this lease continues. The lease has its pin, if it needs one."""
     checkpoint = lease.checkpoint
     if checkpoint.is_shard_end:
         return ShardOffset(Ended())
@@ -67,5 +67,7 @@ def leased_position(lease: Lease, now: datetime) -> ShardOffset:
         return ShardOffset(at, at, lease.caught_up_at, lease.quiet_until)
     moment = lease.start_at
     if moment is not None and now - moment >= LONGEST_RETENTION:
-        moment = None  # the shard's beginning: a span from there is one of records, not of years
+        moment = (
+            None  # the shard's beginning, so that a span is counted from its first record and not from 1970
+        )
     return ShardOffset(Unread(moment), began=Unread(moment), quiet_until=lease.quiet_until)

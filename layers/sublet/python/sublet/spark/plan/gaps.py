@@ -1,4 +1,4 @@
-"""What a query has not read and can no longer read. Pure. Every plan checks it, whatever triggered the plan and
+"""Finds records that a query has not read and can no longer read. Pure. Every plan checks this, whatever triggered the plan and
 whichever part of the source listed the shards.
 
 A query that is away for longer than the retention can lose records in four ways, each of which leaves a trace:
@@ -20,7 +20,7 @@ from sublet.protocol.shard import Shard
 from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
-"""Includes the time that tasks wait."""
+"""Added to a record's age, because tasks wait too."""
 
 NEVER_TRIMMED = SHORTEST_RETENTION - CLOCKS_DIFFER_BY
 """A record younger than this is never past retention."""
@@ -57,7 +57,7 @@ def never_read(
 
 
 def _strangers(child: Shard, start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
-    """The child's parents that are neither in the listing nor in the offset, if all its others have ended."""
+    """The child's parents that are neither in the listing nor in the offset, if all its other parents have ended."""
     unknown = child.parent_shard_ids - listed.keys() - start.shards.keys()
     return (
         unknown
@@ -71,8 +71,8 @@ def has_ended(offset: Offset, shard_id: str) -> bool:
 
 
 def unread_since(shard: ShardOffset) -> datetime | None:
-    """A time before which nothing unread arrived; for an ended shard, nothing unread of its children. None if not
-    known."""
+    """A time before which no unread record of the shard arrived or, if the shard has ended, no unread record of its children.
+    None if no such time is known."""
     arrived = shard.position.arrived if isinstance(shard.position, ReadTo) else None
     return max((moment for moment in (arrived, shard.caught_up_at) if moment is not None), default=None)
 

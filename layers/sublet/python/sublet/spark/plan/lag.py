@@ -1,7 +1,7 @@
-"""How far a shard is behind its lease's checkpoint, by a query's last look into it. Pure.
+"""Computes the lag of a lease's checkpoint from a query's last look into the shard. Pure.
 
-The driver looks when it plans a batch. Then the checkpoint is where that batch begins, until Spark has committed it: from then
-on it is where the batch ends.
+The driver looks when it plans a batch. The checkpoint is where that batch begins until Spark has committed it, and where it ends
+from then on.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def lag_then(
 
 
 def is_end_of(look: ShardLook, checkpoint: Checkpoint) -> bool:
-    """Whether exactly the batch that was planned then is handled."""
+    """True if the batch planned at that look is handled, and nothing after it."""
     end = look.found.end
     return isinstance(end, ReadTo) and checkpoint_of(end) == checkpoint
 
 
 def _beyond(look: ShardLook, now: datetime) -> tuple[datetime, timedelta]:
-    """Returns how long the first record beyond the batch has waited."""
+    """Returns a moment, and how long the first record beyond the batch had waited then."""
     behind = NOTHING if look.found.caught_up else look.found.lag
     if behind <= NEAR_TIP:
         return look.at - behind, NOTHING
@@ -94,8 +94,8 @@ def _first_since(look: ShardLook, nothing_at: datetime | None) -> datetime | Non
 
 
 def _is_at(checkpoint: Checkpoint, position: Position) -> bool:
-    """Compares positions. A sentinel stands for every position at which nothing is read yet, since a row has only one start
-    position.
+    """True if both are the same position. A sentinel equals every position at which nothing has been read, since a row has only
+    one start position.
     """
     if checkpoint.is_sequence_number:
         return checkpoint_of(position) == checkpoint

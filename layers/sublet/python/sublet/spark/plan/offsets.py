@@ -1,4 +1,4 @@
-"""What Spark's offset log holds for a stream: values, and their JSON. Pure.
+"""The offsets of one stream in Spark's offset log: values, and their JSON. Pure.
 
     {"v":1, "stream":"orders", "arn":"arn:...", "created":1795227170308, "shards":{
         "shardId-0": {"e":1},
@@ -12,9 +12,8 @@ p         nothing is read yet; from the trim horizon, or from the time `t`
 f         where this offset's batch began, for a shard that the previous offset lacks. So a batch can be planned again
           from the log alone, and LATEST is a fixed time from the first plan on
 c         a time before which nothing unread arrived, of the shard or, beside `e`, of its children
-q         no record beyond the position arrived before this time, by Kinesis' own clock. So an idle shard is not
-walked
-          again from its last record on (`decisions.quiet`). It belongs to the position beside it
+q         no record beyond the position arrived before this time, by Kinesis' own clock, so an idle shard is not walked again from
+          its last record on (`decisions.quiet`). Holds only for the position beside it
 d, auto   how the stream was last described before the batch was planned: at `t`, with a retention of `r` seconds and,
           if known, the record distribution `s`; until when AUTO may have placed records. Tasks decide by these alone
           which aggregates outside the range to drop, so that a repeated task drops the same ones. They outlive the
@@ -54,9 +53,9 @@ class Unread:
 class ReadTo:
     """Everything up to and including this stream record has been read.
 
-    arrived               None if unknown: the position is a checkpoint of the lease table
-    sub_sequence_number   only this record's user records up to this one: a checkpoint in mid-aggregate
-    last_sub_sequence_number   of the record's last user record: what a checkpoint after the whole record names
+    arrived                   None if not known, because the position is a checkpoint of the lease table
+    sub_sequence_number       only this record's user records up to this one were read: a checkpoint in mid-aggregate
+    last_sub_sequence_number  that of the record's last user record, which a checkpoint after the whole record names
     """
 
     sequence_number: str
@@ -126,7 +125,7 @@ def offset_to_json(offset: Offset) -> dict[str, Any]:
 
 
 def offset_from_json(data: Mapping[str, Any]) -> Offset:
-    """Raises OffsetMalformed if it is another source's, another version's, or damaged."""
+    """Raises OffsetMalformed if the JSON is damaged, or was written by another source or version."""
     try:
         if data["v"] != VERSION:
             raise OffsetMalformed(
@@ -149,7 +148,7 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
 
 
 def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
-    """The error for anything else in Spark's log where an offset should be."""
+    """The error for text in Spark's log that is not an offset of ours."""
     return OffsetMalformed(
         f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
         "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new checkpointLocation"

@@ -1,11 +1,11 @@
-"""What Spark's offset log holds for a query of several streams: an offset for each of them, and their JSON. Pure.
+"""The offsets of a query of several streams in Spark's offset log: one for each stream, and their JSON. Pure.
 
     {"v":2, "streams":{
         "123456789012:orders:1795227170": {"stream":"orders", "arn":"arn:...", "created":1795227170308, "shards":{...}},
         "123456789012:audit:1795227199": ...}}
 
-Each stream's part is what a query of that stream alone would have, so the checkpoint of such a query can be continued.
-A part outlives its stream's place in the option: its positions wait there, for the stream to be named again.
+Each stream's part equals the offset of a query of that stream alone, so the checkpoint of such a query can be continued. A part
+stays when the option no longer names its stream, and its positions wait until the stream is named again.
 
 initial   a query that has planned nothing yet
 
@@ -72,8 +72,8 @@ def any_offset_from_json(data: Any) -> AnyOffset:
 
 
 def as_of_several(offset: AnyOffset) -> OffsetOfSeveral:
-    """Reads a checkpoint of one stream as a checkpoint of several, of which one has been read so far. Raises OffsetMalformed
-    for a checkpoint with leases, because their rows are of one stream.
+    """Treats a checkpoint of one stream as a checkpoint of several, of which only one has been read so far. Raises
+    OffsetMalformed for a checkpoint with leases, because their rows are of one stream.
     """
     if isinstance(offset, OffsetOfSeveral):
         return offset
@@ -103,7 +103,7 @@ def _parts_from_json(parts: Mapping[str, Any]) -> Iterator[tuple[StreamKey, Offs
     for text, part in parts.items():
         key = StreamKey.parse(text)
         if key is None:
-            raise ValueError(f"{text} is no stream's key")
+            raise ValueError(f"{text} is not a stream's key")
         offset = offset_from_json({"v": VERSION, **part})
         if not offset.shards:
             raise ValueError(f"its part for stream {text} names no shard")

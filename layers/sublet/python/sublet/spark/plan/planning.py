@@ -1,7 +1,7 @@
-"""Where the next micro-batch ends, and what its tasks read. Pure: listings and peeks in, an offset or ranges out.
+"""Decides where the next micro-batch ends, and what its tasks read. Pure: listings and peeks in, an offset or ranges out.
 
-The range of a batch is fixed here, before any of it is read, and goes into Spark's own offset log, so a repeated
-batch gives the same rows. An end is always a stream record that exists, or the end of a closed shard.
+A batch's range is fixed here before any of it is read, and goes into Spark's own offset log, so a repeated batch gives the same
+rows. A batch always ends at a stream record that exists, or at the end of a closed shard.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from sublet.spark.plan.gaps import (
 from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread, to_millis
 
 CONFIRM_AFTER = SHORTEST_RETENTION / 2
-"""An idle shard's offset confirms at least this often that nothing is unread, so that a restart after a quiet day
-knows it."""
+"""At least this often, an idle shard's offset notes that nothing is unread, for a restart after a quiet day."""
 
 WALKED_AGAIN = 10
-"""Calls that may be repeated: a batch without rows costs more than walking this far again."""
+"""How many calls a restart may repeat: a batch without rows costs more than walking this far again."""
 
 Begin = Unread | ReadTo
 
@@ -39,13 +38,13 @@ Begin = Unread | ReadTo
 class Peek:
     """What a look into a shard found.
 
-    end   a record beyond the position, or the end of the closed shard; None: nothing to read now
-    caught_up   nothing is unread, or nothing beyond the end: the look reached the tip
-    lag   how far the end is behind the shard's tip, if known
-    records   the fewest stream records up to the end; None: not known, read in large pages
-    rows, bytes   how many user records and bytes there are up to the end; None unless a limit had them counted
-    quiet_until   nothing beyond the position arrived before this time; if there is nothing to read now
-    walked    how many calls it took to prove that
+    end          a record beyond the position, or the end of the closed shard; None: there is nothing to read now
+    caught_up    the look reached the tip: nothing is unread, or nothing beyond the end
+    lag          how far the end is behind the shard's tip, if known
+    records      the least number of stream records up to the end; None: not known, so read in large pages
+    rows, bytes  the number of user records and bytes up to the end; None unless a limit had them counted
+    quiet_until  nothing beyond the position arrived before this time; only if there is nothing to read now
+    walked       how many calls it took to prove that
     """
 
     end: ReadTo | Ended | None
@@ -62,12 +61,12 @@ class Peek:
 class ShardRange:
     """What one task reads: everything beyond `begin` up to and including `end` (None: to the end of the shard).
 
-    verify    what comes after `begin` may be past retention: look for evidence that it is not
-    end_arrived   when the record at `end` arrived, if known
-    end_sub_sequence_number   only the user records of the record at `end` up to this one (None: all)
-    quiet_until   nothing beyond `begin` arrived before this time
-    since, until   only records that arrived from the first time on and before the second; with `until`, `end` may be
-    the tip
+    verify                   records after `begin` may be past retention: look for evidence that they are not
+    end_arrived              when the record at `end` arrived, if known
+    end_sub_sequence_number  read only the user records of the record at `end` up to this one (None: all)
+    quiet_until              nothing beyond `begin` arrived before this time
+    since, until             read only records that arrived from the first time on and before the second; with `until`, `end`
+                             may be the tip
     """
 
     shard_id: str
@@ -83,7 +82,7 @@ class ShardRange:
 
 
 def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
-    """Refuse a stream that is not the checkpoint's."""
+    """Raises an error if the checkpoint is for another stream."""
     if offset.stream != stream:
         raise StreamRecreated(
             f"the checkpoint is for stream {offset.stream}, but the query reads {stream}: give it a new checkpointLocation"
@@ -96,7 +95,7 @@ def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
 
 
 def check_application(offset: Offset, application: str | None) -> None:
-    """Refuse a checkpoint written under other leases: its positions cover only the shards that the query held."""
+    """Refuses a checkpoint written with other leases, because its positions cover only the shards that the query held."""
     if offset.shards and offset.application != application:
         written, now = (
             "without leases" if whose is None else f"with the leases of {whose}"
@@ -148,11 +147,10 @@ def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[st
 def beginning_shards(
     start: Offset, listed: Sequence[Shard], denied: Collection[str]
 ) -> dict[str, ShardOffset]:
-    """Shards that are not in the offset yet, and whose parents have all ended in it, or are denied and were never in
-    it.
+    """Shards that the offset lacks, and whose parents have all ended in it, or are denied and were never in it.
 
-    Checked against the offset that the batch starts from, not the one being planned, so that a child's first batch
-    comes after its parents' last one.
+    Checks against the offset that the batch starts from, not the one being planned, so that a child's first batch comes after
+    its parents' last one.
     """
     return {
         shard.shard_id: ShardOffset(Unread(), began=Unread(), caught_up_at=parents_known(start, shard))
@@ -173,13 +171,12 @@ def next_offset(
     looked_at: datetime,
     placement: Placement = NOT_DESCRIBED,
 ) -> Offset:
-    """The offset at which the next batch ends. `start` itself, unchanged, if there is nothing new.
+    """The offset at which the next batch ends, or `start` itself if there is nothing new.
 
     gone        shards of `start` that the stream no longer has: unread ones count as ended, ended ones are dropped
     looked_at   the time of a peek's `caught_up`
-    placement   who places the stream's records. If Kinesis does, this is remembered beyond the process: it may be
-    switched
-                off while records that it placed are unread
+    placement   who places the stream's records. If Kinesis does, the offset keeps that, because it may be switched off while
+                records that it placed are unread
     """
     is_news = placement.is_auto and not start.placement.is_auto
     moved = not start.shards or bool(beginning) or bool(gone) or is_news
@@ -237,7 +234,7 @@ def plan_ranges(
         if begin is None or isinstance(begin.position, Ended) or isinstance(after.position, Unread):
             continue
         if begin.position == after.position:
-            continue  # perhaps in mid-aggregate, whose rest is not in this batch
+            continue  # the position may be in mid-aggregate, and the rest of that is not in this batch
         last = after.position if isinstance(after.position, ReadTo) else None
         if last is not None and _has_read(begin.position, last.sequence_number):
             continue

@@ -1,4 +1,4 @@
-"""How the limit of a batch is divided among a query's streams. Pure."""
+"""Divides the limit of a batch among a query's streams. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sublet.spark.plan.offsets_of_several import OffsetOfSeveral
 def unread_shards(
     start: OffsetOfSeveral, streams: Iterable[StreamKey], is_ours: Callable[[str], bool]
 ) -> dict[StreamKey, int]:
-    """Counts the shards of each stream that are ours and not read to their end. It counts at least 1, as it does for a stream
-    of which nothing is known yet. Within a stream, its part of the limit is divided again.
+    """Counts the shards of each stream that are ours and not read to their end: at least 1, also for a stream of which nothing is
+    known yet.
     """
 
     def unread(part: Offset) -> int:

@@ -1,7 +1,7 @@
-"""Which aggregates outside their shard's hash key range a batch's tasks drop. Pure.
+"""Decides which aggregates outside their shard's hash key range a batch's tasks drop. Pure.
 
-The rule is the library's (`decisions.out_of_range`). What is known of the stream is fixed with the batch, so that
-counting the batch's rows, reading them, and reading them again give the same result.
+The rule is the library's (`decisions.out_of_range`). A batch keeps what was known of the stream when it was planned, so that
+counting its rows, reading them, and reading them again give the same result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sublet.protocol.stream_info import Placement
 
 
 def is_sent_again(arrived: datetime | None, placement: Placement) -> bool:
-    """True if an aggregate that is out of range was put into the wrong shard. `arrived` None: not known."""
+    """True if an out-of-range aggregate was put into the wrong shard. `arrived` is None if not known."""
     return arrived is not None and why_kept(arrived, placement) is None
 
 
@@ -26,8 +26,8 @@ def is_sent_again(arrived: datetime | None, placement: Placement) -> bool:
 class StrayFilter:
     """The filter of one shard in one batch.
 
-    inside          the shard's hash key range; None switches the filter off
-    dropped, kept   user records that were out of range, and why those were kept
+    inside         the shard's hash key range; None switches the filter off
+    dropped, kept  user records that were out of range, and why the kept ones were kept
     """
 
     inside: KeysInside | None

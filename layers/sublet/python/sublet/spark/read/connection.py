@@ -91,7 +91,7 @@ def of_stream(connection: StreamAccess, stream: StreamKey) -> StreamAccess:
 
 @cache
 def _clients(access: Access) -> tuple[KinesisClient, KinesisClient]:
-    """Hundreds of streams share them."""
+    """Returns clients that hundreds of streams share."""
     way = connection_of(access)
     return kinesis_client(*way), kinesis_poll_client(*way)
 

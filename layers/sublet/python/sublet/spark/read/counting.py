@@ -1,6 +1,6 @@
-"""How much of a shard a limit by rows or bytes admits: counted on the driver, each stream record once.
+"""Counts on the driver how much of a shard a limit by rows or bytes admits, each stream record once.
 
-What was read beyond a batch's end is remembered for the next batch, without its data.
+Remembers records read beyond a batch's end for the next batch, without their data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sublet.spark.read.pages import Limit
 from sublet.spark.read.positions import is_at_tip, is_beyond, opening
 
 BYTES_A_RECORD = 1024
-"""Assumed until some records are known."""
+"""The size of a record that is assumed until some records are known."""
 
 PagesFrom = Callable[[ReadPosition, Limit], Iterator[Page]]
 
@@ -59,7 +59,7 @@ class _Size:
         return _Size(self.records + other.records, self.rows + other.rows, self.bytes + other.bytes)
 
     def left_of(self, share: Share, seen: _Size) -> int:
-        """How many more records the share may admit, if they are like those seen on the shard. At least one."""
+        """How many more records the share may admit, if they are like those seen on the shard; at least 1."""
         left = [POLL_LIMIT_MAX]
         if share.records is not None:
             left.append(ceil((share.records - self.rows) / max(seen.rows / max(seen.records, 1), 1)))
@@ -77,8 +77,7 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """One stream record. `is_stray`: outside the shard's hash key range, so that each batch checks whether it is
-    dropped."""
+    """One stream record. `is_stray`: it is outside the shard's hash key range, so each batch checks whether to drop it."""
 
     at: ReadTo
     size: _Size
@@ -93,9 +92,9 @@ class _Counted:
 class ShardCount:
     """One shard's count, from `position` on, where the next batch begins if it continues the last one.
 
-    inside   the shard's hash key range, as the batches' tasks have it
-    quiet_until   nothing beyond the position arrived before this time
-    tip_at   when it was last seen that nothing follows; None: something does
+    inside       the shard's hash key range, as the batches' tasks have it
+    quiet_until  nothing beyond the position arrived before this time
+    tip_at       when nothing was last seen to follow; None: something follows
     """
 
     position: Begin

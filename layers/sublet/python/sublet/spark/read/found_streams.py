@@ -1,4 +1,4 @@
-"""Whether a query can read the streams that were found for its option `stream`."""
+"""Checks that a query can read the streams that were found for its option `stream`."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ enough:
 * The driver makes at most three calls a second: its looks, and the first call of each task, which it counts on the
   task's behalf when it plans it, and dates to the batch's end as soon as it sees that.
 * A task's later calls are half a second apart: two in any second, also across two tasks of successive batches.
-* A page's size is paid for before the next call. A task pays for its last page before it ends, and is told what the
-  looks before it still owe.
+* The time that a page's bytes take up is waited for before the next call. A task waits for its last page before it ends, and is
+  given what the looks before it still owe.
 
 Other consumers of the stream use the limit too: a throttled poll is repeated, as in the rest of the library.
 """
@@ -60,17 +60,17 @@ class CallPace:
         calls.append(self._clock.steady())
 
     def count_call(self, shard_id: str) -> None:
-        """Count a call for which somebody else has waited."""
+        """Count a call that another process makes, having waited for it here."""
         self.settle(shard_id)
         self._calls_on(shard_id).append(self._clock.steady())
 
     def date_last_call(self, shard_id: str) -> None:
-        """The last call was made between when it was counted and now."""
+        """Date the last call to now, because it was made at some time since it was counted."""
         if calls := self._calls_on(shard_id):
             calls[-1] = self._clock.steady()
 
     def owe(self, shard_id: str, debt: timedelta) -> None:
-        """No reads for this long from now on, or longer if more is already owed."""
+        """Allow no reads for this long from now on, or longer if more is already owed."""
         paid_at = self._clock.steady() + debt
         self._paid_at[shard_id] = max(paid_at, self._paid_at.get(shard_id, paid_at))
 

@@ -1,4 +1,4 @@
-"""Pages of one shard, in order: at its pace, with refused polls repeated and expired iterators reopened."""
+"""Reads the pages of one shard in order and at its pace. Repeats refused polls, and reopens expired iterators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.positions import is_at_tip
 
 Limit = Callable[[], int]
-"""GetRecords' Limit, computed before each poll."""
+"""Computes GetRecords' Limit before each poll."""
 
 _key_of = attrgetter("partition_key")
 
@@ -30,20 +30,20 @@ def read_pages(
     *,
     first_call_waited: bool = False,
 ) -> Iterator[Page]:
-    """Each page from the position on; endless, with empty pages at the tip, until the shard's end.
+    """Yields each page from the position on, with empty pages at the tip, until the shard's end. Raises what Stream raises, and
+    StreamUnavailable if a poll is refused for longer than `patience`.
 
-    first_call_waited   the driver has already waited for this task's first call
-    Raises what Stream raises, and StreamUnavailable if a poll was refused for longer than our patience.
+    first_call_waited  the driver has already waited for this task's first call
     """
     pages = connection.stream.reader(shard_id, position)
     reader = _Reader(connection, shard_id, pages, limit, first_call_waited)
     while not reader.is_ended:
-        yield reader.next_page()  # keeps no page: this may wait for as long as the query runs
+        yield reader.next_page()  # not kept in a variable, since this may wait for as long as the query runs
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a shard. `call_waited`: somebody else has waited for the next call."""
+    """Reads a shard. `call_waited`: the driver has already waited for the next call."""
 
     connection: StreamAccess
     shard_id: str
@@ -81,7 +81,7 @@ class _Reader:
 
 
 def first_record_at(connection: StreamAccess, shard_id: str, at: ReadTo) -> StreamRecord | None:
-    """That record if it still exists, otherwise a later one; None once it is clear that it does not."""
+    """Returns that record if it still exists, otherwise a later one, or None once it is clear that there is none."""
     position = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, at.sequence_number)
     for page in read_pages(connection, shard_id, position, lambda: 1):
         if page.records:

@@ -1,4 +1,4 @@
-"""A stream whose calls wait out transient failures: throttled listings, a service that fails for a while."""
+"""Repeats calls to a stream through transient failures, such as throttled listings or a service that fails for a while."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ T = TypeVar("T")
 class RepeatedCalls:
     """Repeats each call for up to `patience` before it raises StreamUnavailable.
 
-    The first call is not repeated if it gets no reply at all: that means a wrong endpoint or no network rather than a
-    busy service.
+    It does not repeat the first call if that gets no reply at all, which means a wrong endpoint or no network rather than a busy
+    service.
     """
 
     def __init__(self, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
@@ -52,7 +52,7 @@ class RepeatedCalls:
 
 
 class PatientStreams:
-    """The Streams port: looking which streams there are is repeated as `RepeatedCalls` says. Their own calls are not."""
+    """The Streams port. Repeats the calls that find streams, as `RepeatedCalls` says, but not the streams' own calls."""
 
     def __init__(self, inner: Streams, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
         self._inner = inner
@@ -69,7 +69,7 @@ class PatientStreams:
 
 
 class PatientStream:
-    """The Stream port: each call is repeated as `RepeatedCalls` says."""
+    """The Stream port. Repeats each call as `RepeatedCalls` says."""
 
     def __init__(self, inner: PolledStream, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
-"""The driver's looks into shards, for an existing record at which the next batch can end.
+"""The driver's looks into shards. Each looks for an existing record at which the next batch can end.
 
-Times only guide the search, because arrival times need not rise with sequence numbers: a record counts only if its
-sequence number is beyond the position.
+Arrival times only guide the search, because they need not rise with sequence numbers. A record counts only if its sequence number
+is beyond the position.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOOKBACK = timedelta(seconds=1)
 """A batch ends about this far before a busy shard's tip; an idle shard's batch ends at its tip."""
 
 WIDEN = 16
-"""If the last second is empty, look 16, 256, ... seconds back."""
+"""How much further back each look goes: if the last second is empty, 16 seconds, then 256, and so on."""
 
 BUSY_LIMIT = 100
-"""Records of a look into the last second: a fraction of what a task will read again."""
+"""How many records a look into the last second asks for: a fraction of what a task will read again."""
 
 FIRST_OF_A_SPAN = 500
-"""Records of a task's first page if the batch's number is not known: it has more than this."""
+"""The size of a task's first page, in records, if only this is known of the batch: it has more records than this."""
 
 OLDEST = timedelta(days=400)
 """Longer than any retention."""
@@ -48,7 +48,7 @@ _NO_LAG = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A search's result. `record` is beyond the position; `is_end`: the shard's end was seen."""
+    """The result of a search. `record` is beyond the position; `is_end`: the search came to the shard's end."""
 
     record: StreamRecord | None
     page: Page | None
@@ -78,9 +78,9 @@ class _AtTip:
 
 
 class Peeker:
-    """Looks into shards; one thread at a time per shard.
+    """Looks into shards. Only one thread at a time may look into a given shard.
 
-    Remembers where it found nothing: the iterator there is at the tip, so the next look is one call.
+    Where it found nothing it keeps the iterator, which is at the tip, so that the next look is one call.
     """
 
     def __init__(self, connection: StreamAccess, *, filters: bool = False) -> None:
@@ -136,7 +136,7 @@ class Peeker:
         return self._near_tip(shard_id, position).peek()
 
     def _is_there(self, remembered: _AtTip, position: Begin) -> bool:
-        """An expired iterator is reopened where it was first opened, and walks again."""
+        """True if the remembered iterator can be used: an expired one would be reopened where it began, and walk again."""
         age = self._connection.clock.steady() - remembered.since
         return remembered.position == position and age < ITERATOR_IS_USED_FOR
 
@@ -310,6 +310,6 @@ class Peeker:
 
 
 def _moment_of(position: Begin) -> datetime:
-    """No record beyond the position arrived much earlier."""
+    """A moment such that no record beyond the position arrived much earlier."""
     moment = position.arrived if isinstance(position, ReadTo) else position.at
     return moment or datetime.min.replace(tzinfo=UTC)

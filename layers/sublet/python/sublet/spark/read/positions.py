@@ -1,4 +1,4 @@
-"""Positions in a shard as Kinesis takes them, and a page's relation to them."""
+"""Converts positions to those that Kinesis opens a shard at, and says whether a page is at the tip."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sublet.spark.plan.planning import Begin
 
 
 def open_at(position: Begin) -> ReadPosition:
-    """Opens the shard at the position. If a record was read in part, all of it comes again."""
+    """Where to open the shard for a position. A record that was read in part comes again as a whole."""
     match position:
         case ReadTo(sequence_number, sub_sequence_number=None):
             return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number)
@@ -37,7 +37,7 @@ def opening(position: Begin, quiet_until: datetime | None) -> ReadPosition:
 
 
 def _is_nearer(position: ReadTo, quiet_until: datetime) -> bool:
-    """True if the position is nearer than the time, or is a partly read record, whose rest the time does not cover."""
+    """True if the position is nearer to the tip than the time, or is a partly read record, whose rest the time does not cover."""
     if position.sub_sequence_number is not None or position.arrived is None:
         return position.sub_sequence_number is not None
     return quiet_until - ARRIVALS_DIFFER_BY <= position.arrived
@@ -48,5 +48,5 @@ def is_beyond(record: StreamRecord, position: Begin) -> bool:
 
 
 def is_at_tip(page: Page) -> bool:
-    """A page with records and no lag is not at the tip yet: records of the same millisecond may follow."""
+    """True for an empty page without lag. After a page with records, more of the same millisecond may follow."""
     return page.is_shard_end or (not page.records and page.millis_behind_latest == 0)

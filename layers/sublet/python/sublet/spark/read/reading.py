@@ -1,4 +1,4 @@
-"""A task: exactly the records of its range, each time it is run, or a failure. It never finishes short."""
+"""A task's reading. Each run yields exactly the records of the task's range, or fails. It never finishes short."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=
 class ReadTask:
     """A range and how to read it.
 
-    debt   for how long the driver's looks still use up the shard's read limit
-    first_call_waited   the driver has already waited for the first call
-    expected   the fewest stream records in the range; None: not known, read in the largest pages
-    placement  who places the stream's records, as known when the batch was planned
-    stream_arn its ARN, if calls name it
+    debt               for how long the driver's looks still use up the shard's read limit
+    first_call_waited  the driver has already waited for the first call
+    expected           the least number of stream records in the range; None: not known, so read in the largest pages
+    placement          who places the stream's records, as known when the batch was planned
+    stream_arn         the stream's ARN, if calls name it
     """
 
     stream: str
@@ -136,8 +136,8 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
 
 
 def _limit(task: ReadTask, fetched: int) -> int:
-    """Returns as many records as are expected, if that is known; then as many again as were read, so that at most half are
-    read in vain.
+    """How many records to ask for: as many as are expected, if that is known, then as many again as were read, so that at most
+    half are read in vain.
     """
     if task.expected is None:
         return POLL_LIMIT_MAX
@@ -148,12 +148,12 @@ def _limit(task: ReadTask, fetched: int) -> int:
 
 
 def _tell_of_trimmed_end(connection: StreamAccess, task: ReadTask) -> None:
-    """The shard's tip is reached without the range's end. Raises StreamUnavailable if the end must exist."""
+    """Called if the shard's tip comes before the range's end. Raises StreamUnavailable if the end must exist."""
     wanted = task.range
     if wanted.end_arrived is None or connection.clock.now() - wanted.end_arrived < NEVER_TRIMMED:
         raise StreamUnavailable(
             f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
-            "though it exists: the task fails rather than finish short, and Spark runs it again"
+            "although it exists: the task fails so as not to finish short, and Spark runs it again"
         )
     _lost(connection, task, f"record {wanted.end}, the last of this batch, is past retention; none is left")
 
@@ -165,7 +165,7 @@ def _open_at(wanted: ShardRange, verify: bool) -> ReadPosition:
 
 
 def _is_verified(connection: StreamAccess, task: ReadTask) -> bool:
-    """Looks for the record before the range with a call of its own, if the range is opened after a quiet stretch."""
+    """Looks for the record before the range with a separate call, if the range is opened after a quiet stretch."""
     wanted = task.range
     if not isinstance(wanted.begin, ReadTo) or opening(wanted.begin, wanted.quiet_until) == open_at(
         wanted.begin
@@ -237,8 +237,8 @@ def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[Str
 
 
 def _is_past(page: Page, wanted: ShardRange, connection: StreamAccess) -> bool:
-    """True if everything that arrived before `until` has been read. That time has passed, so nothing more can arrive
-    before it."""
+    """True if everything that arrived before `until` has been read. `until` is in the past, so nothing more can arrive before
+    it."""
     if wanted.until is None:
         return False
     if page.records:

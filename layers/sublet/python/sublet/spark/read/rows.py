@@ -1,6 +1,6 @@
-"""Stream records as Spark's rows: Arrow RecordBatches, built column by column.
+"""Turns stream records into Spark's rows: Arrow RecordBatches, built column by column.
 
-No Python object is made per row except its data; partition keys become text once per aggregate.
+A row costs no Python object except its data. Partition keys become text once per aggregate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ARROW_SCHEMA = pa.schema(
 
 
 BATCH_BYTES = 2**20
-"""Bytes of stream records' data per RecordBatch: fits into a core's cache all the way to Spark."""
+"""How many bytes of stream records' data a RecordBatch has: they fit into a core's cache all the way to Spark."""
 
 _data_of = attrgetter("data")
 _key_of = attrgetter("partition_key")
@@ -66,9 +66,8 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """The user records of `records`, in order. No batch is empty, and no stream record is split.
 
-        after, up_to   a stream record's sequence number and a sub-sequence number: only that record's user records
-        after the
-        first number, and up to the second
+        after, up_to  a stream record's sequence number with a sub-sequence number: of that record, only the user records after
+                      the number of `after`, and up to that of `up_to`
         """
         for some in _portions(records):
             data = list(map(_data_of, some))
@@ -82,7 +81,7 @@ class Rows:
                 yield batch
 
     def _plain_batch(self, records: Sequence[StreamRecord], data: Sequence[bytes]) -> pa.RecordBatch:
-        """The same as `_batch` for records without aggregates, in half the time: a row each."""
+        """Does the same as `_batch` in half the time, for records without aggregates, which are a row each."""
         rows = len(records)
         arrays = [
             _binary(data),
@@ -125,8 +124,8 @@ def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord
 class _Columns:
     """Columns that grow by one stream record at a time.
 
-    counts, first_keys   per stream record: its user records, and where its partition keys begin in `keys`
-    explicit             explicit hash keys, by the first row of their stream record
+    counts, first_keys  for each stream record, the number of its user records, and where its partition keys begin in `keys`
+    explicit            explicit hash keys, by the first row of their stream record
     """
 
     data: list[bytes] = field(default_factory=list)
@@ -157,7 +156,7 @@ class _Columns:
         self.first_keys.append(len(self.keys))
 
     def batch(self, records: Sequence[StreamRecord], shard_id: str, stream: str) -> pa.RecordBatch:
-        """The columns as Arrow's; what a stream record's user records share is repeated for each."""
+        """The columns as Arrow columns. What the user records of a stream record share is repeated for each."""
         rows = len(self.data)
         counts = np.array(self.counts, np.int64)
         record_of = np.repeat(np.arange(len(records)), counts)
@@ -194,7 +193,7 @@ def _arrivals(records: Sequence[StreamRecord]) -> pa.Array:
 
 
 def _binary(values: Sequence[bytes]) -> pa.Array:
-    """The same as pa.array, in half the time."""
+    """Does the same as pa.array, in half the time."""
     ends = np.zeros(len(values) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
     return pa.Array.from_buffers(

@@ -1,5 +1,5 @@
-"""What a query's driver knows of its stream, and when it asks: an account has 20 calls of DescribeStreamSummary a
-second."""
+"""Decides when a query's driver describes its stream, and keeps the answer, because an account has only 20 calls of
+DescribeStreamSummary a second."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 
 
 class Descriptions:
-    """Describes the stream at the start and every five minutes, unless other processes of the application have. Asks
-    at once if a listing shows another stream's shards, and a few times after a reshard: what the KPL puts into the
-    wrong shard then is dropped only with a later description.
+    """Describes the stream at the start and every five minutes, unless other processes of the application do. Asks at once if a
+    listing shows another stream's shards, and a few times after a reshard, because records that the KPL then puts into the wrong
+    shard are dropped only with a later description.
 
-    shared   what other processes of the application have learned
+    shared  returns what other processes of the application have learned
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Descriptions:
         self._filters = filters
         self._known = NOT_DESCRIBED
         self._due_at: datetime | None = None
-        """When to ask next; None means at once."""
+        """When to ask next. None means at once."""
         self._pause: timedelta | None = ASK_LATEST
         """The pause after the next request, in the form of `ask_again_after`."""
 
@@ -57,7 +57,7 @@ class Descriptions:
         return self._known
 
     def note_listing(self, before: Mapping[str, Shard], now: Mapping[str, Shard]) -> None:
-        """Compares a listing with the one before it. The first listing proves nothing."""
+        """Compares a listing with the previous one. The first listing proves nothing."""
         if not before:
             return
         if _is_other_stream(before, now):
@@ -75,7 +75,9 @@ class Descriptions:
 
 
 def _is_other_stream(before: Mapping[str, Shard], now: Mapping[str, Shard]) -> bool:
-    """A shard keeps its first sequence number for life, and an open one does not disappear."""
+    """True if the listings cannot be of the same stream: a shard never changes its first sequence number, and an open one does
+    not disappear.
+    """
     return any(
         shard.is_open
         if shard_id not in now

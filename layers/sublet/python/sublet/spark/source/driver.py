@@ -1,8 +1,7 @@
-"""A streaming query's driver side: it looks into the stream, and turns planning's decisions into the next offset and
-its tasks.
+"""The driver side of a streaming query: looks into the stream, and turns planning's decisions into the next offset and its tasks.
 
-One object per query, in one process, called by one thread. What it remembers only saves calls, except the targets of
-an available-now run: Spark sets those once at each start of the query.
+There is one object per query, in one process, called by one thread. What it remembers only saves calls, except for the targets of
+an available-now run, which Spark sets once at each start of the query.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ LOOKS_AT_ONCE = 32
 
 
 class QueryDriver:
-    """What Spark calls on a streaming source, in our own values."""
+    """Answers what Spark asks a streaming source, in our own values."""
 
     def __init__(self, connection: StreamAccess, options: Options, portion: Portion) -> None:
         self._connection = connection
@@ -68,7 +67,7 @@ class QueryDriver:
         self._targets_at = connection.clock.now()
         self._losses = Losses(connection, options, self._peeker)
         self._counted: Mapping[tuple[str, str | None], int] = {}
-        """How many stream records the last plan found, by shard and the batch's end in it."""
+        """How many stream records the last plan found, by the shard and the batch's end in the shard."""
         self._called: Sequence[str] = ()
         """Shards whose tasks' first calls were counted when they were planned."""
         self.lag: Mapping[str, timedelta] = {}
@@ -160,12 +159,12 @@ class QueryDriver:
         return end
 
     def tasks(self, start: AnyOffset, end: AnyOffset) -> list[ReadTask]:
-        """What the batch reads. Also called without `latest_offset` before it, to repeat a logged batch."""
+        """The tasks that read the batch. Spark also calls this without `latest_offset` before it, to repeat a logged batch."""
         start, end = as_of_one(start), as_of_one(end)
         return self.tasks_of(self._portion.resume(self.ranges(start, end), start, end), start, end)
 
     def ranges(self, start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """What the batch consists of, whether all of it is still to be read or not."""
+        """All ranges of the batch, whether they must still be read or not."""
         if not end.shards.keys() <= self._shards.keys():
             self._list()
         self._check(end)
@@ -175,7 +174,7 @@ class QueryDriver:
         return plan_ranges(start, end, ranges, self._connection.clock.now())
 
     def tasks_of(self, ranges: Iterable[ShardRange], start: Offset, end: Offset) -> list[ReadTask]:
-        """Waits for the tasks' first calls."""
+        """The tasks that read these ranges. Waits until their first calls may be made."""
         now = self._connection.clock.now()
         planned = [self._verified(each, start, end, now) for each in ranges]
         pace = self._connection.pace
@@ -209,7 +208,7 @@ class QueryDriver:
         check_application(offset, self._portion.application)
 
     def _denied(self, start: Offset) -> frozenset[str]:
-        """The unlisted shards that matter to this plan, and that the service does not know either."""
+        """The shards that matter to this plan, but are not listed and not known to the service."""
         return frozenset(
             shard_id
             for shard_id in shards_to_ask_about(start, self._shards)
@@ -239,7 +238,7 @@ class QueryDriver:
     def _tell_of_idle_shards(
         self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime
     ) -> None:
-        """Checks shards that have nothing to read now, although they may have had."""
+        """Checks shards that have nothing to read now for records that were lost."""
         for shard_id, peek in peeks.items():
             if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
                 self._losses.look(shard_id, shards[shard_id], self._shards, now)

@@ -1,5 +1,5 @@
-"""The driver side of a streaming query of several streams: a driver for each, as if the query read it alone, and what they
-share: the batch, its limit, and the leases.
+"""The driver side of a streaming query of several streams. Each stream has a driver, as if the query read it alone; they share
+the batch, its limit, and the leases.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sublet.spark.source.portion import Portions
 from sublet.spark.source.streams_read import StreamsRead
 
 AT_ONCE = 16
-"""Streams that are asked at the same time. Each looks into several of its shards at once."""
+"""How many streams to ask at the same time. Each looks into several of its shards at once."""
 
 T = TypeVar("T")
 
 
 class DriverOfSeveral:
-    """What Spark calls on a streaming source of several streams, in our own values; see QueryDriver. A stream that leaves the
-    option, or is gone, keeps its part of the offset, and is read on from there when it is back.
+    """Answers what Spark asks a streaming source of several streams, in our own values; see QueryDriver. A stream that the option
+    no longer names, or that is gone, keeps its part of the offset, and continues from there when it is back.
     """
 
     def __init__(self, access: StreamsAccess, options: Options, portions: Portions) -> None:
@@ -43,7 +43,7 @@ class DriverOfSeveral:
         self._streams = StreamsRead(access, options)
         self._drivers: dict[StreamKey, QueryDriver] = {}
         self._is_waiting: set[StreamKey] = set()
-        """Streams of the offset that are not read, and of which the log has said so."""
+        """Streams of the offset that are not read, and for which that has been logged."""
         self.has_targets = False
 
     @property
@@ -196,12 +196,12 @@ class DriverOfSeveral:
             self._access.log,
             self._options,
             key.stream,
-            f"it is gone ({key}), and a batch was to be read that has records of it",
+            f"it is gone ({key}), and a batch that must be read has records of it",
         )
 
 
 class _Gone:
-    """Stands for a stream that Kinesis does not describe any more."""
+    """The answer of a stream that Kinesis no longer describes."""
 
     def __init__(self, problem: StreamError) -> None:
         self.problem = problem

@@ -45,16 +45,16 @@ _FIELDS = tuple(ARROW_SCHEMA.names)
 
 
 def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
-    """Call `module:function` with the source's rows, inside the tasks. Returns a row for each call that returned:
-    what it handled.
+    """Call `module:function` with the source's rows, inside the tasks. The result has a row for each call that returned, with
+    what the call handled.
 
-    Nothing happens until the result is written, and it happens again each time that it is. A batch has rows of one
-    shard, in order: pass the source's rows as they come, or filtered, but never shuffled. A call that raises is
-    repeated as on Lambda (handler_attempts times in a row, with backoff), or split, or its records are set aside, by
-    the same settings. Otherwise the task fails, and Spark runs it again: at least once, with a fresh count of
-    attempts. The module must be importable on the executors. Its lease functions are not called, and
-    `batch.checkpoint` only counts within the task. `settings`: how it is called, by name, such as
-    `handler_contract="lambda_event"`.
+    Nothing happens until the result is written, and each time it is written the handler is called again. A batch has rows of one
+    shard, in order: pass the source's rows as they come, or filtered, but never shuffled. If a call raises, the same settings as
+    on Lambda decide whether it is repeated (handler_attempts times in a row, with backoff), or split, or its records are set
+    aside. Otherwise the task fails, and Spark runs it again at least once, with a fresh count of attempts. The module must be
+    importable on the executors. Its lease functions are not called, and `batch.checkpoint` counts only within the task.
+    `settings` are given by name, such as `handler_contract="lambda_event"`.
+
     Raises HandlerNotLoadable and SettingsError at once.
     """
     calls = _settings_of(settings)
@@ -68,7 +68,7 @@ def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
 
 
 def _settings_of(given: Mapping[str, Any]) -> Settings:
-    """Accepts values, or their text. There is no application, and each row names its stream."""
+    """The settings, from values or their text. They name no application or stream, because each row names its stream."""
     parsed: dict[str, Any] = {
         name: parse_setting(name, DEFINITIONS[name].kind, value)
         if name in DEFINITIONS and isinstance(value, str)
@@ -108,8 +108,8 @@ def handle_batches(
     settings: Settings,
     destination: FailureDestination | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What `apply_handler` does in one task. Raises the handler's last exception for records that are neither
-    finished nor set aside."""
+    """Does the work of `apply_handler` in one task. Raises the handler's last exception if records are neither finished nor set
+    aside."""
     wanted = RecordFilter(settings)
     for rows in batches:
         for (stream, shard_id), given in _by_shard(rows):
@@ -144,8 +144,8 @@ def _not_counted(_: Metric, __: float) -> None:
 
 
 def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[UserRecord]]]:
-    """Runs of rows of one shard. User records of one stream record share it, as elsewhere in the library. Its data is
-    only kept as far as it distinguishes a plain record from the later ones of an aggregate."""
+    """Yields the rows of each shard in turn. User records of one stream record share it, as elsewhere in the library. Of its data
+    only what distinguishes a plain record from the later ones of an aggregate is kept."""
     columns = (rows.column(name).to_pylist() for name in _FIELDS)
     stream_records: dict[str, StreamRecord] = {}
 

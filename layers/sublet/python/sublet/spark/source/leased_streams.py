@@ -1,4 +1,4 @@
-"""A query that shares the leases of an application of several streams: one keeper holds those of all of them."""
+"""A query that shares the leases of an application of several streams. One keeper holds the leases of all streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sublet.spark.source.portion import Portion
 
 
 class LeasedStreams:
-    """Asks the keeper once for what concerns all streams. What concerns one stream is asked of its portion."""
+    """The portion of all streams: asks the keeper once for what concerns all. Each stream has a portion of its own beside it."""
 
     def __init__(self, keeper: Keeping, access: StreamsAccess, options: Options) -> None:
         self.application = options.application
@@ -57,7 +57,7 @@ class LeasedStreams:
 
 
 class _LeasesOfStream:
-    """The portion of one stream. It is not asked when and what Spark commits, because a batch is of all streams."""
+    """The portion of one stream. It ignores what Spark plans and commits, because a batch is of all streams."""
 
     def __init__(self, stream: StreamKey, whole: LeasedShards, keeper: Keeping) -> None:
         self.application = whole.application

@@ -1,4 +1,4 @@
-"""Reports lost records, which were never read and no longer can be, or fails the query."""
+"""Fails the query, or warns, if records were lost: they were not read and no longer can be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sublet.spark.read.peeks import Peeker
 
 
 class Losses:
-    """Each method raises DataGap, unless `failOnDataLoss` is off: then it warns."""
+    """Reports lost records. Each method raises DataGap or, if `failOnDataLoss` is off, logs a warning."""
 
     def __init__(self, connection: StreamAccess, options: Options, peeker: Peeker) -> None:
         self._connection = connection
@@ -24,13 +24,13 @@ class Losses:
         self._peeker = peeker
 
     def gone(self, shard_id: str, position: Position) -> None:
-        """A shard that was not read to its end, and was closed so long ago that the service no longer knows it."""
+        """Reports a shard that was not read to its end, and that the service no longer knows, because it closed so long ago."""
         self._tell(
             f"shard {shard_id}, {_read_so_far(position)}, is gone: it was closed, and the rest of it is past retention"
         )
 
     def never_read(self, parents: Iterable[str], child: str) -> None:
-        """Shards that came and went while the query was away."""
+        """Reports shards that came and went while the query was away."""
         self._tell(
             f"shard {child}: nothing was read of its parents {' and '.join(sorted(parents))}, which are gone. "
             "They came and went since the query last looked, perhaps after others; all of their records are past retention, "
@@ -38,7 +38,7 @@ class Losses:
         )
 
     def look(self, shard_id: str, shard: ShardOffset, listed: Mapping[str, Shard], now: datetime) -> None:
-        """Checks whether unread records of the shard are past retention."""
+        """Reports the shard if unread records of it are past retention."""
         if isinstance(shard.position, ReadTo):
             if not self._peeker.holds(shard_id, shard.position):
                 self._tell(
@@ -57,7 +57,7 @@ class Losses:
 
 
 def tell_of_gap(log: Log, options: Options, stream: str, what: str) -> None:
-    """Raises DataGap, unless `failOnDataLoss` is off: then it warns."""
+    """Raises DataGap or, if `failOnDataLoss` is off, logs a warning."""
     message = f"stream {stream}: {what}"
     if options.fail_on_data_loss:
         raise DataGap(f"{message}. Set failOnDataLoss to false to go on with what is left")

@@ -1,8 +1,7 @@
-"""How far a query is behind its shards' tips, as values and as the library's metrics.
+"""Reports how far a query is behind its shards' tips, as values and as the library's metrics.
 
-Spark asks a source once per trigger for the text that `query.lastProgress` shows as its `latestOffset`, and passes it
-to listeners, also over Spark Connect. A source in Python has no other way to report anything: its `metrics` stay
-empty.
+Once per trigger Spark asks a source for the text that `query.lastProgress` shows as its `latestOffset`, and passes it to
+listeners, also over Spark Connect. A source in Python has no other way to report anything: its `metrics` stay empty.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Queries(Protocol):
 
 
 class ShardLag(NamedTuple):
-    """behind   how far the end of the last planned batch is behind the shard's tip"""
+    """The lag of one shard. `behind`: how far the end of the last planned batch is behind the shard's tip."""
 
     stream: str
     shard_id: str
@@ -69,7 +68,7 @@ def lag(query: Query) -> tuple[ShardLag, ...]:
 
 
 def lag_of(progress: str) -> tuple[ShardLag, ...]:
-    """The same from a progress as JSON."""
+    """Does what `lag` does for a query's progress as JSON."""
     return tuple(
         _shard_lag(offset["stream"], name, millis * _MILLISECOND)
         for offset, _ in _sources(progress)
@@ -94,9 +93,9 @@ def report_lag(spark: SparkSession, application: str, stream: str) -> LagListene
 
 
 class LagListener(StreamingQueryListener):
-    """Puts metrics with each batch, and while a query is idle; flushes them each minute, and when a query ends.
+    """Puts metrics with each batch, and while a query is idle. Flushes them every minute, and when a query ends.
 
-    Spark calls it on a thread of its own, one event at a time.
+    Spark calls it on a separate thread, one event at a time.
     """
 
     def __init__(self, queries: Queries, stream: str, metrics: Metrics, clock: Clock) -> None:
@@ -107,7 +106,7 @@ class LagListener(StreamingQueryListener):
         self._flush_at: datetime = clock.steady() + SHOWN_EVERY
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is known yet."""
+        """Does nothing, because no lag is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         for offset, rows in self._ours(event.progress):

@@ -45,7 +45,7 @@ ConnectLeases = Callable[[Options], tuple[LeaseTable, SightingStore] | None]
 ConnectKeeper = Callable[[Options], KeeperThread | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
-"""Spark has no read limit by arrival time. This one limits nothing, and comes back when ours is to be applied."""
+"""A placeholder, because Spark has no read limit by arrival time. Spark passes it back, and our own limit is then applied."""
 
 
 class Driver(Protocol):
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Returns `start` unchanged if there is nothing to read; then Spark runs no batch."""
+        """Returns where the next batch ends, or `start` if there is nothing to read; Spark then runs no batch."""
         before, query = any_offset_from_json(start), self._query()
         if (self._options.available_now or self._reads_what_is_there) and not query.has_targets:
             query.set_targets(before)
@@ -121,8 +121,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Spark next asks for the first offset, and only then says where the query is, so that idle shards need not
-        be walked from their start."""
+        """Spark next asks for the first offset, and only then says where the query is. The targets wait for that, so that idle
+        shards need not be walked from their start."""
         self._reads_what_is_there = True
 
     @plainly

@@ -1,4 +1,4 @@
-"""Which streams a query of several reads at the moment."""
+"""Keeps track of which streams a query of several reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Starts = Mapping[StreamKey, StartPosition | None]
 
 
 class StreamsRead:
-    """Looks at the start and every `streamDiscoveryInterval`. A stream that is gone is left out at once."""
+    """Looks for streams at the start and every `streamDiscoveryInterval`. Leaves out a stream that is gone at once."""
 
     def __init__(self, access: StreamsAccess, options: Options) -> None:
         self.starts: Starts = MappingProxyType({})
@@ -31,8 +31,8 @@ class StreamsRead:
         self._missing: tuple[str, ...] = ()
 
     def look(self) -> Starts:
-        """Waits only for the first look; until a later one succeeds, the streams stay as they are. Raises what Streams raises,
-        and SettingsError for streams of the same name.
+        """Returns the streams with their start positions. Waits only for the first look; if a later one fails, the streams stay
+        as they are. Raises what Streams raises, and SettingsError for streams of the same name.
         """
         clock = self._access.clock
         if self._has_looked and clock.steady() < self._look_at:
@@ -65,5 +65,5 @@ class StreamsRead:
         if found.missing and found.missing != self._missing:
             log.warning("the option stream names streams that do not exist", streams=list(found.missing))
         elif not streams:
-            log.warning("the option stream names no stream that is there", stream=self._options.stream)
+            log.warning("the option stream names no existing stream", stream=self._options.stream)
         self._missing = found.missing

@@ -36,8 +36,8 @@ class Sightings(Protocol):
 
 
 class WholeStream:
-    """`leases`: the table whose checkpoints the query starts at, if it follows an application; `sightings`: what that
-    remembers."""
+    """The portion of a query without leases. `leases` and `sightings`: the tables of the application that the query follows, if
+    it follows one; it starts at their checkpoints."""
 
     application: str | None = None
 
@@ -106,7 +106,7 @@ class WholeStream:
         return self._first(list_again, now)
 
     def _first(self, list_again: Callable[[], Iterable[Shard]], now: datetime) -> dict[str, ShardOffset]:
-        """Lists again while hash keys are missing, as in a listing caught in mid-reshard."""
+        """The first positions. Lists again while hash keys are missing, as in a listing made during a reshard."""
         position, stream = self._options.start_position, self._connection.stream
         if position.kind is StartKind.LATEST:
             now = (

@@ -26,7 +26,9 @@ T = TypeVar("T")
 
 
 class WholeStreams:
-    """`leases`, `sightings`: those of the application that the query follows, if it follows one."""
+    """The portion of a query of several streams without leases. `leases`, `sightings`: those of the application that the query
+    follows, if it follows one.
+    """
 
     application: str | None = None
 
@@ -49,7 +51,7 @@ class WholeStreams:
         """Nothing to do: no leases are shared."""
 
     def committed(self, start: OffsetOfSeveral) -> None:  # noqa: ARG002
-        """One plan looks at each table once, for all the streams that it begins to read."""
+        """Forgets the last plan's look at the tables: each plan looks once, for all the streams that it begins to read."""
         for look in (self._scan, self._load):
             if look is not None:
                 look.forget()
@@ -92,7 +94,7 @@ class _OneLook(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _LeasesOf:
-    """The table, as if it were of this stream alone."""
+    """The lease table as a table of this stream alone."""
 
     stream: StreamKey
     scan_all: Callable[[], LeaseScan]
@@ -103,7 +105,7 @@ class _LeasesOf:
 
 @dataclass(frozen=True, slots=True)
 class _SightingsOf:
-    """What the application remembers, as if it were of this stream alone."""
+    """The application's sightings as those of this stream alone."""
 
     stream: StreamKey
     load_all: Callable[[], Remembered]

@@ -1,1 +1,1 @@
-"""The other direction, at least once: Spark's writers, over the producer's decisions (`sublet.putting`)."""
+"""Spark's writers into a stream, at least once, over the producer's decisions (`sublet.putting`)."""

@@ -1,4 +1,4 @@
-"""The source's other direction: `df.write` and `df.writeStream` into a stream. At least once."""
+"""`df.write` and `df.writeStream` into a stream, at least once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLUMNS = {
 ConnectWriter = Callable[[Options], tuple[RecordWriter, StreamAccess]]
 
 ANYWHERE_PUT = Placing(None)
-"""Without aggregates it does not matter where a row goes."""
+"""Used without aggregates, when it does not matter which shard a row goes to."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Written(WriterCommitMessage):
 
 
 def check_columns(schema: StructType) -> None:
-    """Refuse a column that would not be written, before anything is put."""
+    """Raises SettingsError for a column that would not be written, before anything is put."""
     if "data" not in schema.fieldNames():
         raise SettingsError("schema", schema.simpleString(), "the column data is required")
     for field in schema.fields:
@@ -69,7 +69,7 @@ def check_columns(schema: StructType) -> None:
 
 @cache
 def source_of(connection: StreamAccess) -> PlacingSource:
-    """One per connection, which a worker process keeps from task to task."""
+    """Returns the connection's PlacingSource. A worker process keeps both from task to task."""
     return PlacingSource(connection.stream, connection.clock, connection.log)
 
 
@@ -85,8 +85,8 @@ def check_keyless(connection: StreamAccess) -> None:
 
 
 def put_rows(options: Options, connect: ConnectWriter, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Put one task's rows; returns once Kinesis has taken them all. Rows have no order. Other tasks use the same shards, so
-    that only Kinesis knows how much they take."""
+    """Put one task's rows, in no particular order, and return once Kinesis has taken them all. Other tasks write to the same
+    shards, so only Kinesis knows how much the shards still take."""
     writer, connection = connect(options)
     rows = _Counted(new_records(batches, partial(check_keyless, connection)))
     source = source_of(connection)
@@ -117,8 +117,8 @@ class _Counted:
 
 
 def new_records(batches: Iterator[pa.RecordBatch], check_keyless: Callable[[], None]) -> Iterator[NewRecord]:
-    """Rows as records, each checked against what Kinesis would always refuse. `check_keyless` is called for each
-    without a partition key, and raises if the stream accepts none."""
+    """Turns rows into records, and checks each for what Kinesis would always refuse. Calls `check_keyless` for each record
+    without a partition key, which raises if the stream accepts none."""
     for batch in batches:
         columns = {name: batch.column(name) for name in batch.schema.names}
         keys, hash_keys = (
