@@ -170,7 +170,7 @@ def test_a_plan_is_carried_out_once() -> None:
     client.post(path)
     client.until(path, "leases moved")
     world.orders.table.put_row(encode_row(Lease(SHARD, Checkpoint("9"), 20, "worker-2")))
-    assert "has been carried out" in client.post(path).text
+    assert "has already been carried out" in client.post(path).text
     assert lease(world).checkpoint == Checkpoint("9")
 
 

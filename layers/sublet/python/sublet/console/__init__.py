@@ -1,1 +1,1 @@
-"""`sublet console`: what an operator sees and moves, on a page that this machine serves to itself."""
+"""`sublet console`: a page that this machine serves to itself, for an operator's looks and changes."""

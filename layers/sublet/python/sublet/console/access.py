@@ -1,4 +1,4 @@
-"""Who may open the console: links that work once, a token if the console has one, and the sessions that follow from them."""
+"""Decides who may open the console: by links that work once, or a token if there is one, and the sessions that these begin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN_LENGTH_MIN = 20
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """`key` is the cookie. `form_key` is in every form, so that another site cannot send one (CSRF)."""
+    """A browser's session. `key` is its cookie. `form_key` is in every form, so that another site cannot send one (CSRF)."""
 
     key: str
     form_key: str
@@ -26,10 +26,10 @@ class BrowserSession:
 
 
 class SignIn:
-    """Safe for threads.
+    """Signs browsers in. Thread-safe.
 
-    secret  a new text that cannot be guessed, each time
-    token   what a person may sign in with, as often as they like; None: only by links
+    secret  returns a new text that cannot be guessed
+    token   the token with which a person may sign in, as often as they like; None: only links work
     """
 
     def __init__(self, clock: Clock, secret: Callable[[], str], token: str | None = None) -> None:

@@ -18,11 +18,11 @@ from sublet.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class SetAsidePlace:
-    """Where an application's records are set aside, and skipped ones too.
+    """The place where an application's failing and skipped records are kept.
 
     name     as `sublet redrive --from` takes it
-    waiting  what it keeps; raises SubletError
-    store    for a redrive; None: a topic keeps nothing
+    waiting  returns what is kept there; raises SubletError
+    store    for a redrive; None for a topic, which keeps nothing
     """
 
     name: str
@@ -33,7 +33,7 @@ class SetAsidePlace:
 
 @dataclass(frozen=True, slots=True)
 class Redriver:
-    """The handler that the console was started with, for one redrive at a time. Its name is in the application's settings."""
+    """The handler that the console was started with. It makes one redrive at a time. The settings have its name."""
 
     handler: Handler
     lock: Lock = field(default_factory=Lock)
@@ -41,15 +41,15 @@ class Redriver:
 
 @dataclass(frozen=True, slots=True)
 class OpenApplication:
-    """One application, for looking at it and moving it.
+    """One application, to look at and to change.
 
-    stream      the stream's name; None if it is not known: then only what the lease table says can be shown, unless there are
-                several
+    stream      the stream's name; None if there are several, or if it is not known: only the lease table can then be shown
     known       the stream of its leases, as lease managers have stored it; None if they have not
-    redriver    None: the console was started without a handler
-    heat        every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError. None: not known
+    redriver    None if the console was started without a handler
+    heat        returns every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError. None if it
+                cannot be known
     inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
-    several     the names of the streams that are shown, of an application that reads several
+    several     the names of the streams that are shown, if the application reads several
     """
 
     name: str
@@ -66,12 +66,12 @@ class OpenApplication:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Returns nothing if no stream is known."""
+        """The names of the streams; empty if none is known."""
         return self.several or (() if self.stream is None else (self.stream,))
 
     @property
     def stream_option(self) -> tuple[str, ...]:
-        """Returns the option --stream for a command in a terminal. Without it, the command acts on all of several streams."""
+        """Returns the option --stream for a command in a terminal, which without it would act on all of several streams."""
         return ("--stream", self.streams[0]) if len(self.streams) == 1 else ()
 
 
@@ -82,4 +82,4 @@ class Applications(Protocol):
         """Returns the names in order. Raises what Account raises."""
 
     def open(self, name: str) -> OpenApplication | None:
-        """Returns None if `names` would not list it. Makes a few calls at most. Raises what Account raises."""
+        """Opens an application. None if `names` would not list it. Makes only a few calls. Raises what Account raises."""

@@ -1,4 +1,4 @@
-"""The console's parts, put together once."""
+"""The console's parts as one value."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from sublet.ports import Clock, Log
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """
-    allows_changes  without it every form is refused that changes more than the session
-    operator        who runs it, as its changes name them
+    """What a page needs.
+
+    allows_changes  if False, every form that changes more than the session is refused
+    operator        the person who runs the console, as its changes name them
     """
 
     applications: Applications
@@ -34,7 +35,7 @@ class NoSuchApplication(Exception):
 
 
 def opened(console: Console, name: str) -> OpenApplication:
-    """Raises NoSuchApplication."""
+    """Returns the application. Raises NoSuchApplication."""
     found = console.watching.opened(name)
     if found is None:
         raise NoSuchApplication(name)

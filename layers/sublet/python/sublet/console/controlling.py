@@ -68,15 +68,17 @@ def prepare_drain(application: OpenApplication, by: str) -> Prepared:
     def run() -> str:
         left = pausing.drain(by, DRAIN_TIMEOUT, waiting.show(len(planned.leases))).held
         if left:
-            raise ControlRefused(f"{_named(left)} not released in time; the drain stands until it is resumed")
-        return "Every lease is released, and none is taken before a resume."
+            raise ControlRefused(
+                f"{_named(left)} not released in time; the drain stays in force until a resume"
+            )
+        return "Every lease is released, and none is taken until a resume."
 
     undo = f"sublet resume --application {application.name}"
     return _prepared(planned, run, lambda: waiting.released, undone_by=undo)
 
 
 def prepare_release(application: OpenApplication, by: str, shard: str) -> Prepared:
-    """Prepares a release, which waits until the owner has released the lease, and then takes the request back. Raises
+    """Prepares a release, which waits until the owner has released the lease, and then withdraws the request. Raises
     ControlRefused.
     """
     pausing = pausing_of(application)
@@ -85,14 +87,14 @@ def prepare_release(application: OpenApplication, by: str, shard: str) -> Prepar
     def run() -> str:
         left = pausing.release(by, shard, RELEASE_TIMEOUT, lambda _: None).held
         if left:
-            raise ControlRefused(f"{_named(left)} not released in time; the request is taken back")
-        return "The lease is released. The next tick has it taken again."
+            raise ControlRefused(f"{_named(left)} not released in time; the request is withdrawn")
+        return "The lease is released. A worker takes it again at the next tick."
 
     return _prepared(planned, run, lambda: 0)
 
 
 def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Prepared:
-    """Raises ControlRefused and ControlUnreadable."""
+    """Prepares the end of pauses. Raises ControlRefused and ControlUnreadable."""
     pausing = pausing_of(application)
     control = pausing.standing()
     standing = (
@@ -107,13 +109,13 @@ def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Pre
     )
 
     def run() -> str:
-        return f"{counted(len(pausing.resume(shards)), 'pause')} over. The next tick sends workers."
+        return f"{counted(len(pausing.resume(shards)), 'pause')} ended. The next tick sends workers."
 
     return Prepared(rows, f"{counted(len(rows), 'pause')} to end", run, lambda: 0)
 
 
 def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int) -> Prepared:
-    """Raises SeekRefused, StreamNotAdopted and what Stream raises."""
+    """Prepares a skip. Raises SeekRefused, StreamNotAdopted and what Stream raises."""
     ports, settings = application.ports, application.settings
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     found = planned_skip(shard, wanted, application.known, scan, shards, ports, settings)
@@ -140,7 +142,7 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
         f"{found.plan.what}{tried}",
         run,
         lambda: 0,
-        warning=f"No handler gets these records before a redrive from {where}.",
+        warning=f"No handler gets these records until a redrive from {where}.",
         undone_by=command_of("undo", application, *application.stream_option),
     )
 
@@ -151,7 +153,7 @@ def pause_text(pause: Pause) -> str:
 
 
 class _Waiting:
-    """Counts the leases that have been released, for the page to show meanwhile."""
+    """Counts the leases that have been released, so that the page can show progress."""
 
     def __init__(self) -> None:
         self.released = 0

@@ -1,4 +1,4 @@
-"""A form that a browser sent, after its key has shown that it is one of ours."""
+"""Reads forms that a browser sends, and checks by their key that they are ours."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BYTES_MAX = 64 * 1024
 KEY_FIELD = "form_key"
 
 Form = Mapping[str, str]
-"""The last value of each field, stripped."""
+"""A form's fields: the last value of each, stripped."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def posted(act: Callable[[Request, Form], Response], *, needs_session: bool = True) -> Endpoint:
-    """An endpoint that reads the form, refuses it without its session's key, and then calls `act` in a thread."""
+    """Returns an endpoint that reads the form, refuses it if it lacks the session's key, and then calls `act` in a thread."""
 
     async def endpoint(request: Request) -> Response:
         form = await _form(request)

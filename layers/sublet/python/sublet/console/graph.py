@@ -1,4 +1,4 @@
-"""A line over the last hour, as an SVG path."""
+"""Draws a line over the last hour as an SVG path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ STEPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`line`, `area`: path data, in WIDTH by HEIGHT. `top`, `middle`: the axis' labels; the bottom is 0. `said`: in words."""
+    """A drawn line.
+
+    line, area   path data, in WIDTH by HEIGHT
+    top, middle  labels of the axis, whose bottom is 0
+    said         the graph in words
+    """
 
     line: str
     area: str
@@ -26,7 +31,7 @@ class Graph:
 
 
 def graph_of(values: Sequence[float | None], text: Callable[[float], str]) -> Graph:
-    """`values`: one for each minute, oldest first; None: not known. `text` writes a value with its unit."""
+    """Draws the values, one for each minute, oldest first; None is not known. `text` writes a value with its unit."""
     known = [value for value in values if value is not None]
     if not known:
         return Graph("", "", "", "", "not known yet")
@@ -59,7 +64,7 @@ def round_up(value: float) -> float:
 
 
 def _stretches(values: Sequence[float | None], top: float) -> Iterable[list[tuple[float, float]]]:
-    """Returns the runs of known values, as points. One unknown value alone ends no run, since a look may miss a minute."""
+    """Yields the runs of known values, as points. A single unknown value ends no run, since a look may miss a minute."""
     stretch: list[tuple[float, float]] = []
     missed = 0
     for at, value in enumerate(values):

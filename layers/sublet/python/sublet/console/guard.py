@@ -1,4 +1,4 @@
-"""What every request passes: the Host header, the session, the origin of a change, and the headers of every reply."""
+"""Checks every request's Host header, session and, for a change, origin. Sets the headers of every reply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    # Not `no-referrer`: with that, browsers send `Origin: null` with our own forms.
+    # `no-referrer` would make browsers send `Origin: null` with our own forms.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -34,7 +34,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An ASGI application in front of the console's. `named`, `is_public`: see `is_ours`."""
+    """The ASGI application in front of the console's own. `named`, `is_public`: see `is_ours`."""
 
     app: ASGIApp
     access: SignIn
@@ -88,6 +88,6 @@ def cookie_of(request: Request) -> str:
 
 
 def _is_same_origin(request: Request, host: str) -> bool:
-    """Checks the Origin header, which every browser sends with a form. The form's key is checked besides."""
+    """Checks the Origin header, which every browser sends with a form. `posted` checks the form's key too."""
     origin = urlsplit(request.headers.get("origin", ""))
     return origin.scheme in ("http", "https") and origin.netloc == host and name_of(host) is not None

@@ -1,4 +1,4 @@
-"""A stream's hash keys as a bar: which shard has which part of them, and how busy each is. Several streams have one each."""
+"""Draws a stream's hash keys as a bar: which shard has which part of them, and how busy it is. Each stream has its own bar."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ COLUMNS = 400
 
 
 class HashKeyBar(NamedTuple):
-    """One shard. `x`, `width`, `height`: in WIDTH by HEIGHT. `part`: of all hash keys. `load`: how many times its even part of
-    the handled bytes it gets; None if that is not known.
+    """One shard of the bar.
+
+    x, width, height  in WIDTH by HEIGHT
+    part              its part of all hash keys
+    load              its bytes, as a multiple of an even share for its part; None if not known
     """
 
     shard: ShardStatus
@@ -39,11 +42,11 @@ class HashKeyBar(NamedTuple):
     part: float
     load: float | None
     verdict: HotShard | None = None
-    """What its sketch or its row says; None if neither is known."""
+    """The verdict by its sketch or its row; None if neither is known."""
 
     @property
     def share(self) -> float | None:
-        """The part of its quota that it uses; None if that is not known."""
+        """The part of a shard's limit that it uses; None if not known."""
         return self.verdict.share if self.verdict else None
 
     @property
@@ -52,7 +55,7 @@ class HashKeyBar(NamedTuple):
 
 
 def hottest_first(bars: Iterable[HashKeyBar]) -> list[HashKeyBar]:
-    """Leaves out bars of which it is not known how busy they are."""
+    """Returns the bars, hottest first, without those whose load is not known."""
     known = [bar for bar in bars if bar.load is not None or bar.share is not None]
     return sorted(known, key=lambda bar: (not bar.is_hot, -(bar.share or 0.0), -(bar.load or 0.0)))
 
@@ -95,7 +98,7 @@ def bars_of(
 
 @dataclass(frozen=True, slots=True)
 class HashKeyColumn:
-    """One shard, or several beside each other: their worst word, and the load of the hottest."""
+    """One shard, or several beside each other, with their worst word and the load of the hottest."""
 
     title: str
     word: Word
@@ -108,7 +111,7 @@ class HashKeyColumn:
 
 
 def columns_of(bars: Sequence[HashKeyBar]) -> tuple[HashKeyColumn, ...]:
-    """`bars`: in order of their hash keys."""
+    """Puts bars into columns. `bars` are in the order of their hash keys."""
     together: dict[int, list[HashKeyBar]] = {}
     for number, bar in enumerate(bars):
         together.setdefault(number if len(bars) <= COLUMNS else int(bar.x * COLUMNS / WIDTH), []).append(bar)
@@ -130,7 +133,7 @@ def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
 
 
 class HashKeyMap(NamedTuple):
-    """One stream's bars. `stream`: its name, if the application reads several; with its creation if two had the name."""
+    """The bars of one stream. `stream`: its name if the application reads several, with its creation if two have that name."""
 
     stream: str | None
     bars: Sequence[HashKeyBar]
@@ -145,14 +148,14 @@ class HashKeyMap(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known how busy any of its shards is."""
+        """True if the load of any of its shards is known."""
         return bool(hottest_first(self.bars))
 
 
 def maps_of(
     shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS
 ) -> Sequence[HashKeyMap]:
-    """One for each stream of which something can be drawn, by name. Hash keys and even parts are a stream's own."""
+    """Returns a map for each stream that can be drawn, by name. Each has its own hash keys and even shares."""
     by_stream: dict[StreamKey | None, list[ShardStatus]] = {}
     for shard in shards:
         by_stream.setdefault(stream_key_of(shard.shard_id), []).append(shard)

@@ -1,4 +1,4 @@
-"""Which Host headers are ours. Another site's name may be made to resolve to this machine (DNS rebinding)."""
+"""Decides which Host headers are ours, because another site's name may be made to resolve to this machine (DNS rebinding)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def is_loopback(address: str) -> bool:
 
 
 def is_ours(header: str, named: Collection[str], *, is_public: bool) -> bool:
-    """Whether a request with this Host header is for us.
+    """True if a request with this Host header is for us.
 
-    named      names that the operator has stated
-    is_public  the console listens on other addresses than loopback: then any address is ours, since only a name can be
-               made to resolve to another address
+    named      names that the operator has given
+    is_public  the console listens on more than loopback. Any address is then ours, since only a name can be made to resolve to
+               another address
     """
     name = name_of(header)
     if name is None:

@@ -1,4 +1,4 @@
-"""Changes that an operator has asked for. Each is planned first, then shown, and carried out once at most."""
+"""Changes that an operator asks for. Each is planned, then shown, and carried out at most once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sublet.ports import Clock, Log, Tasks
 
 KEPT = 100
 LASTS = timedelta(minutes=10)
-"""An older plan says nothing about the present."""
+"""How long a plan may be carried out; later it may no longer be true."""
 
 
 class PlanState(StrEnum):
     PLANNING = "planning"
     READY = "ready"
     REFUSED = "refused"
-    """It cannot be planned; nothing has changed."""
+    """The change cannot be planned. Nothing has changed."""
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    """It has stopped with an error, perhaps in the middle."""
+    """The change stopped with an error, perhaps in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One line of a plan. `effect`: one word; `extent`: of how much."""
+    """One line of a plan. `effect`: one word, such as `repeats`; `extent`: how much that concerns."""
 
     shard_id: str
     effect: str
@@ -42,17 +42,17 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A change that has been planned.
+    """A planned change.
 
-    rows       what it changes; empty: nothing
-    counted    how many rows have which effect, in words
-    warning    what an operator has to know before; empty if nothing
-    undone_by  the command that takes it back; empty if nothing does
-    needs_name the application's name is asked for
-    carry_out  does it, and says what was done; raises SubletError
-    progress   how many rows are done meanwhile
-    meaning    what all rows together come to, a sentence each
-    steps      how many there are to do, if that is not the number of rows
+    rows        what it changes; empty if nothing
+    counted     how many rows have which effect, in words
+    warning     what an operator must know first; may be empty
+    undone_by   the command that undoes it; empty if none does
+    needs_name  the operator must type the application's name
+    carry_out   makes the change and returns what was done; raises SubletError
+    progress    returns how many steps are done so far
+    meaning     the effect of all rows together, a sentence each
+    steps       how many steps there are, if that is not the number of rows
     """
 
     rows: tuple[PlanRow, ...]
@@ -72,8 +72,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`command`: does the same in a terminal. `tab`: the page on which the operator asked for it. `said`: the outcome, or why
-    it was refused.
+    """A change and how far it has come. `command`: does the same in a terminal. `tab`: the page on which the operator asked for
+    it. `said`: the outcome, or why it was refused.
     """
 
     number: str
@@ -92,7 +92,7 @@ class Plan:
 
 
 class Plans:
-    """Safe for threads. Only the newest KEPT are remembered."""
+    """The newest KEPT plans. Thread-safe."""
 
     def __init__(self, clock: Clock, tasks: Tasks, log: Log, secret: Callable[[], str]) -> None:
         self._clock = clock
@@ -110,7 +110,7 @@ class Plans:
     def begin(
         self, application: str, tab: str, what: str, command: str, prepare: Callable[[], Prepared]
     ) -> Plan:
-        """Returns at once; the plan is made in another task. `prepare` may raise SubletError."""
+        """Starts planning in another task, and returns at once. `prepare` may raise SubletError."""
         plan = Plan(self._secret(), application, tab, what, command, self._clock.now())
         with self._lock:
             self._plans[plan.number] = plan
@@ -120,11 +120,11 @@ class Plans:
         return plan
 
     def execute(self, plan: Plan, who: str, done: Callable[[], None]) -> str:
-        """Starts the change. Returns why it cannot start, or an empty text. `done` is called at its end, whatever the outcome."""
+        """Starts the change. Returns why it cannot start, or an empty text. Calls `done` at its end, whatever the outcome."""
         with self._lock:
             now = self._plans.get(plan.number)
             if now is None or now.state is not PlanState.READY or now.prepared is None:
-                return "This plan is not ready, or has been carried out."
+                return "This plan is not ready, or has already been carried out."
             if self._clock.now() - now.made_at > LASTS:
                 return "This plan is too old: plan again."
             running = replace(now, state=PlanState.RUNNING)

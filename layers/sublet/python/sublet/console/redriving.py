@@ -17,7 +17,7 @@ from sublet.ports import Log, SetAsideStore
 
 
 def redrive_command(application: OpenApplication, max_rate: float | None = None) -> str:
-    """Returns the command. It needs the handler's name, which a console without a handler does not know."""
+    """Returns the command that does the same in a terminal, with a placeholder for the handler if the console has none."""
     handler = application.settings.handler if application.redriver is not None else "MODULE:FUNCTION"
     limit = [] if max_rate is None else ["--max-rate", f"{max_rate:g}"]
     stream = application.streams[0] if len(application.streams) == 1 else "STREAM"
@@ -26,7 +26,7 @@ def redrive_command(application: OpenApplication, max_rate: float | None = None)
 
 
 def prepare_redrive(application: OpenApplication, max_rate: float | None, log: Log) -> Prepared:
-    """Counts what waits, and receives nothing, because that would hide it in a queue. Raises ControlRefused, and
+    """Prepares a redrive. Only counts what waits, because receiving it would hide it in a queue. Raises ControlRefused, and
     DestinationRefused if the count is refused.
     """
     redriver, store = application.redriver, application.aside.store
@@ -90,7 +90,7 @@ def _meaning(max_rate: float | None, waiting: SetAsideWaiting) -> tuple[str, ...
 
 @dataclass(slots=True)
 class _Progress:
-    """`of`: about how many batches there are; a queue counts those of all applications."""
+    """A redrive's progress. `of`: about how many batches there are; a queue counts those of all applications."""
 
     of: int
     batches: int = field(default=0, init=False)

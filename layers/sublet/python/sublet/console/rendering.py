@@ -1,4 +1,4 @@
-"""Turns templates into pages. It escapes everything that is put in, because rows, names and payloads may come from anyone."""
+"""Turns templates into pages. It escapes all values, because anyone may have written a row, a name or a payload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
 FOLDER = Path(__file__).parent
 LIVE_HEADER = "x-sublet-live"
-"""Our script sends this header if it wants only the part of the page that changes."""
+"""The header that our script sends if it wants only the part of the page that changes."""
 
 
 def _environment() -> Environment:
@@ -46,7 +46,7 @@ def _environment() -> Environment:
 
 
 NAME_WIDTH = 34
-"""Characters of a name that a table's column has room for. The cell's title has the whole name."""
+"""How many characters of a name a table's column has room for. The cell's title has the whole name."""
 
 
 def name_text(name: str) -> str:
@@ -58,7 +58,7 @@ def clock_text(moment: datetime) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Counts in thousands, as Kinesis' own limits do."""
+    """Writes a number of bytes with a decimal unit, as Kinesis' limits do."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1000:
@@ -68,11 +68,11 @@ def bytes_text(count: float) -> str:
 
 
 SEQUENCE_NUMBER = re.compile(r"\d{25,}(:\d+)?")
-"""What `short_position` shortens."""
+"""A sequence number, which `short_position` shortens."""
 
 
 def short_position(text: str) -> str:
-    """Shortens a sequence number to its end, the only part in which those of one shard differ. Leaves any other text as it is."""
+    """Shortens a sequence number to its end, because the numbers of one shard differ only there. Returns other text unchanged."""
     return f"…{text[-14:]}" if SEQUENCE_NUMBER.fullmatch(text) else text
 
 
@@ -82,7 +82,7 @@ _ENVIRONMENT = _environment()
 def page(
     request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: object
 ) -> HTMLResponse:
-    """A page is `<name>.html`; what changes in it by itself is `<name>_live.html`, if it has such a part."""
+    """Renders `<name>.html`, or only `<name>_live.html` if the script asks for the part that changes by itself."""
     session = getattr(request.state, "session", None)
     known = {
         **context,

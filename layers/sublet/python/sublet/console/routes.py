@@ -1,4 +1,4 @@
-"""The console as an ASGI application: its addresses, and what happens when something is wrong."""
+"""The console as an ASGI application: its addresses, and its pages for errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Does = Callable[[Console, Request, Form], Response]
 
 
 def console_app(console: Console, named: Collection[str] = (), *, is_public: bool = False) -> ASGIApp:
-    """`named`, `is_public`: see `is_ours`."""
+    """Returns the console's application behind its guard. `named`, `is_public`: see `is_ours`."""
 
     def shown(path: str, show: Shows) -> Route:
         return Route(path, partial(show, console), methods=["GET"])
@@ -47,7 +47,7 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
         return Route(path, posted(partial(_allowed, console, act)), methods=["POST"])
 
     def sent(path: str, act: Does, *, needs_session: bool = True) -> Route:
-        """Answers a form that changes nothing of an application."""
+        """A route for a form that changes no application."""
         return Route(path, posted(partial(act, console), needs_session=needs_session), methods=["POST"])
 
     app = Starlette(

@@ -31,7 +31,7 @@ from sublet.protocol.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class SeekRequest:
-    """Where a seek goes: to one of `place`, `snapshot` and `like` (another application). Without any, it undoes the last seek."""
+    """Where a seek goes: to `place`, `snapshot` or `like` (another application). Without any, it undoes the last seek."""
 
     place: SeekTime | None = None
     snapshot: str | None = None
@@ -79,7 +79,7 @@ def command_of(request: SeekRequest, application: OpenApplication) -> str:
 def prepare_seek(
     request: SeekRequest, application: OpenApplication, applications: Applications, by: str
 ) -> Prepared:
-    """Reads the leases, the shards and, for a time, each shard. `by`: who asks for it. Raises SubletError."""
+    """Prepares a seek. Reads the leases, the shards and, for a time, each shard. `by`: the operator. Raises SubletError."""
     ports = application.ports
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     target = _target(request, application, applications, shards)
@@ -96,7 +96,7 @@ def prepare_seek(
         effects_text(found),
         run,
         lambda: len(seek.before),
-        warning=f"Records of {counted(skipped, 'shard')} are skipped: no handler gets them."
+        warning=f"Records of {counted(skipped, 'shard')} will be skipped: no handler gets them."
         if skipped
         else "",
         undone_by="sublet undo",

@@ -17,11 +17,11 @@ from sublet.console.routes import console_app
 from sublet.errors import SettingsError
 
 GRACE_SECONDS = 2
-"""How long requests under way may still take after an interruption."""
+"""How long requests in progress may still take after Ctrl-C."""
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Raises SettingsError if the address cannot be used."""
+    """Returns a listening socket. Raises SettingsError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -36,14 +36,14 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def server_of(console: Console, listening: socket.socket, named: Collection[str] = ()) -> uvicorn.Server:
-    """`run(sockets=[listening])` serves until `should_exit` is set, or a signal comes."""
+    """Returns a server whose `run(sockets=[listening])` serves until `should_exit` is set, or a signal comes."""
     app = console_app(console, named, is_public=not is_loopback(listening.getsockname()[0]))
     return uvicorn.Server(
         uvicorn.Config(
             app,
             log_config=None,
             log_level=logging.WARNING,
-            access_log=False,  # the link would be in it
+            access_log=False,  # it would contain the link
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=GRACE_SECONDS,
@@ -62,7 +62,7 @@ def origin_of(listening: socket.socket) -> str:
 def serve(
     console: Console, listening: socket.socket, named: Collection[str], begun: Callable[[str], None]
 ) -> None:
-    """Serves until Ctrl-C. `begun` gets the address that a browser opens, once it can be opened."""
+    """Serves until Ctrl-C. Calls `begun` with the address to open, once a browser can open it."""
     server = server_of(console, listening, named)
     listening.listen()
     try:
@@ -76,7 +76,7 @@ def serve(
 
 @contextmanager
 def _ended_by_ctrl_c(server: uvicorn.Server) -> Iterator[None]:
-    """Ctrl-C asks the server to end, also before it runs: an exception in the middle of an event loop's start may get lost."""
+    """Makes Ctrl-C ask the server to end, even before it runs, because an exception during an event loop's start may get lost."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Shards as a page shows them: which of them, in what order, and how many at once."""
+"""Selects, sorts and pages the shards that a page shows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ TREE = "tree"
 
 DEPTH_MAX = 12
 UNHEALTHY = "unhealthy"
-"""The choice of a word that shows all shards that someone should look at."""
+"""The choice that shows all shards that need attention, whatever their word."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardChoice:
-    """Which shards a page shows. `text`: part of the shard id or the owner. `word`: empty for every word but ENDED. `page`:
-    counted from 1.
-    """
+    """Which shards to show. `text`: a part of the shard id or the owner. `word`: empty for every word but ENDED. `page`: from 1."""
 
     text: str = ""
     word: str = ""
@@ -34,7 +32,7 @@ class ShardChoice:
 
 
 class ShardRow(NamedTuple):
-    """`depth`: in the tree of reshards, how many ancestors are above it; 0 in any other order."""
+    """A shard's row. `depth`: how many ancestors are above it in the tree of reshards; 0 in any other order."""
 
     shard: ShardStatus
     depth: int = 0
@@ -42,7 +40,7 @@ class ShardRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardPage:
-    """`found`: how many there are on all `pages` together."""
+    """The rows of one page. `found`: how many there are on all `pages` together."""
 
     rows: tuple[ShardRow, ...]
     found: int
@@ -79,7 +77,7 @@ def _is_wanted(shard: ShardStatus, choice: ShardChoice) -> bool:
 
 
 def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
-    """Sorts shards that come in the order of their ids."""
+    """Sorts shards that are in the order of their ids."""
     match by:
         case "shard":
             return shards
@@ -91,7 +89,7 @@ def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
 
 
 def why_text(shard: ShardStatus) -> str:
-    """Says why the shard has its word, and what holds it up."""
+    """Returns why the shard has its word, and what holds it up."""
     parts = []
     if shard.lost is not None:
         parts.append(f"records of {age_text(shard.lost)} are past retention, unread")

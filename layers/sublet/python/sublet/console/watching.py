@@ -24,7 +24,9 @@ SLOW_PACE = timedelta(minutes=1)
 """The pause while its page is closed. The last hour stays complete."""
 
 HEAT_EVERY = timedelta(minutes=1)
-"""Workers store sketches every five minutes, and a look reads eleven of them and lists the shards."""
+"""The pause between two looks at how hot shards are. Workers store sketches every five minutes, and a look reads eleven of them
+and lists the shards.
+"""
 
 OPEN_FOR = timedelta(minutes=1)
 FORGOTTEN_AFTER = timedelta(hours=2)
@@ -38,7 +40,7 @@ NOTHING_SEEN = LastHour()
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """How hot each open shard is, by shard id, the hottest first. `problem`: why that is not known; empty if it is."""
+    """How hot each open shard is, by shard id, the hottest first. `problem`: why that is not known, or empty."""
 
     at: datetime
     shards: Mapping[str, HotShard] = field(default_factory=dict)
@@ -51,8 +53,11 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`status`: what the last successful look found. `problem`: why the last look failed; empty if it did not. `heat`: None
-    before the first look at it, or if the stream is not known.
+    """What was seen of an application.
+
+    status   what the last successful look found
+    problem  why the last look failed; empty if it did not
+    heat     None before the first look at the shards' load, or if the stream is not known
     """
 
     status: FleetStatus | None = None
@@ -79,7 +84,7 @@ class _Watched:
 
 
 class Watching:
-    """Safe for threads. `stop` ends it."""
+    """Looks at the applications that pages show. Thread-safe. `stop` ends it."""
 
     def __init__(self, applications: Applications, clock: Clock, tasks: Tasks, log: Log) -> None:
         self._applications = applications
@@ -100,7 +105,7 @@ class Watching:
             each.wake.set()
 
     def opened(self, name: str) -> OpenApplication | None:
-        """Returns None if there is no such application. Raises what Applications raises."""
+        """Opens an application. None if there is no such application. Raises what Applications raises."""
         watched = self._visit(name)
         return None if watched is None else watched.opened
 
@@ -121,7 +126,7 @@ class Watching:
         return watched.seen
 
     def look(self, name: str) -> Seen | None:
-        """Look now, and return what was found. None if there is no such application."""
+        """Looks now, and returns what was found. None if there is no such application."""
         watched = self._visit(name)
         if watched is None:
             return None

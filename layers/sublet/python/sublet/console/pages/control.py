@@ -1,4 +1,4 @@
-"""The page Control: holds the fleet still, has leases released, and skips records."""
+"""The page Control, which pauses the fleet, has leases released, and skips records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All applications, worst first."""
+"""The page of all applications, worst first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sublet.decisions.shard_verdict import Word
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow:
-    """`workers`: how many hold a lease. `problem`: why the last look failed; empty if it did not."""
+    """One line of the page. `workers`: how many hold a lease; `problem`: why the last look failed, or empty."""
 
     name: str
     problem: str

@@ -1,4 +1,4 @@
-"""A change before it is made: the table of what it does, the command that does the same, and the button."""
+"""The page of a planned change: what it does as a table, the command that does the same, and the button."""
 
 from __future__ import annotations
 
@@ -53,6 +53,4 @@ def _page(console: Console, request: Request, plan: Plan, said: str) -> Response
 
 
 def _gone(request: Request) -> Response:
-    return problem(
-        request, HTTPStatus.NOT_FOUND, "No such plan", "The console forgets plans after a while: plan again."
-    )
+    return problem(request, HTTPStatus.NOT_FOUND, "No such plan", "The console drops old plans: plan again.")

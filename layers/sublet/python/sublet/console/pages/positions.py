@@ -1,4 +1,4 @@
-"""The page Positions: where to move them, how to undo the last move, and the snapshots."""
+"""The page Positions, which moves positions, undoes the last move, and shows the snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records that come next in a shard, read without moving anything."""
+"""The page of a shard's next records. Reading them moves nothing."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ RECORDS_MAX = 200
 RECORDS = 25
 PREVIEW = 160
 WHOLE = 16 * 1024
-"""Bytes of a record that the page shows at most."""
+"""How many bytes of a record the page shows at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRecord:
-    """One record as text. `document`: its data as indented JSON, if it is JSON. `size`: in bytes."""
+    """A record as text. `document`: its data as indented JSON, if it is JSON. `size`: in bytes."""
 
     position: str
     arrived: datetime
@@ -47,7 +47,7 @@ class ShownRecord:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the operator has asked for."""
+    """The operator's request."""
 
     shard: str = ""
     start: str = ""

@@ -1,4 +1,4 @@
-"""One shard: all that is known of its lease, and the shards before and after it."""
+"""The page of one shard: all that is known of its lease, and its parents and children."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(console: Console, request: Request) -> Response:
     shards = {} if seen.status is None else {shard.shard_id: shard for shard in seen.status.shards}
     name = request.path_params["shard"]
     if seen.status is None and seen.problem:
-        raise SubletError(f"{application.name} could not be looked at: {seen.problem}")
+        raise SubletError(f"{application.name} could not be read: {seen.problem}")
     if name not in shards:
         raise ShardNotFound(f"{application.name} has no lease of shard {name}")
     shard = shards[name]

@@ -1,4 +1,4 @@
-"""The page of workers and groups of workers: what each holds, beside the fair share."""
+"""The page of workers and groups of workers, with what each holds beside its fair share."""
 
 from __future__ import annotations
 
