@@ -1,4 +1,4 @@
-"""What tests of several levels share.
+"""Fixtures that several kinds of tests share.
 
 Hypothesis draws the same examples on every run and has no deadline, so that a slow machine or a lucky draw changes nothing.
 `make test-all` draws ten times as many (`full`). To look further: `--hypothesis-profile=explore`, which draws by chance and

@@ -1,11 +1,11 @@
-"""Counts and delays per carrier, kept in DynamoDB so that a batch that comes twice is counted once.
+"""Adds up counts and delays per carrier in DynamoDB, so that a batch that comes twice is counted once.
 
-sublet delivers at least once: after a crash, the records since the last checkpoint come again. So a handler that adds
-up must know what it has already added. This one keeps one row per shard, with its position in the shard *and* the
-totals up to there. Both change in one write, so they always agree, whenever a worker dies.
+sublet delivers at least once: after a crash, the records since the last checkpoint come again. So a handler that adds up must
+know what it has already added. This one keeps one row per shard, with its position in the shard *and* the totals up to there.
+Both change in one write, so they always agree, whenever a worker dies.
 
-A producer repeats too: if Kinesis' answer is lost, it puts the same events again, as other records. These are known by their
-running number, which the row holds for every partition key; it also counts how often one was not the next.
+A producer repeats too: if Kinesis' reply is lost, it puts the same events again, as other records. The handler recognizes them by
+their running number: the row keeps the runs of consecutive numbers of every partition key, which also show gaps.
 
 It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
 """
@@ -44,8 +44,8 @@ class ShardTotals:
     carriers: dict[str, list[int]] = field(default_factory=dict)
     """FIGURES by carrier."""
     keys: dict[str, list[list[int]]] = field(default_factory=dict)
-    """The first and last number of each run of consecutive numbers, by partition key. There is one run if nothing went wrong
-    and nobody else had the shard meanwhile.
+    """The first and last number of each run of consecutive numbers, by partition key. There is one run if nothing went wrong and
+    no other worker had the shard meanwhile.
     """
     began_at: float | None = None
     ended_at: float | None = None
@@ -84,7 +84,7 @@ class ShardTotals:
         runs.append([number, number])
 
     def row(self) -> dict[str, Any]:
-        """Numbers in readable form; the thousands of keys are compressed to a few KB."""
+        """The row as an item. Figures are readable; the thousands of keys are compressed to a few KB."""
         moments = (
             {"began_at": str(self.began_at), "ended_at": str(self.ended_at)}
             if self.began_at is not None

@@ -1,4 +1,4 @@
-"""The latest record of every partition key, in a DynamoDB table: a view of the stream that others may query.
+"""Keeps the latest record of every partition key in a DynamoDB table, as a view of the stream that others can query.
 
 Deliveries are at least once, and a key may move to another shard. One condition handles both: only a later record
 replaces an earlier one. Kinesis' sequence numbers rise along a partition key, also from a shard to its children. They
@@ -23,7 +23,7 @@ SEQUENCE_DIGITS = 129
 SUB_SEQUENCE_DIGITS = 10
 
 CHECKPOINT_EVERY = 100
-"""Writes after which a crash should not repeat the work. (sublet only writes a checkpoint now and then in any case.)"""
+"""How many writes to make between two calls of `batch.checkpoint`. (sublet writes checkpoints at intervals in any case.)"""
 
 
 def handle(batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""Figures per carrier from the demo's flights: the transform that `sublet pipeline` calls with each batch.
+"""A transform that `sublet pipeline` calls with each batch: figures per carrier from the demo's flights.
 
     sublet pipeline --stream flights --output lake --schema flights.json --transform carriers:tables --available-now
 

@@ -9,7 +9,7 @@ from sublet import Batch, Checkpoint
 
 
 def handle(batch: Batch) -> None:
-    """Returning means done: the next batch begins after this one. Raising means that this one comes again."""
+    """If this returns, the batch is done, and the next batch begins after it. If it raises, the batch comes again."""
     first, last = batch.records[0], batch.records[-1]
     print(
         f"{batch.shard_id}: {len(batch.records)} records, {batch.millis_behind_latest} ms behind the latest"
@@ -24,15 +24,15 @@ def lease_acquired(shard_id: str, checkpoint: Checkpoint) -> None:
 
 
 def lease_releasing(shard_id: str) -> None:
-    """We still hold the lease, and are about to release it: flush here. A checkpoint made here is still written."""
+    """Called before the lease is released, while we still hold it: flush here. A checkpoint made here is still written."""
     print(f"{shard_id}: releasing")
 
 
 def lease_lost(shard_id: str) -> None:
-    """Called when another worker has the lease: any state kept for the shard is stale."""
+    """Called when another worker has the lease. Any state that is kept for the shard is stale."""
     print(f"{shard_id}: lost")
 
 
 def shard_ended(shard_id: str) -> None:
-    """Every record of the shard is handled; its children begin after this. Raising prevents the end."""
+    """Called when every record of the shard is handled. Its children begin after this. Raising prevents the end."""
     print(f"{shard_id}: ended")

@@ -1,4 +1,4 @@
-"""A cron job: handles what has arrived since its last run, at most a thousand records, and ends.
+"""A cron job: handles the records that arrived since its last run, a thousand at most, and ends.
 
 */5 * * * *  python cron.py
 """

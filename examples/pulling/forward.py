@@ -16,8 +16,8 @@ AT_ONCE = 20
 
 
 async def forward(consumer: Consumer, url: str) -> None:
-    """Runs until it is stopped, and then awaits current requests; or until it is cancelled, and then unanswered
-    records come again."""
+    """Runs until it is stopped, and then awaits the current requests. If it is cancelled instead, unanswered records come
+    again."""
 
     async def post(record: Record) -> None:
         try:

@@ -26,15 +26,15 @@ BUCKETS = "cloudformation-custom-resource-response-"
 """The prefix of CloudFormation's response buckets, in every region."""
 
 REASON_MAX = 1_000
-"""Characters. CloudFormation refuses a response of more than 4 KB."""
+"""In characters. CloudFormation refuses a response of more than 4 KB."""
 
 PROMPT = {"prompt": {"because": "a lease worker has been deployed"}}
 
 LOOKED_BACK = timedelta(days=14)
-"""An application without metrics for this long counts as deployed for the first time."""
+"""An application without metrics for this long is treated as deployed for the first time."""
 LOOK_AGAIN = 5.0
 KEPT_FOR_THE_ANSWER = 60.0
-"""Seconds of this function's time, reserved for sending the response."""
+"""Seconds of this function's time that are reserved for sending the response."""
 
 Figure = Mapping[str, Any]
 """A CloudWatch metric: Namespace, MetricName, Dimensions."""
@@ -76,8 +76,7 @@ def answer(event: Mapping[str, Any], world: World) -> dict[str, str]:
 
 
 def check(properties: Mapping[str, Any], world: World) -> str | None:
-    """Why the lease worker cannot import its handler; None if it can. If it can, a first deployment gets its first
-    tick."""
+    """Returns why the lease worker cannot import its handler. None if it can; a first deployment then gets its first tick."""
     problem = handler_problem(properties["Worker"], world)
     if problem is None:
         try:
@@ -104,7 +103,7 @@ def begin(properties: Mapping[str, Any], world: World) -> None:
 
 
 def handler_problem(worker: str, world: World) -> str | None:
-    """Why the lease worker cannot import its handler; None if it can."""
+    """Returns why the lease worker cannot import its handler, or None if it can."""
     try:
         error, reply = world.invoke(worker, json.dumps({"smoke_test": True}).encode())
         said = json.loads(reply or b"null")

@@ -1,4 +1,4 @@
-"""What a run creates in the account, and its removal, also after Ctrl-C, and of half-created things."""
+"""Keeps a list of what a run creates in the account, and removes it, also after Ctrl-C and if it was only half created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many GetRecords an idle shard takes from an old position to its tip, which no emulator can show.
+"""Measures how many GetRecords calls an idle shard takes from an old position to its tip, which no emulator can show.
 
 MillisBehindLatest is a distance in time. A shard that is opened at its last record of hours ago returns empty pages
 that lag, each some time further on, until the tip.

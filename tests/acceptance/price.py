@@ -1,5 +1,4 @@
-"""What a run on a real account costs, computed before it begins, from the library's prices and those named
-here."""
+"""Computes what a run on a real account costs before it begins, from the library's prices and those listed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps share: the AWS, what was created there, and how a consumer with its stream and ledger is created."""
+"""What the steps share: the AWS account, what was created in it, and how a consumer with its stream and ledger is created."""
 
 from __future__ import annotations
 

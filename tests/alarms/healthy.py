@@ -1,4 +1,4 @@
-"""A healthy fleet under normal events: deployments, reshards, quiet nights, transient faults.
+"""Models a healthy fleet under normal events: deployments, reshards, quiet nights, transient faults.
 
 Beside shards with a record in each minute of the day, it has one that never gets any, one that gets some after an
 hour to twenty days, and one that a KCL worker holds, which gets as few.

@@ -1,4 +1,4 @@
-"""Stories of standstills: what breaks, and when which alarm is on.
+"""Stories of standstills. Each says what breaks, which alarms fire, and when.
 
 The table in docs/operations.md is made from these.
 """

@@ -1,4 +1,4 @@
-"""A paused fleet stands still on purpose: no alarm on a stall is on, until its records come close to their end."""
+"""A paused fleet stands still on purpose: no alarm for a stall fires until its records come close to the end of retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong and when, from one seed: the same seed plans the same faults."""
+"""Plans which faults occur and when, from one seed. The same seed plans the same faults."""
 
 from __future__ import annotations
 

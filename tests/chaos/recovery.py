@@ -1,4 +1,4 @@
-"""How long after each fault its shards were delivered again, judged from the journals alone."""
+"""Computes how long after each fault its shards were delivered again, from the journals alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which test files a change touches first: those that import the changed files."""
+"""Finds the test files that a change touches first: those that import the changed files."""
 
 from __future__ import annotations
 

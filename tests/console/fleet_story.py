@@ -1,4 +1,4 @@
-"""An hour of a fleet in which each word occurs, on a memory clock: what the pictures show, and what tests look at."""
+"""An hour of a fleet in which each word occurs, on a memory clock, for the pictures and the tests of pages."""
 
 from __future__ import annotations
 

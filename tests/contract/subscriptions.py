@@ -1,4 +1,6 @@
-"""Consumers and subscriptions of the embedded AWS, by botocore alone: what its reader may expect of Kinesis."""
+"""Fan-out consumers and subscriptions of the embedded AWS through botocore alone, to show what any reader of Kinesis may
+expect.
+"""
 
 from __future__ import annotations
 

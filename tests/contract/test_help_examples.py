@@ -1,5 +1,5 @@
-"""Each example of a command's help, run as it is printed, on an AWS with the stream and the application of the examples: in
-memory, or, what goes on until it is interrupted, the embedded one.
+"""Runs each example of a command's help as it is printed, on an AWS that has the stream and the application of the examples: in
+memory or, for commands that run until Ctrl-C, on the embedded AWS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the Kinesis adapter makes of each error and oddity of the service, from a scripted one on loopback."""
+"""The Kinesis adapter's answer to each error and oddity of the service, with a scripted service on loopback."""
 
 from __future__ import annotations
 

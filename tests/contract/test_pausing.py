@@ -1,4 +1,4 @@
-"""`sublet pause`, `drain`, `release` and `resume` beside a `sublet run`, as an operator starts them, on an AWS."""
+"""`sublet pause`, `drain`, `release` and `resume` beside a `sublet run`, started as an operator would, on an AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which roles an application's functions have, and what IAM says of them, over recorded replies of AWS."""
+"""Finds the roles of an application's functions, and asks IAM what they may do, over recorded replies of AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which streams an application of several reads, and each of them: in memory, and over boto3 on moto."""
+"""The Streams port, which finds the streams that an application of several reads: in memory, and over boto3 on moto."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How Lambda's event source mapping treats a failing batch, by AWS's documents; the oracle of decisions.failure_policy.
+"""A model of how Lambda's event source mapping treats a failing batch, by AWS's documents. It is the oracle of
+decisions.failure_policy.
 
 Written from AWS's rules and not from our code. Their sources:
 

@@ -1,4 +1,4 @@
-"""KCL 2.x's lease taker (Java's DynamoDBLeaseTaker) as pure functions: what one worker takes, by its scan.
+"""KCL 2.x's lease taker (Java's DynamoDBLeaseTaker) as pure functions: from a worker's scan, which leases it takes.
 
 Rules as in its source, 2.7: ended leases count too, and a worker that is one short of the rounded fair share steals
 only from one that has more than it.

@@ -1,4 +1,6 @@
-"""Processes of one application on one stream, in threads that take turns on a clock that moves only when all of them wait."""
+"""Runs several processes of one application on one stream, in threads that take turns on a clock that moves only when all of
+them wait.
+"""
 
 from __future__ import annotations
 

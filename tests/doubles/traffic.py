@@ -1,4 +1,4 @@
-"""Records of one shard, second by second, and the sketch that a worker makes of them."""
+"""Makes records of one shard, second by second, and the sketch that a worker makes of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Which AWS the end-to-end suite runs on: E2E_AWS=embedded (or nothing), E2E_AWS=localstack, or
-E2E_ENDPOINT=http://..."""
+"""Chooses the AWS that the end-to-end suite runs on: E2E_AWS=embedded (the default), E2E_AWS=localstack, or
+E2E_ENDPOINT=http://...
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recorder handler wrote down, and what it must add up to."""
+"""Reads what the recorder handler wrote down, and checks that it adds up."""
 
 from __future__ import annotations
 

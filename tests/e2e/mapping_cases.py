@@ -1,4 +1,4 @@
-"""Cases: what a function does with twenty records behind an event source mapping, and which of AWS's rules applies."""
+"""Cases for an event source mapping: what a function does with twenty records, and which of AWS's rules applies."""
 
 from __future__ import annotations
 

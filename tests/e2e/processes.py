@@ -1,4 +1,4 @@
-"""Python programs beside the tests: sublet's command line, and programs that run it."""
+"""Runs Python programs beside the tests: sublet's command line, and programs that call it."""
 
 from __future__ import annotations
 

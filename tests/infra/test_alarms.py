@@ -1,4 +1,6 @@
-"""What the alarms watch, when they fire, how they treat missing data, and that the dashboard shows every metric."""
+"""The alarms watch the right metrics, fire when they should, and treat missing data as intended; the dashboard shows every
+metric.
+"""
 
 from __future__ import annotations
 

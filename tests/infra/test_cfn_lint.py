@@ -1,4 +1,4 @@
-"""cfn-lint over every template that this process' tests have written, and the example's. `make explore` runs all of
+"""Runs cfn-lint over every template that this process's tests have written, and over the example's. `make explore` runs all of
 tests/infra in one process for it.
 
 Each resource is checked once. Most templates differ from others in a property or two, and cfn-lint takes a second or

@@ -1,4 +1,4 @@
-"""What each further property of KinesisConsumer changes in the template, what its grants allow, and what is refused."""
+"""Each further property of KinesisConsumer: how it changes the template, what its grants allow, and which values are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deployed as the lease worker's code, and what is refused before anything is deployed."""
+"""The lease worker's code as it is deployed, and what is refused before anything is deployed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make release` refuses, and what it writes besides the two distributions."""
+"""`make release` refuses what it should, and writes the right files beside the two distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine: what happens to an item after each kind of window, and that its history stays bounded."""
+"""The state machine does the right thing with an item after each kind of window, and its history stays bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sublet.Producer puts, as KCL's AggregatorUtil takes it apart: each user record once, with its keys and its data."""
+"""Checks records of sublet.Producer as KCL's AggregatorUtil unpacks them: each user record once, with its keys and its data."""
 
 from __future__ import annotations
 

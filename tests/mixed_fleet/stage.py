@@ -1,4 +1,4 @@
-"""What every story with several kinds of workers needs: one stream, one lease table, its workers, and a producer.
+"""Sets the stage for every story with several kinds of workers: one stream, one lease table, its workers, and a producer.
 
 All waits have the same bound, which is for failures and measures nothing.
 """

@@ -1,5 +1,4 @@
-"""Tests one mutant against the tests of its package, and then against simulated worlds, each in a process that may
-hang.
+"""Tests one mutant with the tests of its package, and then in simulated worlds, each in a process that may hang.
 
 A copy of the library, made of links, has the mutant instead of its file, so that the sources stay unchanged. The
 processes are forks of this one, which has imported what all of them need and nothing of the library.

@@ -1,4 +1,6 @@
-"""A JetStream and a sublet consumer with the same few calls: what each of them gave, acknowledged and ended with, as events."""
+"""Gives a JetStream consumer and a sublet consumer the same few calls, and records what each returned, acknowledged and ended
+with, as events.
+"""
 
 from __future__ import annotations
 

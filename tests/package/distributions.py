@@ -1,4 +1,4 @@
-"""What would be published: the sdist, and the wheel that is built from it."""
+"""Builds what would be published: the sdist, and the wheel that is built from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream's shards through any history of splits and merges, for properties that must hold for all of them."""
+"""Draws a stream's shards after any history of splits and merges, for properties that must hold for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing leases: what is never chosen, and that a fleet settles in balance."""
+"""Choosing leases: some leases are never chosen, and a fleet settles in balance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no sequence of writes, made for any state of the row, can do to a lease."""
+"""Promises about a lease that no sequence of writes can break, in whatever state of the row they were made."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a producer promises, in random worlds: nothing is lost, nothing comes twice without cause, and each key keeps its
-order."""
+"""The producer's promises hold in random worlds: nothing is lost, nothing comes twice without cause, and each key keeps its
+order.
+"""
 
 from __future__ import annotations
 

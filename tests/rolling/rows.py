@@ -1,4 +1,4 @@
-"""How the code of 0.1 and 0.2 reads rows of this version: the original code, in a process of its own.
+"""How the code of 0.1 and 0.2 reads rows of this version, by running the original code in a separate process.
 
 `python -m tests.rolling.rows` rewrites tests/data/sublet_rows_by_older.json, for repositories without the history.
 """

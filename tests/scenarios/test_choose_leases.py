@@ -1,4 +1,4 @@
-"""Which leases to send workers for: kcl-rust's cases (calculate_acquire), the Java KCL 2.x taker's, and ours."""
+"""Which leases to send workers for: cases of kcl-rust (calculate_acquire), of the Java KCL 2.x taker, and ours."""
 
 from sublet.decisions.choose_leases import choose_leases
 from sublet.decisions.fleet_kind import fleet_of

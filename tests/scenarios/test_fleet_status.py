@@ -1,4 +1,4 @@
-"""How an application stands as a whole, as JSON has it. In given:
+"""The state of an application as a whole, as JSON. In given:
 
 leases      as everywhere, and `reported`: [seconds ago, seconds that the next record had waited], with a third number the
             bytes a second; and `failing`: [error, attempt, seconds ago]

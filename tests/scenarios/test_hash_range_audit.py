@@ -1,4 +1,4 @@
-"""Which hash keys no lease covers."""
+"""Finds hash keys that no lease covers."""
 
 from sublet.decisions.hash_range_audit import holes
 

@@ -1,4 +1,4 @@
-"""Which leases to delete."""
+"""Decides which leases to delete."""
 
 from sublet.decisions.lease_cleanup import plan_lease_cleanup
 

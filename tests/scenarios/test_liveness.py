@@ -1,4 +1,4 @@
-"""Which leases have lost their owner. `scans` in given: each tick's scan, `at` seconds after the first."""
+"""Decides which leases have lost their owner. `scans` in given: each tick's scan, `at` seconds after the first."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Which leases to create: the Java KCL's own cases, kcl-rust's (create_new_leases), and ours."""
+"""Decides which leases to create: cases of the Java KCL, of kcl-rust (create_new_leases), and ours."""
 
 from typing import Any
 

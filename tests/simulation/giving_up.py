@@ -1,4 +1,4 @@
-"""Worlds in which records are set aside: handlers that never handle some of them, and a destination that refuses at times."""
+"""Worlds in which records are set aside, because handlers never handle some of them, and the destination refuses at times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds with shards so hot that workers store sketches of them, in a table that fails, answers late, or not at all."""
+"""Worlds with shards so hot that workers store sketches of them, in a table that fails, answers late, or does not answer."""
 
 from __future__ import annotations
 

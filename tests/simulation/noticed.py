@@ -1,4 +1,4 @@
-"""Whether a planted mistake is noticed for what it is."""
+"""Checks that a planted mistake is noticed, and for the right reason."""
 
 from __future__ import annotations
 

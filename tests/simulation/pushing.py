@@ -1,5 +1,5 @@
-"""Worlds whose workers are pushed to: every promise of a fleet that polls holds, through cut, refused, late and taken-over
-subscriptions, beside Java's workers that poll.
+"""Worlds whose workers read by push. They keep every promise of a polling fleet, through cut, refused, late and taken-over
+subscriptions, beside Java's workers, which poll.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a producer promises holds for what a fleet handles meanwhile; and the worlds notice a producer that breaks it."""
+"""The producer's promises hold for what a fleet handles meanwhile, and the worlds notice a producer that breaks one."""
 
 from __future__ import annotations
 

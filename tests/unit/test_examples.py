@@ -1,4 +1,4 @@
-"""The example handlers, on moto's DynamoDB: what comes twice, late, or from a worker that lost its lease changes nothing."""
+"""The example handlers, on moto's DynamoDB: records that come twice, late, or to a worker without its lease change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler's module begins with: it loads what a handler meets, and nothing else."""
+"""`import sublet` in a handler's module loads what a handler meets, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet.Producer` on a clock of its own: what it waits for, what it gives up, and what it says."""
+"""`sublet.Producer` on a memory clock: what it waits for, when it gives a record up, and its errors."""
 
 from __future__ import annotations
 

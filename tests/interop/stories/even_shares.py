@@ -1,4 +1,4 @@
-"""How a KCL 3.x leader distributes eight evenly loaded shards among two Java workers and two of sublet's, in seconds.
+"""A KCL 3.x leader distributes eight evenly loaded shards among two Java workers and two of sublet's; times in seconds.
 
 Whichever starts first, each has two within three minutes, give or take one lease; after that at most one moves in five
 minutes. A killed worker's leases have new owners within a failover time and one tick, if it was sublet's: Java's

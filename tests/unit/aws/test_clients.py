@@ -1,4 +1,4 @@
-"""What all clients have in common; and the one-sentence error of a process that is not configured for AWS."""
+"""The options that all clients share, and the one-sentence error of a process that is not configured for AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bad network of `make chaos`: what it does to a request is what it says, and boto3 takes it for what AWS would do."""
+"""The bad network of `make chaos` does to a request what it says, and boto3 treats it as it would treat AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet console`: what its arguments mean, and what it needs."""
+"""`sublet console`: its arguments, and the extra that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet cost`: what it shows, with numbers that are given."""
+"""`sublet cost`: its output for given numbers."""
 
 from __future__ import annotations
 

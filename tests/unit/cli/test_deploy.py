@@ -1,4 +1,4 @@
-"""`sublet deploy`: what it has npx run, and what it says when something is not there."""
+"""`sublet deploy`: the command that it runs with npx, and its errors when something is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet doctor`: what it shows of its findings, and its exit code."""
+"""`sublet doctor`: how it prints findings, and its exit code."""
 
 from __future__ import annotations
 

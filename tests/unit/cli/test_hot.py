@@ -1,4 +1,4 @@
-"""`sublet hot`: what its lines and its JSON say."""
+"""`sublet hot`: its lines and its JSON."""
 
 from __future__ import annotations
 

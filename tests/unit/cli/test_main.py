@@ -1,4 +1,4 @@
-"""`sublet`: what it says of itself, and one sentence when something is wrong."""
+"""`sublet`: its help and version, and one sentence for each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet pause`, `resume`, `drain` and `release`: what their arguments mean, and what they show."""
+"""`sublet pause`, `resume`, `drain` and `release`: their arguments, and what they print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet peek`: what comes next, and nothing moves."""
+"""`sublet peek` shows the next records, and moves nothing."""
 
 from __future__ import annotations
 

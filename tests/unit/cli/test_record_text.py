@@ -1,4 +1,4 @@
-"""How records are shown: nothing of a payload moves a cursor, and JSON, text and hex have all of it."""
+"""How records are shown: no payload moves the cursor, and JSON, text and hex show all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `sublet redrive` says of what came of it."""
+"""The texts in which `sublet redrive` reports its result."""
 
 from __future__ import annotations
 

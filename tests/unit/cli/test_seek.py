@@ -1,4 +1,4 @@
-"""`sublet seek`: what its arguments mean, and what it shows."""
+"""`sublet seek`: its arguments, and what it prints."""
 
 from __future__ import annotations
 

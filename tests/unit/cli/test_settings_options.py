@@ -1,4 +1,4 @@
-"""Which settings a process ends up with: options before the environment, and that before a process's own defaults."""
+"""A process takes a setting from its options first, then from the environment, then from its own defaults."""
 
 from __future__ import annotations
 

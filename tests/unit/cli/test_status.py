@@ -1,4 +1,4 @@
-"""`sublet status`: what it shows, as lines and as JSON, and its exit code."""
+"""`sublet status`: its lines, its JSON and its exit code."""
 
 from __future__ import annotations
 

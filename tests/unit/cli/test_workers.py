@@ -1,4 +1,4 @@
-"""`sublet workers`: who has how much, beside an even share."""
+"""`sublet workers`: each worker's load beside an even share."""
 
 from __future__ import annotations
 

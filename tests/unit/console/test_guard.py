@@ -1,4 +1,6 @@
-"""What every request passes: nothing is shown without a session, to another name, or changed by another site."""
+"""The guard before every request: it shows nothing without a session or under another name, and lets no other site change
+anything.
+"""
 
 from __future__ import annotations
 

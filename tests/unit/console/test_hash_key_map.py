@@ -1,4 +1,4 @@
-"""The hash-key map: bars by what a shard gets beside its part of the hash keys."""
+"""The hash-key map draws a bar for each shard, by its load compared with its part of the hash keys."""
 
 from __future__ import annotations
 

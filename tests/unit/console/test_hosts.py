@@ -1,4 +1,4 @@
-"""Which Host headers are ours, on loopback and elsewhere."""
+"""Which Host headers are ours, on loopback and on other addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `sublet hot` says of a shard, on its page, and how the hash-key map and the application's page lead there."""
+"""A shard's page shows the verdict of `sublet hot`; the hash-key map and the application's page link to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records browser: what comes next, as text, and nothing of it as markup."""
+"""The records browser shows the next records as text, and none of their content as markup."""
 
 from __future__ import annotations
 

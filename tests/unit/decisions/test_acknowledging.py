@@ -1,4 +1,4 @@
-"""What becomes of records that were handed out: each sentence of the pull API's contract, on the rules alone."""
+"""Acknowledgements: each sentence of the pull API's contract, tested on the rules alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is announced makes others look often, for a while; nothing is stolen before everybody has heard of it."""
+"""An announcement makes other processes look often for a while, and nothing is stolen before all of them have read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shards the log names as hot."""
+"""Which shards the log reports as hot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stories of chosen leases (tests/scenarios/choose_leases) do not say: how the fleet stood, and what chance decides."""
+"""Choosing leases beyond the scenarios of tests/scenarios/choose_leases: the state that is reported, and what chance decides."""
 
 from __future__ import annotations
 

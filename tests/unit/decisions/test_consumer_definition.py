@@ -1,4 +1,4 @@
-"""What all programs of one consumer go by."""
+"""The consumer's definition, which all its programs follow."""
 
 from __future__ import annotations
 

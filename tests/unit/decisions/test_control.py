@@ -1,4 +1,4 @@
-"""Which leases are paused, and what a command makes of the control that stands."""
+"""Which leases are paused, and how a command changes the current control."""
 
 from __future__ import annotations
 

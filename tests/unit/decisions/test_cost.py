@@ -1,4 +1,4 @@
-"""What a load costs in each way, and which way is chosen."""
+"""What a load costs in each design, and which design is chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a lease is tried again whose owners keep crashing."""
+"""How a lease is tried again if its owners keep crashing."""
 
 from __future__ import annotations
 

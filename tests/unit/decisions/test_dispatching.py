@@ -1,4 +1,4 @@
-"""What is remembered of dispatches: enough that a scan older than the worker's acquire starts no second worker."""
+"""Dispatches are remembered well enough that a scan older than the worker's acquire starts no second worker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the stories of failing batches (tests/scenarios/failure_policy) do not say: what is noted before a call that may kill, and
-which call it was that records failed in last."""
+"""The failure policy beyond the scenarios of tests/scenarios/failure_policy: what is noted before a call that may kill the
+process, and in which call records last failed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes that start together make of an application's first leases."""
+"""Processes that start together agree on an application's first leases."""
 
 from __future__ import annotations
 

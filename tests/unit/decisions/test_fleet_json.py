@@ -1,4 +1,4 @@
-"""A FleetStatus as JSON: what a script can rely on."""
+"""FleetStatus as JSON, on which scripts may rely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a KCL 3.x leader shares out the leases, and when we report to it."""
+"""Whether a KCL 3.x leader assigns the leases, and when we report to it."""
 
 from __future__ import annotations
 

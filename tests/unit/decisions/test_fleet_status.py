@@ -1,4 +1,4 @@
-"""How an application stands, by its leases and what was seen of them."""
+"""The state of an application, from its leases and what was seen of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of a held lease: what each reply makes of it, as a table, and what time alone does."""
+"""The state machine of a held lease: the new state after each reply, as a table, and the changes that time alone makes."""
 
 from __future__ import annotations
 

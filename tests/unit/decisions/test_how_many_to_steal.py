@@ -1,4 +1,4 @@
-"""How many leases are stolen from whom: what the stories of KCL's own tests leave open."""
+"""How many leases are stolen from which worker, where KCL's own tests leave it open."""
 
 from __future__ import annotations
 

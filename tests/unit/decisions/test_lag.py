@@ -1,4 +1,4 @@
-"""How far a shard is behind its row's checkpoint, how fast it gets on, and which reports are kept."""
+"""How far a shard is behind its row's checkpoint, how fast it advances, and which reports are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is said of a lease that this look has not observed: its sighting is missing, of another counter, or of a clock ahead."""
+"""What is concluded about a lease that this look has not observed, because its sighting is missing, has another counter, or
+comes from a clock that is ahead.
+"""
 
 from __future__ import annotations
 

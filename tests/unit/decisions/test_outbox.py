@@ -1,4 +1,4 @@
-"""What of an outbox goes into a call: as much as fits, in order, within the shard's limit."""
+"""An outbox puts into a call as much as fits, in order, within the shard's limit."""
 
 from __future__ import annotations
 

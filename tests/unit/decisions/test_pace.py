@@ -1,4 +1,4 @@
-"""What the stories of polls (tests/scenarios/pace) do not say."""
+"""The pace of polls, beyond the scenarios of tests/scenarios/pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How worker items become executions."""
+"""How worker items are packed into executions."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Whether a process need be replaced, and whether it takes its share: by its own looks and calls, and not by AWS' faults."""
+"""Whether a process must be replaced, and whether it takes its share, by its own looks and calls rather than AWS's faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader by push does next. Each known fault of another client is a test here or in tests/contract/test_push_reader.py."""
+"""What a reader by push does next. Each known fault of another client has a test here, or in tests/contract/test_push_reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages without records prove, when it is worth a note, and where a shard is opened with one."""
+"""What empty pages prove, when that is worth a note in the row, and where a shard is opened with such a note."""
 
 from __future__ import annotations
 

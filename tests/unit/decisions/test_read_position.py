@@ -1,4 +1,4 @@
-"""Where a shard is read from, what is skipped, and when records may have been lost."""
+"""Where reading a shard begins, what is skipped, and when records may have been lost."""
 
 from __future__ import annotations
 

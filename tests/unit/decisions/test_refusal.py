@@ -1,4 +1,4 @@
-"""What a refused write means, judged from the row that stands there instead."""
+"""The reason of a refused write, judged from the row that is there instead."""
 
 from __future__ import annotations
 

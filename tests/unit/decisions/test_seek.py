@@ -1,4 +1,4 @@
-"""Where each lease goes in a seek, beside and across reshards."""
+"""Where a seek moves each lease, beside reshards and across them."""
 
 from __future__ import annotations
 

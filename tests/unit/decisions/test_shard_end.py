@@ -1,4 +1,4 @@
-"""What to write when a closed shard has been handled to its end."""
+"""The writes for a closed shard that is handled to its end."""
 
 from __future__ import annotations
 

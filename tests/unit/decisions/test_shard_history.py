@@ -1,4 +1,4 @@
-"""What is known of a shard's past."""
+"""How a shard's past is put together from what is kept."""
 
 from __future__ import annotations
 

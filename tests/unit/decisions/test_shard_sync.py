@@ -1,4 +1,4 @@
-"""What scenario files are too small for."""
+"""Shard sync on streams that are too large for a scenario file."""
 
 import pytest
 from sublet.decisions.shard_sync import CreateReason, plan_shard_sync

@@ -1,4 +1,4 @@
-"""What a worker's sketch says of the records that came, sampled or not."""
+"""A worker's sketch is true of the records that came, sampled or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which leases look like another stream's."""
+"""Which leases look like those of another stream."""
 
 from __future__ import annotations
 

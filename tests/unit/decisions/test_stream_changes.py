@@ -1,4 +1,4 @@
-"""From a stream as it is to one as it is wanted."""
+"""The changes that turn a stream into the wanted one."""
 
 from __future__ import annotations
 

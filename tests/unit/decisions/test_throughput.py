@@ -1,4 +1,4 @@
-"""What a lease brings: KCL's moving average."""
+"""A lease's throughput: KCL's moving average."""
 
 from __future__ import annotations
 

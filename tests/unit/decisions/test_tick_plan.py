@@ -1,4 +1,4 @@
-"""What a tick's decisions come to together, where none of them says it alone."""
+"""How a tick's decisions combine, where no single one decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shards are probed because they seem unread, and since when they are known to stand still."""
+"""Which shards are probed because they seem unread, and since when they have stood still."""
 
 from __future__ import annotations
 

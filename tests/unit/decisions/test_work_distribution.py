@@ -1,4 +1,4 @@
-"""Who has how much, at a glance."""
+"""How many leases and bytes each worker has, in one value."""
 
 from __future__ import annotations
 

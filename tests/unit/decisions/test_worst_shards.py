@@ -1,4 +1,4 @@
-"""Which shards have metrics of their own: those with the most lag, and with the most bytes."""
+"""Which shards have their own metrics: those with the most lag, and those with the most bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a line of the log may hold of an exception: its beginning and its end, and how much is missing between them."""
+"""A log line has the beginning and the end of an exception's text, and says how much is missing between them."""
 
 from __future__ import annotations
 

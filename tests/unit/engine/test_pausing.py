@@ -1,4 +1,4 @@
-"""What an operator has paused: no worker is sent for it, and who holds it checkpoints and releases it within ten seconds."""
+"""A paused lease: no worker is sent for it, and its owner checkpoints and releases it within ten seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was set aside is handed over once more, in order; what succeeds is removed, and what fails again stays."""
+"""A redrive hands set-aside records over once more, in order, removes what succeeds, and keeps what fails again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coroutines of handlers: one loop for all, and what ends one of them ends no other."""
+"""Handlers' coroutines share one event loop, and what ends one of them ends no other."""
 
 from __future__ import annotations
 

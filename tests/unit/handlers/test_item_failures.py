@@ -1,4 +1,4 @@
-"""What a return says, by the rules of Lambda's event source mapping: its developer guide, and what it was seen to do."""
+"""A handler's return value means what it means to Lambda's event source mapping, by its developer guide and by observation."""
 
 from __future__ import annotations
 

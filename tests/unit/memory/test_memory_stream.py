@@ -1,4 +1,4 @@
-"""What the memory stream promises beyond the port: limits, expiry, trimming, listing by position."""
+"""Promises of the memory stream beyond the port's: limits, expiry, trimming, listing by position."""
 
 from __future__ import annotations
 

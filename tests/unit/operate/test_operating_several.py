@@ -1,4 +1,4 @@
-"""What an operator does with an application of several streams: to all of them, to one, or asked which."""
+"""An operator acts on an application of several streams: on all of them, on one, or after a question which."""
 
 from __future__ import annotations
 

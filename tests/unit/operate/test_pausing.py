@@ -1,4 +1,4 @@
-"""An operator's pauses: what is refused, what is taken back, and when everything counts as released."""
+"""An operator's pauses: what is refused, what a resume ends, and when everything counts as released."""
 
 from __future__ import annotations
 

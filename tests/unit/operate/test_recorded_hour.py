@@ -1,4 +1,4 @@
-"""How often CloudWatch is asked for the last hour, and what its refusal hides."""
+"""How often CloudWatch is asked for the last hour, and what is shown if it refuses."""
 
 from __future__ import annotations
 

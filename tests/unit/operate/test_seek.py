@@ -1,4 +1,4 @@
-"""A seek beside a running fleet: everything from there is delivered, and an undo goes back exactly."""
+"""A seek beside a running fleet: every record from the new position is delivered, and an undo restores the positions exactly."""
 
 from __future__ import annotations
 

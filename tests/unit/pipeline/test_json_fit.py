@@ -1,4 +1,4 @@
-"""What fits a schema, as what, and what is said of the rest: strictly, and never with an exception."""
+"""Which JSON fits a schema, as which value, and the reason for the rest: strictly, and without an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline's run goes by, without Spark: whose output it is, what an attempt left, what it says."""
+"""The rules of a pipeline's run, without Spark: whose output it is, what an attempt left behind, what it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet pipeline`: what its arguments mean, and which are refused, without Spark."""
+"""`sublet pipeline`: its arguments, and which are refused, without Spark."""
 
 from __future__ import annotations
 

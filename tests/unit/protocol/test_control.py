@@ -1,4 +1,4 @@
-"""What an operator orders, as it is stored."""
+"""An operator's orders as they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failure destination is given, and that it can be read back."""
+"""The document that a failure destination gets, and reading it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition keys hash into a range, and which are remembered."""
+"""Which partition keys hash into a range, and which keys are cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates that are read in pieces: what no producer's library writes, in bounded steps and bounded memory."""
+"""Aggregates that are read in pieces, also ones that no producer's library writes, in bounded steps and bounded memory."""
 
 from __future__ import annotations
 

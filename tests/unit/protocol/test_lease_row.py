@@ -1,4 +1,4 @@
-"""The lease row, attribute by attribute: what Java writes, what other clients write, and what no client could have written."""
+"""The lease row, attribute by attribute, as Java writes it, as other clients write it, and as no client could have written it."""
 
 from __future__ import annotations
 

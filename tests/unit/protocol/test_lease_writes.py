@@ -1,4 +1,4 @@
-"""Each lease write: what it changes, and that each clause of its condition refuses it, by name."""
+"""What each lease write changes, and that each clause of its condition refuses it, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kinesis would refuse for ever, as far as a record alone tells."""
+"""Records that Kinesis would always refuse, as far as the record alone shows it."""
 
 from __future__ import annotations
 

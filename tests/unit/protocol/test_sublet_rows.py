@@ -1,4 +1,4 @@
-"""Rows as 0.1 and 0.2 wrote them, and ours after they have written to them: what cannot be known to be fresh is not believed."""
+"""Rows that 0.1 and 0.2 wrote, and our rows after they have written to them: attributes that may be stale are not believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which leases are an application's, where a table has leases of one stream and of several."""
+"""Which leases of a table belong to an application, if the table has leases of one stream and of several."""
 
 from __future__ import annotations
 

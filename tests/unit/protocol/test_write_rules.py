@@ -1,4 +1,4 @@
-"""Each write against its rule in docs/algorithm.md: what it changes, what it takes away, and which rows refuse it."""
+"""Each write follows its rule in docs/algorithm.md: what it changes, what it removes, and which rows refuse it."""
 
 from __future__ import annotations
 

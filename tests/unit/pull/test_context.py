@@ -1,4 +1,4 @@
-"""A consumer's definition: stored beside its leases, followed, and refused to a program that was given another."""
+"""A consumer's definition is stored beside its leases and followed, and a program with other options is refused."""
 
 from __future__ import annotations
 

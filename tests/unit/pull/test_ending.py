@@ -1,4 +1,4 @@
-"""How a program that pulls ends: by stop(), by a signal, or at the end of its block. Calls in progress end first."""
+"""A pull program ends by stop(), by a signal, or at the end of its block, and calls in progress end first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an orchestrator is answered: two pages, on loopback, and never what a record holds."""
+"""The health server has two pages for an orchestrator, on loopback, and never shows a record's content."""
 
 from __future__ import annotations
 

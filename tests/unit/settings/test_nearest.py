@@ -1,4 +1,4 @@
-"""Which name is suggested for one that is not known, and for which none is."""
+"""Which name is suggested for an unknown one, and when none is."""
 
 from __future__ import annotations
 

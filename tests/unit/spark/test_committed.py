@@ -1,4 +1,4 @@
-"""The pure part of holding leases from Spark: what to write next, and where a batch reads on."""
+"""The pure part of holding leases from Spark: which write comes next, and where a batch continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's offset log: what is written comes back, and offsets that are not ours are refused."""
+"""Spark's offset log: offsets are read back as written, and those that are not ours are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The offset log of a query of several streams: what is written comes back, and one stream's checkpoint can be continued."""
+"""The offset log of a query of several streams: offsets are read back as written, and one stream's checkpoint can go on in it."""
 
 from __future__ import annotations
 

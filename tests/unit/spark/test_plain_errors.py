@@ -1,4 +1,4 @@
-"""What PySpark reports of a worker's failure: for our errors only the sentence, for all others everything."""
+"""PySpark reports a worker's failure by the sentence alone if the error is ours, and in full otherwise."""
 
 from __future__ import annotations
 

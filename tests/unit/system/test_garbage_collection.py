@@ -1,4 +1,4 @@
-"""What a process of sublet's own asks of CPython's garbage collector."""
+"""The settings of CPython's garbage collector in a process of sublet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lease's row says of a handler that fails: its error's class, the attempt, and since when."""
+"""A lease's row tells of a handler that fails: the error's class, the attempt, and since when."""
 
 from __future__ import annotations
 

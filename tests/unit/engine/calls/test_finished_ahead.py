@@ -1,4 +1,4 @@
-"""What lanes have finished beyond a record that fails is not handed out again: by the lease's row, while that is true."""
+"""Records that lanes have finished beyond a failing record are not handed out again, as long as the lease's row can say so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handler call that hangs: its lease is given up, what comes of it counts for nothing, and its neighbours go on."""
+"""A handler call that hangs: its lease is released, its late result counts for nothing, and other shards continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Several calls of one shard at once: each partition key in one of them and in order; the checkpoint is before the first gap."""
+"""Several calls of one shard at once: each partition key is in only one of them, in order, and the checkpoint is before the
+first gap.
+"""
 
 from __future__ import annotations
 

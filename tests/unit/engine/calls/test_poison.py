@@ -1,4 +1,4 @@
-"""A record that kills every process that handles it: its neighbours go on, and it is tried alone, ever more seldom."""
+"""A record that kills every process that handles it: it is tried alone, less and less often, while other shards continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A held lease: what each answer of the lease table means to the worker that holds it."""
+"""A held lease: what the worker does after each reply of the lease table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process says of its coming and going is said if it can be."""
+"""A process announces its start and its end whenever the announcement can be written."""
 
 from __future__ import annotations
 

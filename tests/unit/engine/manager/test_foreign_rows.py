@@ -1,4 +1,4 @@
-"""What a lease worker makes of rows that others wrote: Java workers, who leave our holder where it was, and late parents."""
+"""How a lease worker treats rows that others wrote, such as Java workers, which leave our holder in place, and late parents."""
 
 from __future__ import annotations
 

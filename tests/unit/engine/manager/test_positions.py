@@ -1,4 +1,4 @@
-"""Where leases stand: of those that answer."""
+"""The handled positions of leases, for the shards that answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tick reports of shards that are not read, and a window of a lease that makes no progress."""
+"""A tick reports shards that are not read, and a window reports a lease that makes no progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease manager's tick: what it creates, cleans up, dispatches and reports; alone, and beside another one."""
+"""The lease manager's tick creates leases, cleans up, dispatches and reports, alone and beside another tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lease manager says of itself: intervals, limits and target, in one line each."""
+"""The lease manager logs its intervals, limits and target, in one line each."""
 
 from __future__ import annotations
 

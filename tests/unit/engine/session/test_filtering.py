@@ -1,4 +1,4 @@
-"""What the handler does not want counts as done: it is never handed over, and the checkpoint goes past it."""
+"""Records that the handler does not want count as done: they are never handed over, and the checkpoint moves past them."""
 
 from __future__ import annotations
 

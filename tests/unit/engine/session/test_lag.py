@@ -1,4 +1,4 @@
-"""What a session says of its shard in the writes that it makes anyway."""
+"""A session adds a lag report to the writes that it makes anyway."""
 
 from __future__ import annotations
 

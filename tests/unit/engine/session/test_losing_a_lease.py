@@ -1,4 +1,4 @@
-"""How a lease comes from another owner and goes to one, and that neither loses a record or steps on the other."""
+"""A lease comes from another owner and goes to another, and neither of the two loses a record or disturbs the other."""
 
 from __future__ import annotations
 

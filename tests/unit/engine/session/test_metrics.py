@@ -1,4 +1,4 @@
-"""What a lease shows each minute, whether it gets anywhere or not."""
+"""A lease's metrics each minute, whether it makes progress or not."""
 
 from __future__ import annotations
 

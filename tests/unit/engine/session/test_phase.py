@@ -1,4 +1,4 @@
-"""What each phase of a session allows, and what follows which: the whole table."""
+"""What each phase of a session allows, and which phases follow it, as the whole table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker stores the sketch of a hot shard: what came, in the session that read it, for little and at no one's cost."""
+"""A worker stores the sketch of a hot shard in the session that read it, at little cost and without harm to the session."""
 
 from __future__ import annotations
 

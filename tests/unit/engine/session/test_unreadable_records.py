@@ -1,4 +1,4 @@
-"""What a record holds may keep it from being handed over: it follows the failure policy, and its neighbours are handled."""
+"""A record whose content cannot be handed over follows the failure policy, and the records around it are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a lease is read from, what of it is skipped, and when records may have been lost."""
+"""Where reading a lease begins, what is skipped, and when records may have been lost."""
 
 from __future__ import annotations
 

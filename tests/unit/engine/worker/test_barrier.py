@@ -1,4 +1,4 @@
-"""A window of kept leases whose end finds one of them in a long call: the others go on until it has ended."""
+"""A window of kept leases ends while one of them is in a long call: the others continue until that call has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a window begins of the children of a shard that has ended: what can be read, and as much as there is room for."""
+"""When a shard ends, a window begins those of its children that can be read and for which there is room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a window does beside heartbeats: its chores must neither delay them nor stop each other."""
+"""What a window does beside heartbeats neither delays them nor stops the rest."""
 
 from __future__ import annotations
 

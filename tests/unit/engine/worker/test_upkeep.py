@@ -1,4 +1,4 @@
-"""How often a held lease is written to when nothing arrives: enough to keep it, and no more."""
+"""How often a held lease is written when nothing arrives: often enough to keep it, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet pipeline`: its arguments, and its errors."""
+"""The command `sublet pipeline`: its arguments, and how it shows errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DESCRIPTION = """\
 Write a Kinesis stream into tables, each record exactly once:
 
   raw        every user record
-  parsed     those that fit --schema, with its columns
-  rejected   those that do not: the reason, and the original bytes
+  parsed     the records that fit --schema, with its columns
+  rejected   the records that do not fit: the reason, and the original bytes
   ...        the tables that --transform makes from a batch of `parsed`
 
 The tables are partitioned by arrival date and shard. Each run continues where the last one ended."""
@@ -27,7 +27,7 @@ examples:
   sublet pipeline --stream orders --output lake --application orders-audit --leases follow --transform orders:tables"""
 
 _NAMED = {"stream": "stream", "start": "startPosition", "application": "application", "leases": "leases"}
-"""Arguments that are options of the source."""
+"""The arguments that are also options of the source."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     other.add_argument(
         "--conf", metavar="NAME=VALUE", action="append", default=[],
-        help="configuration of the Spark session, such as spark.driver.memory=4g",
+        help="a configuration of the Spark session, such as spark.driver.memory=4g",
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         "--stream",
         metavar="NAME",
         required=True,
-        help="the stream's name; or several, as in the option stream (docs/spark.md)",
+        help="the stream's name, or several as in the option stream (docs/spark.md)",
     )
     group.add_argument(
         "--output", metavar="WHERE", required=True,
@@ -85,7 +85,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--sink", choices=list(Sink), default=Sink.PARQUET,
-        help="kind of tables (default: parquet). delta needs the package deltalake, iceberg the session's own jars",
+        help="the kind of tables (default: parquet); delta needs the package deltalake, iceberg jars in the session",
     )  # fmt: skip
     group.add_argument(
         "--checkpoint", metavar="WHERE",
@@ -93,11 +93,11 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--schema", metavar="DDL|FILE",
-        help="schema of the records' JSON: DDL, or a .json file in Spark's form. Without it there is only raw",
+        help="the schema of the records' JSON: DDL, or a .json file in Spark's form; without it there is only raw",
     )  # fmt: skip
     group.add_argument(
         "--transform", metavar="MODULE:FUNCTION",
-        help="called with a batch of parsed (of raw without --schema); returns {table name: DataFrame}",
+        help="a function that gets a batch of parsed (of raw without --schema) and returns {table name: DataFrame}",
     )  # fmt: skip
 
 
@@ -118,19 +118,19 @@ def _add_when(group: argparse._ArgumentGroup) -> None:
     )
     when.add_argument(
         "--every", metavar="DURATION", default="1m",
-        help="otherwise: time between batches, until SIGTERM or Ctrl-C (default: 1m; each batch is a file per table and shard)",
+        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file per table and shard)",
     )  # fmt: skip
 
 
 def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
-    """Raises SettingsError with the argument's or the option's name."""
+    """The pipeline's settings from the arguments. Raises SettingsError with the argument's or the option's name."""
     named = {
         option: value for name, option in _NAMED.items() if (value := getattr(arguments, name)) is not None
     }
     options = pairs("option", arguments.option)
     for name in named:
         if name.lower() in {option.lower() for option in options}:
-            raise SettingsError("option", name, "has an argument of its own: give one of the two")
+            raise SettingsError("option", name, "given as its own argument, or as an option, but not both")
     return pipeline_settings(
         output=arguments.output,
         checkpoint=arguments.checkpoint,

@@ -24,13 +24,13 @@ from sublet.spark.release import arrow_schema
 
 
 class DeltaTables:
-    """See the module. `pipeline_id` identifies the application in transactions."""
+    """The Delta tables of one pipeline. `pipeline_id` identifies the pipeline in transactions."""
 
     def __init__(self, files: SparkFiles, output: str, pipeline_id: str, write_frame: WriteFrame) -> None:
         self._files, self._output, self._id, self._write_frame = files, output, pipeline_id, write_frame
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Returns rows by table. After any failure, repeating the call leaves each row once."""
+        """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
         return {name: self._write(name, frame, batch) for name, frame in tables.items()}
 
     def _write(self, name: str, frame: DataFrame, batch: int) -> int:
@@ -62,7 +62,7 @@ class DeltaTables:
 
 
 def delta_uri(path: str) -> str:
-    """deltalake's form of a path that Spark's file systems call file:/..., s3a://... or s3n://...."""
+    """Returns deltalake's form of a path that Spark writes as file:/..., s3a://... or s3n://...."""
     scheme, colon, rest = path.partition(":")
     if not colon or scheme == "file":
         return "/" + (rest or path).lstrip("/")
@@ -70,12 +70,12 @@ def delta_uri(path: str) -> str:
 
 
 def _schema(columns: StructType) -> Schema:
-    """Columns in files are nullable to Spark, whatever they were before."""
+    """The table's schema, with all columns nullable, because to Spark all columns in files are."""
     return Schema.from_arrow(arrow_schema(columns.toNullable()))
 
 
 def _adds(files: Sequence[File], part: str) -> list[AddAction]:
-    """The partition's values are in each file's path, as Spark wrote it, not in the file."""
+    """Describes files for the transaction. A partition's values are only in a file's path, as Spark wrote it."""
     return [
         AddAction(f"{part}/{file.path}", file.size, _values(file.path), file.modified, True, json.dumps({}))
         for file in files

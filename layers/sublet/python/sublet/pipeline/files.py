@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 
 class File(NamedTuple):
-    """`path` is relative to the listed folder; `modified` in milliseconds of Unix time."""
+    """A listed file. `path` is relative to the listed folder; `modified` is in milliseconds since 1970."""
 
     path: str
     size: int
@@ -16,7 +16,7 @@ class File(NamedTuple):
 
 
 class SparkFiles:
-    """Text files and folders by full path. Errors of the file system come through Py4J unchanged."""
+    """Reads and writes text files and folders by full path. Raises the file system's errors as Py4J passes them on."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm  # noqa: SLF001 - the only access to Hadoop's file systems
@@ -27,7 +27,7 @@ class SparkFiles:
         return bool(system.exists(place))
 
     def read_text(self, path: str) -> str | None:
-        """None if there is no such file."""
+        """Returns the text, or None if there is no such file."""
         system, place = self._at(path)
         if not system.exists(place):
             return None
@@ -39,7 +39,7 @@ class SparkFiles:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Overwrites. A crash in the middle may leave part of the text."""
+        """Writes or overwrites a file. A crash may leave only part of the text."""
         system, place = self._at(path)
         stream = system.create(place, True)
         try:
@@ -48,7 +48,7 @@ class SparkFiles:
             stream.close()
 
     def delete(self, path: str) -> None:
-        """Deletes a file, or a folder with its contents. A missing one is no error."""
+        """Deletes a file, or a folder with its contents, if it exists."""
         system, place = self._at(path)
         system.delete(place, True)
 
@@ -65,12 +65,12 @@ class SparkFiles:
         return sorted(found)
 
     def absolute(self, path: str) -> str:
-        """With its scheme, as Spark understands it."""
+        """Returns the path with its scheme, as Spark understands it."""
         system, place = self._at(path)
         return str(system.makeQualified(place).toString())
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        """The local file system without checksum files: a crash could leave a file and a checksum that do not match."""
+        """Returns a path and its file system. A local one writes no checksum files, since a crash could leave a wrong one."""
         place = self._jvm.org.apache.hadoop.fs.Path(path)
         system = place.getFileSystem(self._conf)
         return (system.getRawFileSystem() if system.getScheme() == "file" else system), place

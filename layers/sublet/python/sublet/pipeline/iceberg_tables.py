@@ -1,7 +1,7 @@
 """Writes a batch into Iceberg tables of one of the session's catalogs, each in one snapshot.
 
-A batch replaces the table's rows of the same pipeline and batch: none, or an earlier attempt's. Each of its files
-only holds rows of that batch, so Iceberg drops whole files and rewrites none.
+A batch replaces the table's rows of the same pipeline and batch, which an earlier attempt may have written. Each file has rows of
+only one batch, so Iceberg drops whole files and rewrites none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sublet.errors import SettingsError
 from sublet.pipeline.parquet_tables import BATCH, partition_columns
 
 PIPELINE = "pipeline"
-"""The column with the pipeline's id: 16 characters, so that Iceberg's column statistics hold it whole."""
+"""The column with the pipeline's id, which has 16 characters, so that Iceberg's column statistics hold all of it."""
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
@@ -35,14 +35,14 @@ def check_iceberg(spark: SparkSession, namespace: str) -> None:
 
 
 class IcebergTables:
-    """See the module. `namespace` includes the catalog's name; it is created if it does not exist."""
+    """The Iceberg tables of one pipeline. `namespace` includes the catalog's name; it is created if it does not exist."""
 
     def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str) -> None:
         self._namespace, self._id = namespace, pipeline_id
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Returns rows by table. After any failure, repeating the call leaves each row once."""
+        """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
         return {
             name: self._write(f"{self._namespace}.{name}", frame, batch) for name, frame in tables.items()
         }

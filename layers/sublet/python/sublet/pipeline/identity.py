@@ -1,6 +1,5 @@
-"""Checks that an output and a checkpoint belong to the same pipeline. Batch numbers have a meaning only within one
-checkpoint. With another checkpoint they start again, and existing batches would be taken for attempts at the new
-ones."""
+"""Checks that an output and a checkpoint belong to the same pipeline. Batch numbers mean something only within one checkpoint.
+With another checkpoint they start again, and existing batches would look like earlier attempts at the new ones."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
 
 MARK = "_pipeline.json"
-"""The mark's file, in the output and in the checkpoint."""
+"""The name of the mark's file, in the output and in the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`id`: unique to this pipeline."""
+    """What identifies a pipeline. `id` is unique to it."""
 
     id: str
     stream: str
@@ -27,7 +26,7 @@ class Mark:
 
     @classmethod
     def from_json(cls, text: str) -> Mark | None:
-        """None for text that is not a mark: a crash may have left part of one."""
+        """Reads a mark. None for other text, because a crash may have left part of one."""
         try:
             value = json.loads(text)
             return cls(str(value["id"]), str(value["stream"]), Sink(value["sink"]))

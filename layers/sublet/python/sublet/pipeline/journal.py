@@ -1,8 +1,7 @@
-"""A record of what the current Parquet batch may have written, made before it writes, so that another attempt can
-remove it.
+"""Notes what the current Parquet batch may write, before it writes, so that another attempt can remove it.
 
-It is one text, about the last batch that began. If a crash has torn it, nothing of its batch is in place: an earlier
-attempt's folders are removed before the text is written, and the attempt's own are written after it.
+The journal is one text, about the last batch that began. If a crash has left only part of it, nothing of its batch is in place:
+an earlier attempt's folders are removed before the text is written, and this attempt's own folders are written after it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ NAME = r"(?!\.+$)[A-Za-z0-9_.-]+"
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """`places`: folders below the output, each of this batch alone."""
+    """What one batch may write. `places`: folders below the output, each with files of this batch alone."""
 
     batch: int
     places: tuple[str, ...]
@@ -40,9 +39,8 @@ class Journal:
 def left_over(journal: Journal | None, batch: int) -> tuple[str, ...]:
     """The folders that an earlier attempt at this batch may have written to.
 
-    They are deleted with everything in them, and anybody who can write to the output can write the text. So only
-    folders that a batch writes to are allowed: `table/.../batch=17`, each part a plain name. Raises SettingsError for
-    any other.
+    The caller deletes them with everything in them, and anyone who can write to the output can write the text. So only folders
+    that a batch writes to are allowed: `table/.../batch=17`, each part a plain name. Raises SettingsError for any other.
     """
     places = journal.places if journal is not None and journal.batch == batch else ()
     for place in places:

@@ -1,8 +1,8 @@
 """Checks a JSON value against a Spark type, strictly, so that conversion changes nothing.
 
-A type is Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A number
-that would lose digits does not fit. A timestamp needs a zone, or must have none, as its type says. Fields that the
-schema does not name are ignored.
+A type is given as Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A number that
+would lose digits does not fit. A timestamp needs a zone, or must have none, depending on its type. Fields that are not in the
+schema are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sublet.errors import SettingsError
 from sublet.pipeline.numerals import Numeral, as_float
 
 SHOWN_MAX = 60
-"""Characters of a value shown in a reason."""
+"""How many characters of a value a reason shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Misfit:
 
 
 def _shown(found: object) -> str:
-    """The value's beginning as JSON. Stops encoding once it is long enough: a value may be large, or deeply nested."""
+    """The beginning of the value as JSON. Stops encoding there, because a value may be large, or deeply nested."""
     shown = ""
     for piece in [found] if type(found) is Numeral else _TEXT_OF.iterencode(found):
         shown += piece
@@ -56,7 +56,7 @@ Fit = Callable[[Any], Any]
 
 
 def fit_of(kind: Any, path: str = "schema") -> Fit:
-    """The fit of a type. Raises SettingsError for a type that JSON cannot represent; `path` says where in the schema."""
+    """Returns the Fit for a type. Raises SettingsError for a type that JSON cannot represent, at `path` in the schema."""
     if isinstance(kind, str):
         decimal = re.fullmatch(r"decimal\((\d+), ?(-?\d+)\)", kind)
         fit = _decimal(int(decimal[1]), int(decimal[2])) if decimal else _SIMPLE.get(kind)
@@ -102,8 +102,7 @@ def _floating(size: str, wanted: str) -> Fit:
 
 
 def _decimal(precision: int, scale: int) -> Fit:
-    """Also accepts text, which is usual for money. Rounding would change it, so a value with more decimals does not
-    fit."""
+    """Also accepts text, which is usual for money. A value with more decimals does not fit, because rounding would change it."""
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
     unit = Decimal(1).scaleb(-scale)
     wanted = f"a number of {precision} digits ({scale} of them decimals)"
@@ -156,11 +155,11 @@ _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):\d\d(:\d\d(\.(?P<fraction>\d+))?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?",
     re.ASCII,
 )
-"""RFC 3339, also without seconds, and with a zone's short forms."""
+"""A moment in RFC 3339, or without seconds, or with a short form of its zone."""
 
 
 def _is_in_microseconds(moment: re.Match[str]) -> bool:
-    """Spark has no finer resolution."""
+    """True if the moment has no more than microseconds, which is Spark's resolution."""
     return not (moment["fraction"] or "")[6:].strip("0")
 
 
@@ -267,7 +266,7 @@ def reader_of(schema: Mapping[str, Any]) -> Callable[[bytes], dict[str, Any] | s
 
 
 def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
-    """Errors stay with this record."""
+    """Reads one record. An error concerns only this record."""
     try:
         return _fitted(decode, fit, data)
     except MemoryError:

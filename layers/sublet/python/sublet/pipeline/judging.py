@@ -19,7 +19,7 @@ _WHENCE = tuple(name for name in _COLUMNS if name not in ("data", "explicitHashK
 _ARRIVAL_DATE_SQL = (
     "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
 )
-"""In UTC, whatever the session's time zone is."""
+"""The arrival date in UTC, whatever the session's time zone is."""
 
 
 def check_schema(schema: StructType) -> None:

@@ -1,4 +1,4 @@
-"""One micro-batch: judged once, made into tables, written."""
+"""Writes one micro-batch: judges its rows once, makes tables of them, and writes these."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sublet.ports import Clock
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Which tables a batch becomes. `reference`: the transform's name, for errors."""
+    """Makes tables of a batch. `reference`: the transform's name, for errors."""
 
     schema: StructType | None = None
     transform: Transform | None = None
     reference: str = ""
 
     def tables(self, judged: DataFrame) -> dict[str, DataFrame]:
-        """The user's tables come last, and are made from `parsed` (or `raw`)."""
+        """A batch's tables by name. The user's tables come last, and are made from `parsed` (or `raw`)."""
         tables = {"raw": raw(judged)}
         if self.schema is not None:
             tables |= {"parsed": parsed(judged), "rejected": rejected(judged)}
@@ -41,10 +41,10 @@ class NotBegun(Exception):
 
 
 class WriteBatch:
-    """Writes one micro-batch; `foreachBatch` calls it. Any error fails the query; the next run repeats the same batch.
+    """Writes a micro-batch each time that `foreachBatch` calls it. Any error fails the query, and the next run repeats the batch.
 
-    is_over      True once the run was asked to end: no more batches begin
-    was_refused  True if a batch was refused for that
+    is_over      returns True once the run was asked to end: no more batches begin
+    was_refused  True if a batch was refused for that reason
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class WriteBatch:
         self._is_over, self.was_refused = is_over, False
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """Persists the rows and the user's tables while they are written, so that each is read once."""
+        """Writes the batch. Persists the rows and the user's tables meanwhile, so that each is computed once."""
         if self._is_over():
             self.was_refused = True
             raise NotBegun(f"batch {batch}")

@@ -1,4 +1,4 @@
-"""A JSON number as written, and whether a float can hold it: JSON's numbers have any size, a float has 53 bits.
+"""Keeps a JSON number as written, and checks that a float can hold it: a JSON number may have any size, a float has 53 bits.
 
 A float fits if it reads back as written: with as many digits as the text, it is the same number. So 0.1 fits, as does
 0.10000000000000001 (C's %.17g of the same float), but 9007199254740993 and 1e-400 do not.
@@ -12,7 +12,7 @@ from math import isfinite
 
 
 class Numeral(str):
-    """A number with a fraction or an exponent, still as text: perhaps it is not needed, or no float can hold it."""
+    """A number with a fraction or an exponent, kept as text, because it may not be needed, or no float may hold it."""
 
     __slots__ = ()
 

@@ -1,9 +1,9 @@
 """Writes a batch into Parquet tables, for readers that do not know Spark's logs.
 
-A batch's rows are in folders of their own, `arrivalDate=.../shardId=.../batch=17`. They are named before they are
-written (see `journal`), and removed before they are written again, so no row is ever there twice. An interrupted
-batch is there in part until the next attempt, with which the next run begins. Spark's own file sink would need a
-query per table, each of which reads the stream again, and only Spark reads its `_spark_metadata`.
+Each batch has its own folders, `arrivalDate=.../shardId=.../batch=17`. The journal names them before they are written (see
+`journal`), and they are removed before they are written again, so no row is ever in a table twice. Part of an interrupted batch
+stays until the next attempt, with which the next run begins. Spark's own file sink would need a query per table, each of which
+would read the stream again, and only Spark reads its `_spark_metadata`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def write_files(frame: DataFrame, folder: str, partitions: Sequence[str]) -> Non
 
 
 def partition_columns(frame: DataFrame) -> list[str]:
-    """Arrival date and shard, as far as the table has them."""
+    """Arrival date and shard, if the table has these columns."""
     return [name for name in (ARRIVAL_DATE, "shardId") if name in frame.columns]
 
 
 class ParquetTables:
-    """See the module."""
+    """The Parquet tables of one pipeline."""
 
     def __init__(self, files: SparkFiles, output: str, write_frame: WriteFrame) -> None:
         self._files, self._output, self._write_frame = files, output, write_frame
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Returns rows by table. After any failure, repeating the call leaves each row once."""
+        """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
         places = {name: _places(name, frame, batch) for name, frame in tables.items()}
         file = f"{self._output}/{JOURNAL}"
         for place in left_over(Journal.from_json(self._files.read_text(file)), batch):
@@ -58,7 +58,7 @@ class ParquetTables:
 
 
 def _places(table: str, frame: DataFrame, batch: int) -> dict[str, int]:
-    """Rows by the folder that they will be in."""
+    """The number of rows by the folder that they will be in."""
     columns = partition_columns(frame)
     groups = frame.groupBy(*columns).agg(F.count(F.lit(1)).alias("rows")).collect()
     return {
@@ -69,7 +69,7 @@ def _places(table: str, frame: DataFrame, batch: int) -> dict[str, int]:
 
 
 def _part(table: str, column: str, value: Any) -> str:
-    """A folder's name. Other characters are refused, because Spark would escape them."""
+    """Returns a folder's name. Refuses characters that Spark would escape."""
     text = str(value)
     if value is None or not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
         raise SettingsError(

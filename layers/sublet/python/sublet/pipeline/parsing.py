@@ -1,4 +1,4 @@
-"""Data to parsed values or reasons, one Arrow array at a time, inside the tasks."""
+"""Turns data into parsed values or reasons, one Arrow array at a time, inside the tasks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PARSED, REASON = "parsed", "reason"
 def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
     """Returns a struct of `parsed` and `reason` for each element of `data`; one of the two is null.
 
-    schema   Spark's JSON of the columns; text, so that a worker compiles it once
-    kind     the struct's Arrow type
+    schema  the columns in Spark's JSON, as text, so that a worker compiles it once
+    kind    the struct's Arrow type
     """
     read = _reader(schema)
     rows = [read(each) for each in data.to_pylist()]
@@ -32,7 +32,7 @@ def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
 
 
 Row = dict[str, Any] | str
-"""Fitted fields, or the reason why there are none."""
+"""The fitted fields, or the reason why the record does not fit."""
 
 
 def _structs(rows: list[Row], kind: pa.StructType) -> pa.Array:
@@ -40,7 +40,7 @@ def _structs(rows: list[Row], kind: pa.StructType) -> pa.Array:
 
 
 def _or_why_not(row: Row, kind: pa.StructType) -> Row:
-    """Rejects only the record that Arrow refuses."""
+    """Returns the row, or a reason if Arrow refuses it, so that only this record is rejected."""
     try:
         _structs([row], kind)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as fault:

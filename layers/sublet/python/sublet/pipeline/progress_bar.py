@@ -1,4 +1,4 @@
-"""A progress bar for a terminal: how far the run is on its way to the stream's tip, and its results."""
+"""A progress bar for a terminal: how far the run has come towards the stream's tip, and its results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublet.pipeline.tally import Tally, seconds
 
 
 class ProgressBar:
-    """Full when the run has reached the tip; indeterminate until the first lag is known."""
+    """A bar that is full when the run has reached the tip, and indeterminate until the first lag is known."""
 
     def __init__(self, console: Console, stream: str) -> None:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

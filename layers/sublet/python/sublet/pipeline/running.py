@@ -31,14 +31,14 @@ from sublet.spark import drain, lag_of, report_lag
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
-"""The query is checked this often, in seconds: for its lag, and for a request to stop."""
+"""Seconds between two checks of the query's lag and of a request to stop."""
 
 Stop = Callable[[], bool]
 
 
 def run_in_this_process(settings: PipelineSettings) -> int:
-    """Runs the command; returns the exit code. SIGTERM and Ctrl-C end it after the current batch. A second one ends
-    it at once, and the next run repeats that batch."""
+    """Runs the command, and returns the exit code. SIGTERM and Ctrl-C end it after the current batch. A second signal ends it at
+    once, and the next run repeats that batch."""
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, to find a transform in the current folder
     if settings.transform is not None:
         load_transform(settings.transform)  # a wrong one fails before Spark's ten seconds of start-up
@@ -85,8 +85,8 @@ def run_pipeline(
     stop: Stop,
     tables: Tables | None = None,
 ) -> None:
-    """Runs until all available records are read, or until `stop` and the end of the current batch. So no table has
-    part of a batch that another owner of the leases then handles. `tally` has the figures, also after an error.
+    """Runs until all available records are read, or until `stop` is set and the current batch has ended. So no table has part of
+    a batch that another owner of the leases then handles. `tally` has the figures, also after an error.
 
     Raises SettingsError before anything is read, and Spark's StreamingQueryException for a query that failed.
     """
@@ -121,13 +121,13 @@ def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) ->
 
 
 def _drain(query: StreamingQuery) -> None:
-    """Ignores errors: the thread that awaits the query's end raises them."""
+    """Drains the query. Ignores errors, because the thread that awaits the query's end raises them."""
     with suppress(Exception):
         drain(query)
 
 
 def _is_between_batches(query: StreamingQuery) -> bool:
-    """The last batch is committed. If another begins meanwhile, `WriteBatch` refuses it."""
+    """True if the last batch is committed. If another begins meanwhile, `WriteBatch` refuses it."""
     return not query.status["isTriggerActive"]
 
 

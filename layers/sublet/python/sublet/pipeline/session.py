@@ -14,7 +14,7 @@ from sublet.pipeline.settings import PipelineSettings
 from sublet.pipeline.tally import Display, PlainLines
 
 REDACTED = "(?i)url|externalid"
-"""Options whose values Spark's plans hide, by name: Spark's own default, and a role's external id."""
+"""A pattern of options whose values Spark's plans hide: Spark's own default, and a role's external id."""
 
 DEFAULTS = {
     "spark.sql.redaction.options.regex": REDACTED,
@@ -22,14 +22,14 @@ DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.showConsoleProgress": "false",
 }
-"""Our defaults, unless the user sets them. Spark's own INT96 timestamps are read by Spark and few others."""
+"""Defaults for what the user does not set. Few readers besides Spark understand its own default, INT96 timestamps."""
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def session(settings: PipelineSettings, quiet: bool) -> SparkSession:
-    """`quiet`: suppresses warnings, which would garble a terminal. Python workers run this interpreter, unless
-    configured otherwise."""
+    """Returns the Spark session. `quiet` suppresses warnings, which would garble a terminal. Python workers run this interpreter
+    unless configured otherwise."""
     if "spark.pyspark.python" not in settings.spark:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"sublet pipeline {settings.stream}")
@@ -48,7 +48,7 @@ def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def display_for(stream: str, terminal: bool) -> Display:
-    """The bar if this is a terminal and `rich` is installed."""
+    """Returns the progress bar if this is a terminal and `rich` is installed, and otherwise plain lines."""
     if not terminal or find_spec("rich") is None:
         return PlainLines(_say)
     from rich.console import Console

@@ -13,12 +13,12 @@ from sublet.spark.option_table import OPTIONS, parse_options
 from sublet.spark.options import Leases, Use
 
 SPAN_DEFAULT = "10m"
-"""Arrival time covered by one batch: limits a batch's size, also while a week is caught up."""
+"""How much arrival time one batch covers. It limits a batch's size, also while the run catches up on a week."""
 
 _LIMITS = frozenset(option.name.lower() for option in OPTIONS if option.name.endswith("PerTrigger"))
 
 CHECKPOINT = "_checkpoint"
-"""In the output by default. Readers of tables ignore names with a leading underscore."""
+"""The checkpoint's folder, in the output by default. Readers of tables ignore names with a leading underscore."""
 
 
 class Sink(StrEnum):
@@ -29,14 +29,14 @@ class Sink(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
-    """Made by `pipeline_settings`.
+    """Checked settings. Only `pipeline_settings` makes them.
 
     output       a folder or URI that Spark can write to; for Iceberg a catalog's namespace
-    schema       DDL, or a file with Spark's JSON of it (`.json`); None: only `raw` is written
+    schema       DDL, or a `.json` file in Spark's form; None: only `raw` is written
     transform    the user's `module:function`
-    every        time between batches; None: read what is available, then end
-    options      the source's, by Spark's names, checked
-    spark        configuration of the session
+    every        the time between batches; None: read what is available, then end
+    options      the source's options, by Spark's names
+    spark        the session's configuration
     metrics_of   the application whose metrics the run puts; None: it puts none
     """
 
@@ -67,7 +67,7 @@ def pipeline_settings(
     spark: Mapping[str, str],
     metrics_of: str | None = None,
 ) -> PipelineSettings:
-    """Raises SettingsError for the first setting that is wrong."""
+    """Checks the settings. Raises SettingsError for the first that is wrong."""
     if not output.strip():
         raise SettingsError("output", output, "a folder or URI for the tables")
     if every is not None and every <= timedelta(0):

@@ -1,4 +1,4 @@
-"""A run's figures, a line per batch, and the final summary."""
+"""Counts a run's figures, and prints a line per batch and the final summary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """Rows by table, and how long the batch took."""
+    """A finished batch: its rows by table, and how long it took."""
 
     batch: int
     rows: Mapping[str, int]
@@ -64,7 +64,7 @@ class PlainLines:
             self._say(batch_line(tally.last))
 
     def lag_known(self, tally: Tally) -> None:
-        """Part of the summary."""
+        """Prints nothing, because the summary has the lag."""
 
     def close(self) -> None:
         """Does nothing."""
