@@ -37,7 +37,7 @@ def check_tag(tag: str, version: str) -> None:
 
 
 def notes(changelog: str, version: str) -> str:
-    """The version's section: `## 0.2.0`, `## 0.2.0 (2026-11-23)`, or before its release `## Unreleased (0.2)`."""
+    """Returns the version's section: `## 0.2.0`, `## 0.2.0 (2026-11-23)`, or before its release `## Unreleased (0.2)`."""
     minor = version.rpartition(".")[0]
     titles = rf"{re.escape(version)}(?: [^\n]*)?|Unreleased \({re.escape(minor)}\)"
     found = re.search(rf"^## (?:{titles})\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
@@ -47,7 +47,7 @@ def notes(changelog: str, version: str) -> str:
 
 
 def build(target: Path, built_at: int) -> dict[str, bytes]:
-    """Builds the sdist, and the wheel from it; by file name. `built_at`: the archives' time stamp, in seconds since
+    """Builds the sdist, and the wheel from it. Returns them by file name. `built_at`: the archives' time stamp, in seconds since
     1970."""
     constraints = ROOT / "requirements" / "build.txt"
     command = [
@@ -75,7 +75,7 @@ def check_equal(one: dict[str, bytes], other: dict[str, bytes]) -> None:
 
 
 def checksums(files: dict[str, bytes]) -> str:
-    """In sha256sum's format."""
+    """Returns the files' hashes in sha256sum's format."""
     return "".join(f"{sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
 
 

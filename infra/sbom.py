@@ -23,7 +23,7 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 class Part(NamedTuple):
-    """`hashes`: of each file that an installation may download, with CycloneDX's names for the algorithms."""
+    """A dependency. `hashes`: those of each file that an installation may download, with CycloneDX's names for the algorithms."""
 
     url: str
     name: str
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def document(root: Path = ROOT) -> dict[str, Any]:
-    """In the newest format version that current tools read."""
+    """Returns the document, in the newest format version that current tools read."""
     used: dict[Part, set[str]] = {}
     for lock, parts in locked(root):
         for part in parts:

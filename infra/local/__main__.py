@@ -14,7 +14,7 @@ from infra.local.server import ServerFailed
 
 def main() -> int:
     argparse.ArgumentParser(
-        prog="python -m infra.local", description="An AWS on this machine's loopback."
+        prog="python -m infra.local", description="Run an AWS on this machine's loopback, until Ctrl-C."
     ).parse_args()
     stop = threading.Event()
     for asked in (signal.SIGINT, signal.SIGTERM):

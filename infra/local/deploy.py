@@ -18,7 +18,7 @@ from infra.local.embedded import ACCOUNT, REGION, ROOT
 from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
-"""2.1148, not npm's 3.0.0, which is half a year older and cannot read what aws-cdk-lib 2.275 writes ("Maximum schema
+"""The CDK is pinned to 2.1148. npm's 3.0.0 is half a year older, and cannot read what aws-cdk-lib 2.275 writes ("Maximum schema
 version supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0")."""
 BOOTSTRAP_STACK = "CDKToolkit"
 BOOTSTRAP_DONE = ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"]
@@ -63,15 +63,15 @@ def deploy(
     tags: Mapping[str, str] | None = None,
     report: Report = print,
 ) -> dict[str, str]:
-    """Deploy `stack` of the app of cdk.json in `folder` with `-c` for each entry of `context`, and return its outputs
-    by name.
+    """Deploy a stack of the app in `folder`, and return its outputs by name. Raises DeploymentFailed.
 
-    By default the stack is that of the context's application.
+    Bootstraps first if necessary. The emulator runs functions as processes on this machine, so the layer is for this machine's
+    architecture.
 
-    Bootstraps first if necessary. The emulator runs functions as processes on this machine, so the layer is for this
-    machine's architecture.
-    tags: of the stack, and so of everything in it. report: called with each line of progress. Raises
-    DeploymentFailed.
+    context  passed to the app, each entry with `-c`
+    stack    by default, that of the context's application
+    tags     of the stack, and so of everything in it
+    report   called with each line of progress
     """
     bootstrap(aws, report=report)
     stack = stack or consumer_stack(context["application"])

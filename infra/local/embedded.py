@@ -61,7 +61,7 @@ class EmbeddedAws:
     servers: tuple[Server, ...]
 
     def client(self, service: str) -> Any:
-        """A boto3 client of `service`, whatever this process's own environment says."""
+        """Returns a boto3 client of `service`, which ignores this process's own environment."""
         endpoint = self.environment[
             "AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"
         ]
@@ -82,7 +82,7 @@ class EmbeddedAws:
         )
 
     def account(self) -> AwsAccount:
-        """An account for what makes its own clients of Kinesis."""
+        """The Account port over this AWS, for code that creates its own clients."""
         session = botocore.session.get_session()
         session.set_credentials(
             self.environment["AWS_ACCESS_KEY_ID"], self.environment["AWS_SECRET_ACCESS_KEY"]
@@ -130,7 +130,7 @@ def embedded_aws() -> Iterator[EmbeddedAws]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that were free on loopback a moment ago."""
+    """Returns different ports that were free on loopback a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -147,7 +147,7 @@ class Keys:
 
 
 def random_keys() -> Keys:
-    """Not AKIA or ASIA: emulators would read an account number from such an id."""
+    """Returns random keys whose id does not begin with AKIA or ASIA: emulators would read an account number from such an id."""
     return Keys(f"LOCAL{secrets.token_hex(8).upper()}", secrets.token_hex(20))
 
 

@@ -26,11 +26,11 @@ What = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong once, in the next subscription of its consumer, or of its consumer to `shard_id`.
+    """A fault that occurs once, in the consumer's next subscription, or in its next one to `shard_id`.
 
-    at        how many events come before it
-    code      of what is refused, of an exception, or of an error
-    lasting   of a delay or a silence; a silence without it lasts as long as the subscription
+    at       how many events come before the fault
+    code     the error code of a refusal, an exception or an error
+    lasting  how long a delay or a silence lasts; without it, a silence lasts as long as the subscription
     """
 
     what: What
@@ -42,7 +42,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to SubscribeToShard: its shard, its position as it was asked for, and `subscribed` or the refusal's code."""
+    """A call to SubscribeToShard: its shard, the position that it asked for, and `subscribed` or the refusal's code."""
 
     shard_id: str
     position: Mapping[str, Any]
@@ -75,7 +75,7 @@ class FanOut:
         self._control({"knobs": knobs})
 
     def plant(self, *faults: Fault) -> None:
-        """Adds to what goes wrong, in this order."""
+        """Adds faults, which occur in this order."""
         self._control({"faults": [_planned(fault) for fault in faults]})
 
     def calls(self) -> Sequence[Call]:

@@ -1,5 +1,4 @@
-"""ministack with checked signatures: `python signed_ministack.py`, in ministack's own environment, as a file of its
-own.
+"""ministack with checked signatures: `python signed_ministack.py`, a single file that runs in ministack's own environment.
 
 With AUTH=true ministack enforces IAM, but accepts as root any request with the root's key id or without a key,
 because it only checks the signatures of roles and users. It also lets every web page in. Here every request must be
@@ -64,7 +63,7 @@ judged: set[tuple[str, str, str, bool]] = set()
 
 
 async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-    """Answers a request before ministack does: ministack's server calls it. It refuses websockets, which nothing here uses."""
+    """Checks each request before ministack sees it; its server calls this. Refuses websockets, which nothing here uses."""
     if scope["type"] == "lifespan":
         await inner(scope, receive, send)
     elif scope["type"] == "http":
@@ -80,7 +79,7 @@ async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
 
 
 def refusal(scope: Mapping[str, Any], body: bytes) -> tuple[str, str] | None:
-    """Why the request is refused, as code and message; None if it may pass."""
+    """Returns why the request is refused, as a code and a message, or None if it may pass."""
     headers = headers_of(scope)
     if "origin" in headers:
         return "AccessDenied", "No web page may use this endpoint"
@@ -109,8 +108,8 @@ def signature_failure(
 
 
 def judgement(headers: Mapping[str, str], body: bytes) -> Message:
-    """Answers kinesis-local's door, which signs its question with our secret: a key's secret, and why its role may
-    not, if so."""
+    """Answers kinesis-local's door, which signs its question with our secret. The answer has a key's secret and, if its role may
+    not make the call, why."""
     signed = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(signed, headers.get("x-sublet-door", "")):
         return {"refusal": ["AccessDeniedException", "Only for the embedded Kinesis"]}
@@ -215,7 +214,7 @@ async def whole(receive: Receive) -> bytes:
 
 
 def once(body: bytes, receive: Receive) -> Receive:
-    """The body in one piece, then whatever follows, such as the client's disconnect."""
+    """Returns a `receive` that gives the body in one piece, then whatever follows, such as the client's disconnect."""
     first = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_again() -> Message:

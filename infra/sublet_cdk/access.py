@@ -1,5 +1,4 @@
-"""What the roles of an application may do: on its stream, its two tables, its failure destination, and their KMS
-keys.
+"""Permissions of an application's roles: on its stream, its two tables, its failure destination, and their KMS keys.
 
 Both constructs use this value, for the roles that they create and for those that get the same grants.
 """
@@ -27,11 +26,11 @@ Duties = Mapping[str, iam.PolicyStatement | None]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an application's roles may reach.
+    """The resources that an application's roles may reach.
 
-    stream_key          None for AWS's own
-    may_join_kcl        the lease table may belong to a KCL fleet, with other tables beside it
-    fan_out_consumer    the ARN of the registered consumer that reads; None for polling
+    stream_key        the stream's KMS key; None for AWS's own
+    may_join_kcl      the lease table may belong to a KCL fleet, which has other tables too
+    fan_out_consumer  the ARN of the fan-out consumer that reads; None for polling
     """
 
     scope: Construct
@@ -65,7 +64,7 @@ class Access:
         }
 
     def process(self) -> Duties:
-        """What `sublet run` and `sublet.Consumer` may do."""
+        """The permissions of `sublet run` and `sublet.Consumer`."""
         return {
             "leases": roles.allow(role_needs.PROCESS_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),

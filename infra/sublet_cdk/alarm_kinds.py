@@ -1,8 +1,8 @@
-"""An alarm as a value, and the four kinds that most alarms are. Reading them needs no CDK.
+"""An alarm as a value, and the four kinds of most alarms. Reading them needs no CDK.
 
-How each kind treats missing data is deliberate. A metric that signals trouble is put with every tick and window,
-zero too, so missing data means that nothing runs, and other alarms watch for that. Those are on sums with missing
-data filled with zero: CloudWatch would otherwise look at older periods first, and fire twice as late.
+Each kind treats missing data in a deliberate way. A metric that signals trouble is put with every tick and window, even if it is
+zero, so missing data means that nothing runs, and other alarms watch for that. These are on sums, with missing data filled with
+zero; otherwise CloudWatch would look at older periods first, and fire twice as late.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Missing(StrEnum):
 
 
 EACH_STREAM = "*"
-"""Instead of a stream's name: each of those that have the metric, found by a query. No stream has this name."""
+"""Stands for every stream that has the metric, found by a query. No stream has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`stream`: of this one of several streams, or of EACH_STREAM; None: over all of them."""
+    """A metric with its statistic. `stream`: only of this one of several streams, or of EACH_STREAM; None: over all streams."""
 
     metric: str
     statistic: str
@@ -77,18 +77,18 @@ class Alarm:
 
     @property
     def is_query(self) -> bool:
-        """Whether it is on each stream that a query finds."""
+        """True if the alarm is on each stream that a query finds."""
         return any(figure.stream == EACH_STREAM for figure in self.figures.values())
 
     @property
     def needs_math(self) -> bool:
-        """Whether it needs metric math. Without math, an alarm on silence watches its first figure alone."""
+        """True if the alarm needs metric math. Without math, an alarm on silence watches only its first figure."""
         return self.is_query or (len(self.figures) > 1 and self.missing is not Missing.BREACHING)
 
 
 def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
-    """Fires at a single value, for a metric of which one value is proof. It stays on for a span, in which the next tick shows
-    whether it is over.
+    """An alarm that fires at a single value, for a metric of which one value is proof. It stays on for a span, in which the next
+    tick shows whether the trouble is over.
     """
     return Alarm(name, {"figure": figure}, pace.span, 1, when, then, points=1, threshold=threshold)
 
@@ -96,8 +96,8 @@ def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, thresho
 def reported_by_workers(
     pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float
 ) -> Alarm:
-    """Fires at a single value of a worker's metric. It stays on for three spans, because the next worker starts a tick later
-    and has to measure for itself.
+    """An alarm that fires at a single value of a worker's metric. It stays on for three spans, because the next worker starts a
+    tick later and must measure for itself.
     """
     return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold)
 
@@ -105,7 +105,7 @@ def reported_by_workers(
 def lasting(
     pace: Pace, name: str, figure: Figure, when: str, then: str, *, threshold: float = 0, minutes: int = 0
 ) -> Alarm:
-    """Fires if trouble lasts, for what may happen once."""
+    """An alarm that fires if trouble lasts, for trouble that may happen once."""
     spans = pace.spans(minutes)
     return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
 
@@ -113,7 +113,7 @@ def lasting(
 def silent(
     pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Figure], when: str, then: str
 ) -> Alarm:
-    """Fires if no figure has a value in a span, for what must be there all the time."""
+    """An alarm that fires if no figure has a value in a span, for metrics that must be there all the time."""
     spans = pace.spans(at.silence_minutes)
     return Alarm(
         name, figures, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,

@@ -1,4 +1,4 @@
-"""How fast alarms are: their thresholds, and how their periods follow from the gap between ticks.
+"""The alarms' thresholds, and how their periods follow from the gap between ticks.
 
 A standstill must reach a person within 15 minutes, or within three ticks if that is longer. So an alarm's period, a
 span, always contains a tick, and lasting trouble shows in two spans in a row. An age (of a checkpoint, of a call)
@@ -22,7 +22,7 @@ SPAN_MAX = timedelta(days=1)
 TICK_JITTER = 1.2
 """A span is longer than the gap between ticks by this factor, so that none is without a tick."""
 STALLED_PART, UNREAD_PART = 0.4, 0.3
-"""Parts of the time within which a person must be notified. A worker may come a whole gap after the records, and then
+"""Parts of the time within which a person must be notified. A worker may start a whole gap after the records arrive, and then
 reports each minute. An unread shard is seen by ticks alone: the first may also come a gap later, and its age is only
 known from then on."""
 
@@ -62,8 +62,7 @@ class AlarmThresholds:
     """How long an application may go without a tick, or without a worker that holds a lease."""
     handler_failing_minutes: int = 10
     handler_failures: int = 1
-    """How many failures a span may have. A failure that the next call made up for should not wake anybody, not even twice in
-    an hour.
+    """How many failures a span may have. A failure that the next call made up for should wake no one, not even twice in an hour.
     """
     handler_attempts: int = 20
     """Calls with the same records, including earlier windows. A smaller maximum_retry_attempts never reaches it."""
@@ -118,8 +117,8 @@ class Pace:
 
 
 def gap_of(schedule: str) -> timedelta:
-    """The longest gap of an EventBridge expression. Of cron, only `*` and `0/n` minutes of each hour are understood;
-    any other may leave out a day."""
+    """The longest gap between two ticks of an EventBridge expression. Of cron, only `*` and `0/n` minutes of each hour are
+    understood; any other expression counts as a day."""
     if rate := RATE.fullmatch(schedule):
         return min(int(rate[1]) * timedelta(**{f"{rate[2]}s": 1}), SPAN_MAX)
     minutes = re.fullmatch(r"cron\((?:(\*)|(?:\*|0)/(\d+)|[\d,-]+) \* [*?] \* [*?] \*\)", schedule)

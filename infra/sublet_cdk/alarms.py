@@ -33,7 +33,7 @@ MINUTE = Duration.minutes(1)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The resources of an application on Lambda that have metrics of their own. `schedule`: of its ticks."""
+    """The resources of an application on Lambda that have their own metrics, and the schedule of its ticks."""
 
     manager: lambda_.IFunction
     worker: lambda_.IFunction
@@ -44,17 +44,17 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the alarms and the dashboard show. `deployment` is None for a process or container, `set_aside` unless records are
-    set aside in a queue of the stack's region and account.
+    """What the alarms and the dashboard watch. `deployment` is None for a process or a container. `set_aside` is None unless
+    records are set aside in a queue of the stack's region and account.
     """
 
     application: str
     deployment: Deployment | None = None
     set_aside: SetAsideQueue | None = None
     log: logs.ILogGroup | None = None
-    """The lease manager's; None if it is not known."""
+    """The lease manager's log group; None if not known."""
     streams: Sequence[str] = ()
-    """Those of several that have alarms of their own (`stream_alarms.named_streams`)."""
+    """The streams, of several, that have their own alarms (`stream_alarms.named_streams`)."""
 
     @property
     def dashboard_name(self) -> str:
@@ -129,7 +129,7 @@ class AlarmSpec:
 
 
 def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> Sequence[Alarm]:
-    """`math`: include alarms on metric math."""
+    """Returns the alarms to create. `math`: include alarms on metric math."""
     deployment = watched.deployment
     pace = pace_of(deployment, thresholds)
     stated = [*alarms(pace, thresholds, on_lambda=deployment is not None)]

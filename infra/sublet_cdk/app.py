@@ -65,8 +65,8 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
 
 
 def _place(context: Mapping[str, str]) -> Environment:
-    """Where the stack goes: the stream's region, in the account of the CDK's command line. Looking up a network
-    requires a known account and region."""
+    """The stack's environment: the stream's region, and the account of the CDK's command line. Looking up a network requires a
+    known account and region."""
     region = place_of(context["stream_arn"]).region if "stream_arn" in context else None
     if "vpc_id" not in context:
         return Environment(region=region)

@@ -14,13 +14,12 @@ from pathlib import Path
 
 LAYERS = "/opt"
 CODE = "/var/task"
-"""Where Lambda mounts them."""
+"""The folders at which Lambda mounts code and layers."""
 
 
 def add_bytecode(folder: Path, python_version: str, mounted_at: str) -> None:
-    """Compile the sources in `folder`, which Lambda mounts at `mounted_at`; files that are not Python of that version
-    stay as they are.
-    Bytecode is specific to a Python version. Without that Python on this machine, nothing is added."""
+    """Compile the sources in `folder`, which Lambda mounts at `mounted_at`. Files that are not Python of that version stay as
+    they are. Bytecode is specific to a Python version; without that Python on this machine, nothing is added."""
     python = python_of_version(python_version)
     if python is not None:
         how = ["--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", mounted_at, "-q", "-q"]
@@ -29,14 +28,16 @@ def add_bytecode(folder: Path, python_version: str, mounted_at: str) -> None:
 
 @cache
 def python_of_version(version: str) -> str | None:
-    """An interpreter of a version such as 3.13 on this machine: the running one, or one on the PATH."""
+    """Finds an interpreter of a version such as 3.13 on this machine: the running one, or one on the PATH."""
     if version == running():
         return sys.executable
     found = shutil.which(f"python{version}")
     if found is None:
         return None
     asked = [found, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False)  # a shim may lead nowhere
+    told = subprocess.run(
+        asked, capture_output=True, text=True, check=False
+    )  # a shim may have no interpreter behind it
     return found if told.stdout.strip() == version else None
 
 
@@ -45,7 +46,7 @@ def running() -> str:
 
 
 def lacks(python_version: str) -> str | None:
-    """A note for the person deploying, if bytecode cannot be made; otherwise None."""
+    """Returns a note for the person who deploys if bytecode cannot be made, and otherwise None."""
     if python_of_version(python_version) is not None:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Copies a user's code folder for deployment: its files, and nothing from outside of it."""
+"""Copies a user's code folder for deployment, with its files and nothing from outside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from sublet.errors import SettingsError
 
 NOT_SHIPPED = ("__pycache__", "*.pyc", "cdk.out", "node_modules")
-"""File names. Names with a leading dot are left out too: `.env` and `.git` may hold secrets."""
+"""File names to leave out. Names with a leading dot are left out too, because `.env` and `.git` may hold secrets."""
 
 EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
 """The same patterns in the form of CDK's assets."""

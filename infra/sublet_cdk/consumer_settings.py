@@ -27,7 +27,7 @@ from sublet_cdk.failure_destination import Destination
 from sublet_cdk.fan_out import reading_settings
 
 KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
-"""Replaces the name of a stream that the same stack creates, so that the rest can be validated."""
+"""Stands for the name of a stream that the same stack creates, so that the other settings can be validated."""
 
 APPLICATION_MAX = 64
 """Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
@@ -97,7 +97,7 @@ def settings_of(
 
 
 def named_stream(stream: kinesis.IStream | None) -> dict[str, Any]:
-    """The settings that name the stream, as far as they are known at synth. None of an application of several."""
+    """The settings that name the stream, as far as they are known at synth. `stream` is None if there are several."""
     if stream is None:
         return {}
     unresolved = Token.is_unresolved(stream.stream_name)
@@ -126,7 +126,7 @@ def environment_of(
 
 
 def tell_invoke_identity(worker: lambda_.Function, settings: Settings) -> None:
-    """Lambda's event contains the ARN of the role that reads the stream. It is the worker's, which is created after
-    its settings."""
+    """Adds the ARN of the worker's role to its environment, since Lambda's event contains the role that reads the stream. The
+    role is created after the settings."""
     if settings.handler_contract is HandlerContract.LAMBDA_EVENT and worker.role is not None:
         worker.add_environment(f"{PREFIX}INVOKE_IDENTITY_ARN", worker.role.role_arn)

@@ -33,7 +33,7 @@ CONTEXT = {
     "application": "the consumer group, and the lease table's name",
     "stream_arn": "an existing stream; without it, and without streams, the stack creates one",
     "stream_key_arn": "the stream's KMS key, if it is your own",
-    "shards": "shards of a new stream; on-demand if not given",
+    "shards": "the number of shards of a new stream; by default it is on demand",
     "handler_code": "the directory of the handler's module",
     "handler": "module:function",
     "handler_environment": "variables for the handler, as a JSON object",
@@ -89,8 +89,7 @@ HANDLER_ON_TABLE = [
 
 
 class ConsumerStack(Stack):
-    """The stack. `defaults` fill in missing context; `overrides` go to KinesisConsumer directly (tests pass a layer
-    of their own)."""
+    """The stack. `defaults` fill in missing context; `overrides` go to KinesisConsumer directly (tests pass their own layer)."""
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
-"""CDK context as a stack's properties, checked by name. It is text from `-c` or cdk.json or, for `sublet deploy`,
-only what its own command line says: the current folder may have a cdk.json of another app, with keys of the same
-names."""
+"""Reads a stack's properties from CDK context, and checks their names. Context is text from `-c` or cdk.json. `sublet deploy`
+takes only its own command line, because the current folder may have a cdk.json of another app, with keys of the same names."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def stated(scope: Construct) -> dict[str, str]:
 
 
 def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
-    """The same, but refuses a key that is not `known`."""
+    """Returns our context keys as `stated` does, but refuses a key that is not `known`."""
     ours, names = stated(scope), {*APP_CONTEXT, *known}
     for key in ours.keys() - names:
         if key in DEFINITIONS:
@@ -48,7 +47,7 @@ def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """`-c` gives text; cdk.json may contain a number, a boolean or an object."""
+    """Returns a value as text: `-c` gives text, but cdk.json may contain a number, a boolean or an object."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -76,7 +75,7 @@ def one_of(context: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T
 
 
 def texts_by_name(context: Mapping[str, str], name: str) -> dict[str, str]:
-    """A JSON object of strings; empty if it is not given."""
+    """Returns a key's JSON object of strings, or an empty one if the key is not given."""
     text = context.get(name, "{}")
     try:
         value = json.loads(text)

@@ -52,7 +52,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
 """Title -> metric -> statistic."""
 
 PER_SHARD = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Maximum", Metric.RECORDS: "Sum"}
-"""With `metrics_by_shard=worst`, ticks put the first two of the worst shards; bytes are those of a minute."""
+"""With `metrics_by_shard=worst`, ticks put the first two for the worst shards. Bytes are those of a minute."""
 
 PER_STREAM = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.STREAM_STALLED_AGE: "Maximum"}
 """With several streams."""
@@ -105,7 +105,7 @@ def add_dashboard(
 
 
 def _hot_shards(log: logs.ILogGroup) -> cloudwatch.LogQueryWidget:
-    """Lists hot shards from the lease manager's log, since no metric says which command tells why."""
+    """Lists hot shards from the lease manager's log, since a metric cannot show the command to run."""
     return cloudwatch.LogQueryWidget(
         title="Hot shards",
         log_group_names=[log.log_group_name],
@@ -148,7 +148,7 @@ def _by_stream(watched: Watched, metric: Metric) -> cloudwatch.MathExpression:
 
 
 def _found(watched: Watched, metric: Metric, by: str, statistic: str) -> cloudwatch.MathExpression:
-    """A search expression, because each reshard changes the shards, and streams come and go."""
+    """Returns a search expression, because each reshard changes the shards, and streams come and go."""
     search = f'{{{NAMESPACE},application,{by}}} MetricName="{metric}" application="{watched.application}"'
     return cloudwatch.MathExpression(
         expression=f"SEARCH('{search}', '{statistic}', {int(MINUTE.to_seconds())})",

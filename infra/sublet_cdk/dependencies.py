@@ -26,26 +26,27 @@ from sublet_cdk.wheels import MACHINES, PackagesNotInstalled, Platform, install
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What is installed, and for which platform. The packages are in the folder `inside`."""
+    """Packages to install, and for which platform. They go into the folder `inside`."""
 
     name: str
     lock_file: str
     python_versions: tuple[str, ...]
-    """Binaries have the version in their names, so those of several versions can share a folder."""
+    """Python versions. Binaries have the version in their names, so those of several versions can share a folder."""
     glibc: str
     inside: str = "."
 
 
 LAYER = Bundle("layer", "requirements/layer.txt", ("3.11", "3.12", "3.13", "3.14"), "manylinux2014", "python")
-"""boto3 is left out, because Lambda includes it. For four Pythons: a function's runtime may be any of them, and the
-embedded AWS runs functions on the machine's own."""
+"""The Lambda layer. boto3 is left out, because Lambda includes it. It is for four Pythons: a function's runtime may be any of
+them, and the embedded AWS runs functions on the machine's own."""
 
 EMR = Bundle("emr", "requirements/emr.txt", ("3.11",), "manylinux_2_28")
-"""PySpark is left out, because EMR includes it. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34."""
+"""The pipeline's packages, without PySpark, which EMR includes. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34.
+"""
 
 
 PROCESS = Bundle("process", "requirements/process.txt", ("3.13",), "manylinux_2_28")
-"""A process' packages. They include boto3, which a plain Python image lacks."""
+"""The packages of a process, which include boto3, since a plain Python image lacks it."""
 
 
 def built(bundle: Bundle, architecture: str) -> Path:
@@ -54,7 +55,7 @@ def built(bundle: Bundle, architecture: str) -> Path:
 
 
 def build(bundle: Bundle, architecture: str, cache: Path) -> Path:
-    """Like `built`, in the folder `cache`."""
+    """Does what `built` does, in the folder `cache`."""
     lock_file = shipped(bundle.lock_file)
 
     def install_all(fresh: Path) -> None:
@@ -82,7 +83,7 @@ def built_with_bytecode(bundle: Bundle, architecture: str, python_version: str) 
 
 
 def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Safe if two run at once: a folder appears whole, and the second one is dropped."""
+    """Makes a folder unless it exists. Two processes may do so at once: a folder appears whole, and the second is dropped."""
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +99,7 @@ def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 def place(bundle: Bundle, architecture: str, cache: Path) -> Path:
-    """A bundle's folder. Its name changes with everything that the content depends on."""
+    """Returns a bundle's folder, whose name changes with everything that its content depends on."""
     recipe = repr((bundle, architecture)).encode()
     digest = hashlib.sha256(recipe + shipped(bundle.lock_file).read_bytes()).hexdigest()
     return cache / f"{bundle.name}-{architecture}-{digest[:16]}"

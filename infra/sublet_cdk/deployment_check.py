@@ -32,7 +32,7 @@ CODE = shipped("functions/deployment_check")
 
 TIMEOUT = Duration.minutes(6)
 ANSWERED_WITHIN = Duration.minutes(7)
-"""Otherwise CloudFormation would wait an hour for a check that died."""
+"""How long CloudFormation waits for the check. By default it would wait an hour for one that died."""
 
 DIGITS = 16
 
@@ -94,7 +94,7 @@ class _Named:
 
 
 def fingerprint(worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> str:
-    """Covers everything in the template about the function, its layers, its role and the role's policies."""
+    """Returns a hash of everything in the template about the function, its layers, its role and the role's policies."""
     said = []
     for each in (worker, *layers, worker.role):
         for resource in _resources(each):

@@ -11,8 +11,9 @@ from sublet_cdk.nag import acknowledge
 from sublet_cdk.state_machine import Functions, definition
 
 VENDED_LOGS = "/aws/vendedlogs/states"
-"""Step Functions adds each log group with another prefix to a single resource policy of 5,120 characters per account
-and region; when that is full, deployments fail. (Step Functions Developer Guide, "Logging using CloudWatch Logs".)"""
+"""The prefix of the log group's name. Step Functions adds each log group with another prefix to a single resource policy of 5,120
+characters per account and region; when that is full, deployments fail. (Step Functions Developer Guide, "Logging using CloudWatch
+Logs".)"""
 
 
 def add_state_machine(
@@ -21,7 +22,7 @@ def add_state_machine(
     functions: Functions,
     keeping: LogKeeping,
 ) -> sfn.StateMachine:
-    """It may invoke the two functions and deliver its log."""
+    """Adds the state machine, which may invoke the two functions and deliver its log."""
     log = add_log_group(scope, "ExecutionsLog", keeping, f"{VENDED_LOGS}/{name}")
     invoke = roles.allow(["lambda:InvokeFunction"], functions.worker_arn, functions.manager_arn)
     stack = Stack.of(scope)

@@ -32,7 +32,7 @@ REDRIVES = {
     "s3": ["s3:DeleteObject", "s3:GetObject"],
 }
 WITH_KEY = ["kms:Decrypt", "kms:GenerateDataKey"]
-"""What a writer needs if the destination is encrypted with the user's own key."""
+"""The permissions that a writer needs on the user's own key, if that encrypts the destination."""
 
 STAND_INS = {
     "sqs": "arn:aws:sqs:us-east-1:123456789012:known-only-at-deployment",
@@ -43,7 +43,7 @@ STAND_INS = {
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`arn` is the setting, and may be a token; `key` encrypts the destination; `queue`: if it was given as a construct."""
+    """A failure destination. `arn` is the setting, and may be a token; `key` encrypts it; `queue` is the construct, if given."""
 
     service: str
     arn: str
@@ -56,7 +56,7 @@ class Destination:
         return STAND_INS[self.service] if Token.is_unresolved(self.arn) else self.arn
 
     def resource(self, application: str) -> str:
-        """What may be written; in a bucket, only the application's own folder."""
+        """The resource that may be written: in a bucket, only the application's own folder."""
         return f"{self.arn.rstrip('/')}/{application}/*" if self.service == "s3" else self.arn
 
     def duties(self, application: str) -> dict[str, iam.PolicyStatement | None]:
@@ -72,7 +72,7 @@ class Destination:
             acknowledge_wildcard(consumer, self.resource(application), why)
 
     def grant_redrive(self, grantee: iam.IGrantable, application: str) -> None:
-        """`sublet redrive`: remove handled records."""
+        """Grants what `sublet redrive` needs: reading set-aside records, and removing handled ones."""
         if self.service not in REDRIVES:
             raise SettingsError("on_failure", self.arn, "a queue or a bucket: a topic gives nothing back")
         roles.grant(grantee, REDRIVES[self.service], self.resource(application))

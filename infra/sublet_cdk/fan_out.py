@@ -1,5 +1,5 @@
-"""Reading by fan-out: the application's registered consumer on each stream, and what it costs. With one stream, the workers get
-its ARN; with several, they find each stream's by its name.
+"""Registers the application's fan-out consumer on each stream, and says what it costs. With one stream, the workers get its ARN;
+with several, they find each stream's consumer by its name.
 
 CloudFormation registers the consumer before it creates the workers, and deregisters it after it has deleted them. That matters
 because Kinesis charges for a consumer until it is deregistered or its stream is deleted.
@@ -41,7 +41,7 @@ def reading_settings(stated: bool | str, stream_name: str | None) -> Mapping[str
 def consumer_of(
     scope: Construct, settings: Settings, stream: kinesis.IStream | None, stated: bool | str
 ) -> str | None:
-    """The ARN of the consumer: a new one's, or the stated one; None without fan-out, and with several streams."""
+    """Returns the ARN of a new fan-out consumer, or the stated ARN. None without fan-out, and with several streams."""
     if stated is False:
         return None
     if stream is None:
@@ -69,14 +69,14 @@ def consumer_of(
 
 
 def register_before(worker: Construct, scope: Construct) -> None:
-    """The worker is created after the consumers that the construct `scope` registers, and deleted before them."""
+    """Makes CloudFormation create the worker after the consumers that `scope` registers, and delete it before them."""
     registered = scope.node.try_find_child(REGISTERED)
     if registered is not None:
         worker.node.add_dependency(registered)
 
 
 def _register_each(scope: Construct, settings: Settings, stated: bool | str) -> None:
-    """Registers a consumer of each stream, unless `stated` names those that there are."""
+    """Registers a consumer on each stream, unless `stated` names existing ones."""
     choice = settings.streams
     assert choice is not None, "the settings require one stream or several"
     if isinstance(stated, str):
@@ -93,7 +93,7 @@ def _register_each(scope: Construct, settings: Settings, stated: bool | str) -> 
 
 
 def _registrable(scope: Construct, selector: StreamSelector) -> str:
-    """The stream's ARN."""
+    """Returns the stream's ARN. Raises SettingsError if the stack cannot register a consumer on the stream."""
     arn = named_arn(scope, selector) if selector.is_exact else None
     if arn is None:
         raise SettingsError(

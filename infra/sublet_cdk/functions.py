@@ -1,4 +1,4 @@
-"""Lambda functions with what all of ours have: an explicit role, a log group with a retention, two layers."""
+"""Creates our Lambda functions. All have an explicit role, a log group with a retention, and two layers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sublet_cdk.wheels import Platform
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 LAYERS_MAX = 5
-"""Lambda's limit for one function. Two are ours."""
+"""How many layers a function may have (Lambda). Two are ours."""
 
 ENVIRONMENT_MAX = 4096
 """Lambda's quota for a function's variables, in bytes."""
@@ -50,7 +50,7 @@ class FunctionShape:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSize:
-    """`memory` in MiB; `concurrency`: reserved, None for none; `storage` of /tmp, None for 512 MiB."""
+    """A function's size. `memory`: in MiB; `concurrency`: reserved, None for none; `storage`: of /tmp, None for 512 MiB."""
 
     memory: int
     timeout: Duration
@@ -69,7 +69,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What is specific to one function."""
+    """The properties of one function that others do not have."""
 
     variables: Mapping[str, str] | None = None
     layers: Sequence[lambda_.ILayerVersion] = ()
@@ -86,7 +86,7 @@ def add_function(
     duties: Mapping[str, iam.PolicyStatement | None],
     own: Own | None = None,
 ) -> lambda_.Function:
-    """A function that may do its `duties` and write its own log, and nothing else."""
+    """Adds a function that may do its `duties` and write its own log, and nothing else."""
     own = own or Own()
     log = add_log_group(scope, f"{name}Log", shape.log_keeping)
     duties = {**duties, "log": roles.write_log(log.log_group_arn)}
@@ -133,7 +133,7 @@ def add_function(
 
 
 def _check_variables(function: lambda_.Function) -> None:
-    """Checks now, and again when the template is written, for variables that are added later."""
+    """Checks the variables now, and those that are added later when the template is written."""
     if problem := environment_problem(function):
         raise SettingsError(*problem)
     function.node.add_validation(_VariablesFit(function))
@@ -150,8 +150,9 @@ class _VariablesFit:
 
 
 def environment_problem(function: lambda_.Function) -> tuple[str, str, str] | None:
-    """Lambda measures all variables as one JSON text, in which each quotation mark of `filter_criteria` counts twice.
-    A value that is only known at deployment, such as an ARN, is counted with a few bytes."""
+    """Returns the SettingsError's arguments if the variables are too large. Lambda measures them as one JSON text, in which each
+    quotation mark of `filter_criteria` counts twice. A value that is known only at deployment, such as an ARN, counts as a few
+    bytes."""
     made = cast("lambda_.CfnFunction", function.node.default_child)
     properties = Stack.of(function).resolve(made._cfn_properties)  # noqa: SLF001 -- jsii's name for a protected property
     variables = properties.get("environment", {}).get("variables", {})
@@ -185,15 +186,15 @@ def platform_of(runtime: lambda_.Runtime, architecture: lambda_.Architecture) ->
 
 
 def compiled_asset(folder: Path, python_version: str) -> lambda_.AssetCode:
-    """A folder with bytecode that we compiled, if possible. The asset hash is that of the sources, because the same
-    code may compile to different bytes."""
+    """Returns a folder's asset, with bytecode if possible. Its hash is that of the sources, because the same code may compile to
+    different bytes."""
     sources = FileSystem.fingerprint(str(folder), exclude=EXCLUDE)
     compiled = python_version if python_of_version(python_version) else "sources"
     return lambda_.Code.from_asset(str(folder), asset_hash=f"{sources}-{compiled}")
 
 
 def plain_asset(folder: Path) -> lambda_.AssetCode:
-    """A folder's sources only."""
+    """Returns a folder's asset with its sources only."""
     return lambda_.Code.from_asset(str(folder), exclude=EXCLUDE)
 
 

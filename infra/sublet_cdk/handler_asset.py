@@ -20,7 +20,7 @@ ENTRY_POINT = f"{ENTRY_MODULE}.py"
 REQUIREMENTS = "requirements.txt"
 
 ANYTHING = "*"
-"""Stands for what `from module import *` defines, which cannot be known without running it."""
+"""Stands for the names that `from module import *` defines, which are not known without running it."""
 
 
 def stage_handler(
@@ -67,8 +67,8 @@ def _imported_as_entry_point(target: Path) -> Path | None:
 
 
 def check_handler_exists(handler_code: Path, handler: str, setting: str = "handler") -> ast.Module:
-    """Refuse a `module:function` that the folder does not define, without running its code. Returns the parsed
-    module. `setting` is its name in the error."""
+    """Refuse a `module:function` that the folder does not define, without running its code. Returns the parsed module.
+    `setting`: the setting that the error names."""
     module, _, function = handler.partition(":")
     if not module or not function:
         raise SettingsError(setting, handler, "module:function, such as orders.handler:handle")

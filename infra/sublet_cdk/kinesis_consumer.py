@@ -105,12 +105,11 @@ class KinesisConsumer(Construct):
     worker_role             an existing role, which gets what the worker needs; by default one is created
     on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix), for
                             records that are set aside. The worker may only write there
-    on_failure_key          the destination's KMS key, if it is your own and the construct (an ARN, say) does not know
-    it
+    on_failure_key          the destination's KMS key, if it is your own and the construct (an ARN, say) does not know it
     fan_out                 True registers a consumer of the stream under the application's name, which CloudFormation deregisters
                             with the stack, and reads by SubscribeToShard. Or the ARN of a registered consumer, such as the
-                            one of a KCL fleet of the same application. With `streams`, True registers one on each stream, which
-                            has to be named; or the name of consumers that are registered already. Synth says what it costs
+                            one of a KCL fleet of the same application. With `streams`, True registers one on each stream, and
+                            each must be named; or give the name of consumers that are registered already. Synth prints the cost
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
@@ -126,9 +125,8 @@ class KinesisConsumer(Construct):
     deployment_check        the deployment fails if the deployed worker cannot import its handler. A first deployment
                             also gets its first tick: it takes a minute or two longer, until CloudWatch has that
                             tick's metrics, so that no alarm fires because of it
-    dependencies_layer      your own layer with sublet's dependencies, or a folder for one; by default it is built
-    from
-                            the locked wheels on first use, without Docker
+    dependencies_layer      your own layer with sublet's dependencies, or a folder for one; by default it is built from the
+                            locked wheels on first use, without Docker
     """
 
     @typed_properties
@@ -302,7 +300,7 @@ class KinesisConsumer(Construct):
         return roles.grant(grantee, ["lambda:InvokeFunction"], self.manager.function_arn)
 
     def grant_worker(self, grantee: iam.IGrantable) -> None:
-        """Grants what a lease worker may do, except for its log and its network, to a role that was imported as immutable."""
+        """Grants a role that was imported as immutable what a lease worker may do, except for its log and its network."""
         self._access.grant(grantee, self._access.worker())
 
     def grant_process(self, grantee: iam.IGrantable) -> None:
@@ -310,7 +308,7 @@ class KinesisConsumer(Construct):
         self._access.grant(grantee, self._access.process())
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
-        """`sublet redrive`: to remove records from the failure destination once they are handled."""
+        """Grants what `sublet redrive` needs to remove records from the failure destination once they are handled."""
         self._access.grant_redrive(grantee)
 
     def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
@@ -322,7 +320,7 @@ class KinesisConsumer(Construct):
         )
 
     def _check_deployment(self, layers: Sequence[lambda_.ILayerVersion]) -> None:
-        """No tick before the handler is known to be importable, and no alarm about missing ticks before the first one."""
+        """Lets no tick begin before the check has imported the handler, and no alarm watch for ticks before the first one."""
         check = add_deployment_check(
             self, self.worker, layers, self.manager, self.monitoring.first_figures(), self.shape, awaits=has_math(self)
         )  # fmt: skip

@@ -61,7 +61,7 @@ from sublet_cdk.worker_properties import check_memory, own_variables
 ARCHITECTURES = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
 
 HEALTH_CHECK = f"import urllib.request as r; r.urlopen('http://{HEALTH}/health/ready', timeout=4)"
-"""Raises on a 503, and so exits with 1; an image need not contain curl."""
+"""The health check's program. It raises on a 503, and so exits with 1. An image need not contain curl."""
 
 CPU_TARGET_PERCENT = 60
 SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
@@ -70,8 +70,7 @@ SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
 class KinesisConsumerService(Construct):
     """One application (consumer group) on one stream, in containers.
 
-    application, stream, stream_key, lease_table, lease_table_removal, lease_table_deletion_protection,
-    lease_table_key,
+    application, stream, stream_key, lease_table, lease_table_removal, lease_table_deletion_protection, lease_table_key,
     on_failure, on_failure_key, log_retention, log_key, alarm_topic, alarm_thresholds, outputs
                             as for KinesisConsumer
     sightings_table         an existing `<application>-sightings`, of a KinesisConsumer of the same application. By
@@ -85,9 +84,8 @@ class KinesisConsumerService(Construct):
     cpu, memory             of one task: Fargate's units and MiB
     architecture            arm64 or x86_64
     min_tasks, max_tasks    tasks beyond the number of shards have nothing to do
-    scale_out_lag           tasks are added while the most lagging shard is further behind, or the average CPU is
-    above
-                            60%; and removed when neither is true
+    scale_out_lag           tasks are added while the most lagging shard is further behind than this, or the average CPU is
+                            above 60%; and removed when neither is true
     spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, with two minutes'
                             notice. Your own cluster must have both capacity providers of Fargate
     fan_out                 as for KinesisConsumer
@@ -212,7 +210,7 @@ class KinesisConsumerService(Construct):
         return self._access.grant_read_leases(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
-        """`sublet redrive`: to remove records from the failure destination once they are handled."""
+        """Grants what `sublet redrive` needs to remove records from the failure destination once they are handled."""
         self._access.grant_redrive(grantee)
 
     def _code(
@@ -235,7 +233,7 @@ class KinesisConsumerService(Construct):
         )  # fmt: skip
 
     def _role(self, given: iam.IRole | None, code: ServiceCode) -> iam.IRole:
-        """A task may do what a process does, fetch its own code, and nothing else."""
+        """Returns the tasks' role, which may do what a process does, fetch its own code, and nothing else."""
         stack, asset = Stack.of(self), code.asset
         duties = {
             **self._access.process(),
@@ -309,8 +307,8 @@ class KinesisConsumerService(Construct):
         return cluster
 
     def _scaling(self, min_tasks: int, max_tasks: int, lag: Duration) -> ecs.ScalableTaskCount:
-        """Both policies track a target, so tasks are removed only if both agree: a handler that waits lags with
-        little CPU."""
+        """Scales by lag and by CPU. Both policies track a target, so tasks are removed only if both agree: a handler that waits
+        may lag with little CPU."""
         scaling = self.service.auto_scale_task_count(min_capacity=min_tasks, max_capacity=max_tasks)
         scaling.scale_on_cpu_utilization(
             "Cpu",
@@ -329,7 +327,7 @@ class KinesisConsumerService(Construct):
 
 
 def _strategies(spot: bool) -> list[ecs.CapacityProviderStrategy] | None:
-    """Returns None for Fargate, which every cluster has."""
+    """Returns the capacity providers for Spot, or None for Fargate, which every cluster has."""
     if not spot:
         return None
     return [

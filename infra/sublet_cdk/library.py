@@ -14,10 +14,9 @@ PACKAGES = ("sublet", "pyspark_sublet")
 
 
 def stage_library(scope: Construct, python_version: str | None = None) -> Path:
-    """A Lambda layer's folder with the packages in `python/`, below the app's output; with bytecode for
-    `python_version`.
+    """Returns a Lambda layer's folder below the app's output, with the packages in `python/`, and bytecode for `python_version`.
 
-    Copies them from where they are imported: a checkout, or site-packages, where other packages lie beside them.
+    Copies the packages from where they are imported: a checkout, or site-packages, where other packages are beside them.
     """
     target = stage_folder(scope) / "sublet-library"
     shutil.rmtree(target, ignore_errors=True)
@@ -33,7 +32,7 @@ def stage_library(scope: Construct, python_version: str | None = None) -> Path:
 
 
 def stage_folder(scope: Construct) -> Path:
-    """The folder for the app's output, and for assets that are assembled before CDK takes them."""
+    """Returns the folder for the app's output, and for assets that are assembled before CDK takes them."""
     stage = Stage.of(scope)
     assert stage is not None  # an App is a Stage
     return Path(stage.asset_outdir)

@@ -1,4 +1,4 @@
-"""Log groups with what all of ours have: a retention, and a key if one is given."""
+"""Creates our log groups. All have a retention, and a key if one is given."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class LogKeeping:
 
 
 def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | None) -> LogKeeping:
-    """Keeps logs of the scope's account and region, and lets CloudWatch use the key for them. An imported key's policy cannot
-    be changed here; its owner has to add the same statement.
+    """Lets CloudWatch use the key for logs of the scope's account and region. An imported key's policy cannot be changed here, so
+    its owner must add the same statement.
     """
     if key is not None:
         key.add_to_resource_policy(_let_logs_use(Stack.of(scope)))
@@ -34,7 +34,7 @@ def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | N
 def add_log_group(
     scope: Construct, construct_id: str, keeping: LogKeeping, name: str | None = None
 ) -> logs.LogGroup:
-    """CloudFormation chooses the `name` if none is given."""
+    """Adds a log group. CloudFormation chooses the name if none is given."""
     return logs.LogGroup(
         scope,
         construct_id,

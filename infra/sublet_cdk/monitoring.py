@@ -24,7 +24,9 @@ from sublet_cdk.stream_alarms import named_streams, too_rare
 
 
 class ConsumerMonitoring(Construct):
-    """application        the consumer group
+    """The alarms and the dashboard of one application.
+
+    application           the consumer group
     alarm_topic           gets a message when an alarm fires and when it is over
     alarm_thresholds      when they fire
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
@@ -78,7 +80,7 @@ class ConsumerMonitoring(Construct):
             self.alarms[alarm.name].node.add_dependency(deployed)
 
     def first_figures(self) -> list[dict[str, object]]:
-        """The metrics of those alarms, as CloudWatch's GetMetricData names them."""
+        """The metrics of the alarms for missing data, as CloudWatch's GetMetricData names them."""
         metrics = [
             self._watched.figure(figure, MINUTE)
             for alarm in self._silence
@@ -98,7 +100,7 @@ class ConsumerMonitoring(Construct):
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
     ) -> cloudwatch.Metric:
-        """Any metric of `sublet.metric_names`, over all shards and workers, or of one shard."""
+        """Returns any metric of `sublet.metric_names`, over all shards and workers, or of one shard."""
         return self._watched.metric(metric, statistic, period, shard_id)
 
     def metric_lag(self, statistic: str = "Maximum", period: Duration = MINUTE) -> cloudwatch.Metric:

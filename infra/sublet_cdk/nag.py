@@ -1,4 +1,4 @@
-"""Intended cdk-nag findings, each acknowledged where it arises, with its reason."""
+"""Acknowledges intended cdk-nag findings, each where it arises and with its reason."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ acknowledgement."""
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """`rule` without the pack's name: `SQS3`, `IAM5[Resource::*]`. Attached to the construct, for users who run
-    cdk-nag."""
+    """Acknowledges a finding on the construct, for users who run cdk-nag. `rule` is without the pack's name: `SQS3`,
+    `IAM5[Resource::*]`."""
     if VALIDATIONS is not None:
         VALIDATIONS.of(construct).acknowledge(aws_cdk.Acknowledgment(id=f"{PACK}-{rule}", reason=reason))
 
 
 def acknowledge_wildcard(construct: IConstruct, resource: str, reason: str) -> None:
-    """A resource with a `*` that a role may use. CDK's tokens in it are named as cdk-nag names them."""
+    """Acknowledges that a role may use a resource with a `*`. Writes CDK's tokens in it as cdk-nag does."""
     acknowledge(construct, f"IAM5[Resource::{_named(Stack.of(construct).resolve(resource))}]", reason)
 
 

@@ -1,4 +1,4 @@
-"""Stack names: one for each application and each pipeline, so that a second one does not replace the first."""
+"""Names stacks: each application and each pipeline has its own, so that a second one does not replace the first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PIPELINE = "pipeline-"
 
 
 def consumer_stack(application: str) -> str:
-    """An application's name may look like a pipeline's stack name; it then gets a digest."""
+    """Returns an application's stack name, with a digest if it would look like a pipeline's."""
     return f"sublet-{_as_stack_name(application, taken=application.startswith(PIPELINE))}"
 
 
@@ -18,8 +18,8 @@ def pipeline_stack(name: str) -> str:
 
 
 def _as_stack_name(name: str, *, taken: bool = False) -> str:
-    """CloudFormation allows letters, digits and hyphens. A digest keeps names with other characters, or a `taken`
-    one, distinct."""
+    """Returns a name as CloudFormation allows it, with letters, digits and hyphens. A digest keeps names with other characters,
+    or a `taken` one, distinct."""
     plain = re.sub(r"[^A-Za-z0-9-]", "-", name)
     return (
         plain if plain == name and not taken else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

@@ -26,7 +26,7 @@ def place_of(arn: str) -> Place:
 
 
 def _place(arn: str, resource: IResource) -> Place:
-    """The ARN comes first, because CDK assumes the stack's own place for a table imported by its ARN."""
+    """Returns a resource's place, by its ARN first, because CDK assumes the stack's own place for a table imported by its ARN."""
     if not Token.is_unresolved(arn):
         return place_of(arn)
     return Place(_known(resource.env.region), _known(resource.env.account))

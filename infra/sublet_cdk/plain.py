@@ -33,10 +33,10 @@ PARAMETERS = {
     },
 }
 CODE = {"AWS::Lambda::Function": "Code", "AWS::Lambda::LayerVersion": "Content"}
-"""The property that names an asset, by type of resource."""
+"""The property that names an asset, by the type of the resource."""
 BOOTSTRAP_PARAMETER, BOOTSTRAP_RULE = "BootstrapVersion", "CheckBootstrapVersion"
 CDK_BUCKET = "-assets-${AWS::AccountId}"
-"""Part of the name of the CDK's bucket."""
+"""A part of the name of the CDK's bucket."""
 OF_1980 = (1980, 1, 1, 0, 0, 0)
 """The time of each file in a zip, so that equal files make equal zips."""
 
@@ -57,8 +57,8 @@ def main() -> None:
 
 
 def write_plain(outdir: Path, stack: str, folder: Path) -> None:
-    """Writes the folder from what the CDK has written. Raises SettingsError if the stack uses assets for anything but
-    functions and layers.
+    """Writes the folder from the CDK's output. Raises SettingsError if the stack uses assets for anything but functions and
+    layers.
     """
     template = json.loads((outdir / f"{stack}.template.json").read_text())
     files = json.loads((outdir / f"{stack}.assets.json").read_text())["files"]
@@ -77,7 +77,9 @@ def write_plain(outdir: Path, stack: str, folder: Path) -> None:
 
 
 def plain_template(template: Mapping[str, Any], code: Mapping[str, object]) -> dict[str, Any]:
-    """Removes what the CDK's command line needs. `code`: what names each asset instead, by its key in the CDK's bucket."""
+    """Returns the template without the parts that the CDK's command line needs. `code`: the new location of each asset, by its
+    key in the CDK's bucket.
+    """
     found: dict[str, Any] = json.loads(json.dumps(template))
     for part, name in (("Parameters", BOOTSTRAP_PARAMETER), ("Rules", BOOTSTRAP_RULE)):
         found.get(part, {}).pop(name, None)
@@ -97,7 +99,7 @@ def plain_template(template: Mapping[str, Any], code: Mapping[str, object]) -> d
 
 
 def _write_assets(outdir: Path, files: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Returns the files' names in `folder`, by the assets' keys in the CDK's bucket."""
+    """Writes the assets, and returns their file names in `folder`, by their keys in the CDK's bucket."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     names = {}

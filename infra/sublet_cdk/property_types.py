@@ -49,7 +49,7 @@ def check_type(name: str, value: object, hint: Any) -> None:
 
 @cache
 def _hints(init: Callable[..., None]) -> dict[str, Any]:
-    """Types by property, without the settings. Also without types that the installed CDK is too old to know: such a
+    """Returns types by property, without the settings, and without types that the installed CDK is too old to know: such a
     property cannot have been given."""
     hints: dict[str, Any] = {}
     for name, text in init.__annotations__.items():
@@ -62,7 +62,7 @@ def _hints(init: Callable[..., None]) -> dict[str, Any]:
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
-    """The parts of a union."""
+    """Returns the parts of a union."""
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for part in get_args(hint) for kind in _kinds(part))
     return (hint,)
@@ -96,7 +96,7 @@ def _described(kind: Any) -> str:
 
 
 def _such_as(interface: type) -> str:
-    """CDK's way to refer to an existing resource: `Stream.from_stream_arn(...)` for an IStream."""
+    """Returns CDK's way to refer to an existing resource, such as `Stream.from_stream_arn(...)` for an IStream."""
     name = interface.__name__.removeprefix("I")
     made_by = getattr(sys.modules[interface.__module__], name, None)
     ways = [

@@ -1,4 +1,4 @@
-"""Queues for people to read: undelivered events, and ended runs."""
+"""Creates queues that people read: of undelivered events, and of ended runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sublet_cdk.nag import acknowledge
 
 
 def add_queue(scope: Construct, construct_id: str, reason: str) -> sqs.Queue:
-    """Keeps messages for 14 days, SQS's longest. `reason`: why it has no dead-letter queue of its own."""
+    """Adds a queue that keeps messages for 14 days, the longest that SQS allows. `reason`: why it has no dead-letter queue."""
     queue = sqs.Queue(
         scope,
         construct_id,

@@ -1,6 +1,6 @@
-"""Permissions: one role per function, every action spelled out, every resource named.
+"""Roles and their permissions: one role per function, every action spelled out, every resource named.
 
-We use none of CDK's `grant_*` of tables and streams, because they grant more than is used (`grant_read` on a stream
+We do not use CDK's `grant_*` methods of tables and streams, because they grant more than we use (`grant_read` on a stream
 includes calls that we never make).
 """
 
@@ -19,7 +19,7 @@ SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{KEYS_B
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
-"""What a lease worker may do on the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state; from 3.5 on these
+"""A lease worker's permissions on the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state. From 3.5 on these
 are in the lease table.
 """
 
@@ -32,8 +32,8 @@ ON_TABLES_KEY = [
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 ]
-"""DynamoDB uses a table's customer-managed key on behalf of its caller (Developer Guide, "How Amazon DynamoDB uses
-AWS KMS")."""
+"""The permissions on a table's customer-managed key, which DynamoDB uses on behalf of its caller (Developer Guide, "How Amazon
+DynamoDB uses AWS KMS")."""
 
 READER_ON_TABLES = ["dynamodb:Scan"]
 PROCESS_ON_REPORTS = sorted({*LEASE_MANAGER_ON_REPORTS, *LEASE_WORKER_ON_REPORTS})
@@ -46,8 +46,7 @@ LAMBDA_ON_NETWORK = [
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 ]
-"""What a function's role needs so that Lambda can put the function into a VPC, on any resource (listed in its
-Developer Guide)."""
+"""The permissions, on any resource, with which Lambda can put a function into a VPC (listed in its Developer Guide)."""
 
 PIPELINE_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
@@ -60,9 +59,9 @@ MAKE_TABLE = [
     "dynamodb:DescribeTable",
     "dynamodb:TagResource",
 ]
-"""What a process, or a query that holds leases, needs to create an application's missing tables."""
+"""The permissions with which a process, or a query that holds leases, creates an application's missing tables."""
 MAKE_LEASE_TABLE = [*MAKE_TABLE, "dynamodb:UpdateContinuousBackups"]
-"""Point-in-time recovery is enabled for it; the sightings table needs none."""
+"""More permissions for the lease table, to enable point-in-time recovery. The sightings table needs none."""
 PIPELINE_ON_LEASES = {
     "none": [],
     "follow": ["dynamodb:Scan"],
@@ -75,7 +74,7 @@ PIPELINE_ON_LEASES = {
         *MAKE_LEASE_TABLE,
     ],
 }
-"""What a pipeline may do on the lease table, by the source's option `leases`."""
+"""A pipeline's permissions on the lease table, by the source's option `leases`."""
 PIPELINE_ON_SIGHTINGS = {
     "none": [],
     "follow": ["dynamodb:Scan"],
@@ -122,10 +121,10 @@ def role_of(
     duties: Mapping[str, iam.PolicyStatement | None],
     on_behalf_of: str | None = None,
 ) -> iam.Role:
-    """A role with one inline policy per duty, so that the console shows why it may do something. `on_behalf_of` is
-    the ARN, with or without a `*`, of the resource for which the service may assume it: the guides of Step Functions,
-    EventBridge Scheduler and EMR Serverless say that they pass it and its account. Lambda does not, but a function's
-    role can only be passed to a function of its own account."""
+    """Adds a role with one inline policy per duty, so that the console shows why it may do something. `on_behalf_of` is the ARN,
+    with or without a `*`, of the resource for which the service may assume the role: by their guides, Step Functions, EventBridge
+    Scheduler and EMR Serverless pass it and its account. Lambda does not, but a function's role can only be passed to a function
+    of its own account."""
     conditions = (
         {
             "ArnLike": {"aws:SourceArn": on_behalf_of},
@@ -149,7 +148,7 @@ def role_of(
 def add_duties(
     scope: Construct, construct_id: str, role: iam.IRole, duties: Mapping[str, iam.PolicyStatement | None]
 ) -> iam.Policy:
-    """The same for an existing role. A role imported as immutable gets nothing: see `grant_worker`."""
+    """Adds the duties to an existing role. A role imported as immutable gets nothing: see `grant_worker`."""
     statements = [statement for statement in duties.values() if statement is not None]
     policy = iam.Policy(scope, construct_id, statements=statements)
     role.attach_inline_policy(policy)

@@ -1,5 +1,4 @@
-"""The code of a service's containers, without a Dockerfile: a public Python image, and an S3 asset with everything
-else.
+"""Assembles the code of a service's containers without a Dockerfile: a public Python image, and an S3 asset with the rest.
 
 The task's first container copies the asset to the task's disk and ends; the second unpacks it and becomes `sublet
 run`. The asset contains the library, its dependencies from locked wheels, and the handler with the packages of its
@@ -29,19 +28,19 @@ FETCHING_IMAGE = "public.ecr.aws/aws-cli/aws-cli:2.17.0"
 CODE = "/code"
 """Where both containers mount the task's disk."""
 PARTS = ("handler", "library", "dependencies")
-"""Folders of the asset, in the order of Python's path."""
+"""The asset's folders, in the order of Python's path."""
 PYTHONPATH = ":".join(f"{CODE}/app/{part}" for part in PARTS)
 
 RUN = ("python", "-m", "sublet", "run", "--no-create")
 UNPACK_AND_RUN = (
     f"python -m zipfile -e {CODE}/app.zip {CODE}/app && cd {CODE}/app/handler && exec {' '.join(RUN)}"
 )
-"""`exec`, so that SIGTERM reaches Python and not a shell."""
+"""The command of the second container. It uses `exec`, so that SIGTERM reaches Python and not a shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCode:
-    """`asset`: fetched first; None for an image that contains everything."""
+    """The code of a container. `asset` is fetched first; None for an image that contains everything."""
 
     image: ecs.ContainerImage
     command: tuple[str, ...]
@@ -60,7 +59,7 @@ def code_of_folder(
     architecture: str,
     dependencies: Path | None,
 ) -> ServiceCode:
-    """Raises SettingsError for missing code or folders, and PackagesNotInstalled."""
+    """Assembles the code of a handler folder. Raises SettingsError for missing code or folders, and PackagesNotInstalled."""
     target = stage_folder(scope) / f"service-{scope.node.addr}"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -79,7 +78,7 @@ def code_of_folder(
 def add_fetching(
     task: ecs.TaskDefinition, asset: s3_assets.Asset, logging: ecs.LogDriver
 ) -> ecs.ContainerDefinition:
-    """The container that must succeed before the consumer starts."""
+    """Adds the container that must succeed before the consumer starts."""
     fetching = task.add_container(
         "fetch",
         image=ecs.ContainerImage.from_registry(FETCHING_IMAGE),

@@ -19,7 +19,7 @@ from sublet_cdk.failure_destination import Destination
 from sublet_cdk.fan_out import reading_settings
 
 HEALTH = "127.0.0.1:8080"
-"""Inside the task, for the container's own health check; not reachable from outside."""
+"""The health server's address, inside the task. Only the container's own health check reaches it."""
 
 STOP_TIMEOUT = timedelta(seconds=120)
 """The time from SIGTERM to SIGKILL: Fargate's maximum, and the notice of a Spot interruption."""
@@ -27,7 +27,7 @@ DRAIN_TIMEOUT_MAX = STOP_TIMEOUT - timedelta(seconds=10)
 
 OF_THE_CONSTRUCT = {*STATED_OTHERWISE, "health"}
 OF_EACH_START = {"worker_id"}
-"""Tasks of the same definition are different workers."""
+"""Settings that each task chooses for itself, because tasks of the same definition are different workers."""
 
 
 def service_setting_names() -> list[str]:
@@ -48,7 +48,7 @@ def service_settings_of(
     destination: Destination | None = None,
     fan_out: bool | str = False,
 ) -> Settings:
-    """Validated as at the start of the process. Raises SettingsError before anything is deployed."""
+    """Returns the settings, validated as at the start of the process. Raises SettingsError before anything is deployed."""
     names = service_setting_names()
     given: dict[str, Any] = {name: as_setting(name, value, names) for name, value in properties.items()}
     named = named_stream(stream)

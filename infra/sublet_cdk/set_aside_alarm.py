@@ -12,9 +12,9 @@ from sublet_cdk.failure_destination import Destination
 from sublet_cdk.places import is_elsewhere
 
 SQS_DEFAULT = timedelta(days=4)
-"""SQS' MessageRetentionPeriod, unless it is set; 14 days at most."""
+"""How long SQS keeps messages by default; 14 days is the maximum."""
 WARNED_AFTER = 0.75
-"""The part of the retention period after which the alarm warns."""
+"""The fraction of the retention period after which the alarm fires."""
 HOUR = timedelta(hours=1)
 
 

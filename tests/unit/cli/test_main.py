@@ -27,10 +27,11 @@ def test_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert said_by(capsys, "--version") == f"sublet {sublet.__version__}\n"
 
 
-def test_its_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_help_has_a_line_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = said_by(capsys, "--help")
+    width = max(len(command.name) for command in all_commands())
     for command in all_commands():
-        assert command.summary in said
+        assert f"\n  {command.name:<{width}}  {command.summary}\n" in said
 
 
 @pytest.mark.parametrize("command", all_commands(), ids=lambda command: command.name)

@@ -66,7 +66,7 @@ def test_a_pause_is_planned_then_ordered_shown_and_resumed() -> None:
 
     path = planned(client, "resume", "1 pause to end")
     client.post(path)
-    client.until(path, "1 pause over")
+    client.until(path, "1 pause ended")
     assert "<h2>Paused</h2>" not in client.get("/a/orders/control").text
 
 

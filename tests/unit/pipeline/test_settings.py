@@ -110,4 +110,4 @@ def test_its_help_needs_no_spark() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "rejected   those that do not" in done.stdout
+    assert "rejected   the records that do not fit" in done.stdout

@@ -130,7 +130,7 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
     options = pairs("option", arguments.option)
     for name in named:
         if name.lower() in {option.lower() for option in options}:
-            raise SettingsError("option", name, "given as its own argument, or as an option, but not both")
+            raise SettingsError("option", name, "has an argument of its own: give one of the two")
     return pipeline_settings(
         output=arguments.output,
         checkpoint=arguments.checkpoint,
