@@ -134,7 +134,7 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
             pace,
             "LeasesFailing",
             Figure(Metric.LEASES_FAILED, "Sum"),
-            "leases are given up again and again, because Kinesis or DynamoDB refuses or of an unexpected error",
+            "leases are given up again and again, because Kinesis or DynamoDB refuses, or because of an unexpected error",
             "They continue from their checkpoints once it is fixed. The lease worker's log says which and why: 'service failed', "
             "'lease table unavailable' (its KMS key, perhaps: lease_table_key), or a traceback.",
         ),

@@ -82,22 +82,22 @@ class Settings:
         Allowed(ALLOWED_STREAMS, lambda _: True),
         Elsewhere(kcl="MultiStreamTracker.streamConfigList"),
     ] = None
-    """Several streams instead of one, by name, ARN, name pattern or tag, each with a start position of its own if it needs one.
-    The lease table then has the format of KCL's multi-stream mode.
+    """Several streams instead of one, by name, ARN, name pattern or tag, each with its own start position if it needs one. The
+    lease table then has the format of KCL's multi-stream mode.
     """
 
     stream_discovery_interval: Annotated[
         timedelta, lasting("10s", "1d"), Elsewhere(difference="KCL looks each minute")
     ] = timedelta(minutes=1)
-    """With `streams`, how often the lease manager looks for streams."""
+    """With `streams`, how often the lease manager asks which streams there are."""
 
     former_streams_wait: Annotated[
         timedelta,
         lasting("1m", "365d"),
         Elsewhere(kcl="FormerStreamsLeasesDeletionStrategy.waitPeriodToDeleteFormerStreams"),
     ] = timedelta(hours=1)
-    """With `streams`, a stream that no lease manager of the application has named for this long has left. Its leases wait: no
-    worker reads them, and only `sublet streams remove` deletes them.
+    """With `streams`, a stream counts as former once no lease manager of the application has named it for this long. Its leases
+    wait: no worker reads them, and only `sublet streams remove` deletes them.
     """
 
     stream_arn: Annotated[
@@ -172,7 +172,7 @@ class Settings:
     """A single worker id instead, for a long-lived process or a Spark query beside the Lambda deployment."""
 
     leases_per_worker: Annotated[int, between(1, 200)] = 10
-    """Leases that one window consumes at once. Ten in a worker Lambda of 512 MB cost a tenth of one lease in each."""
+    """Leases that one window consumes at once. Ten leases that share a worker Lambda of 512 MB cost as much as one alone."""
 
     leases_to_acquire: Annotated[int, between(1, 10_000)] = 1_000
     """The most leases that one tick dispatches for a worker id. It is large because Lambda can run all workers at once."""
@@ -295,7 +295,7 @@ class Settings:
     """
 
     max_bytes_in_flight: Annotated[int, between(20 * 2**20, 8 * 2**30)] = 96 * 2**20
-    """Fetched and not yet handled, in one worker over all its leases. A poll counts as 10 MB until its reply arrives. User
+    """Bytes fetched and not yet handled, in one worker over all its leases. A poll counts as 10 MB until its reply arrives. User
     records are created only as the handler takes them, so they need little more.
     """
 
