@@ -47,6 +47,7 @@ def stolen(
     ("because", "held", "changes", "from_whom"),
     [
         ("no more than a worker may have", {"a": 10, "us": 2}, {"max_leases_for_worker": 3}, {"a": 1}),
+        ("also without a fair share", {"a": 10, "us": 2}, {"max_leases_for_worker": 3, "fair_share": False}, {"a": 1}),
         ("without a fair share, to the middle", {"a": 3, "b": 2}, {"fair_share": False}, {"a": 1}),
         ("the victim keeps its own fair share", {"a": 6, "b": 6}, {}, {"a": 2}),
         ("one of a victim at its share, if we are two short", {"a": 3, "b": 3, "c": 3, "us": 1}, {}, {"a": 1}),

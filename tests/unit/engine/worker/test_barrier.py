@@ -124,17 +124,17 @@ def test_if_the_runtime_ends_the_process_no_session_continues() -> None:
 
 
 class Meeting:
-    """Who comes to a rendezvous, each in a task of its own."""
+    """A barrier whose leases each wait in their own task."""
 
     def __init__(self, *names: str) -> None:
         self.clock = FakeClock()
         self.tasks = TurnTaking(self.clock)
-        self.rendezvous = WindowBarrier(self.tasks)
+        self.barrier = WindowBarrier(self.tasks)
         for name in names:
-            self.rendezvous.join(name)
+            self.barrier.join(name)
 
     def comes(self, name: str) -> Task[tuple[bool, datetime]]:
-        return self.tasks.spawn(lambda: (self.rendezvous.wait(name), self.clock.steady()))
+        return self.tasks.spawn(lambda: (self.barrier.wait(name), self.clock.steady()))
 
 
 def test_it_is_over_when_all_are_here_or_have_left() -> None:
@@ -142,9 +142,9 @@ def test_it_is_over_when_all_are_here_or_have_left() -> None:
     began = meeting.clock.steady()
     first, second = meeting.comes("a"), meeting.comes("b")
     meeting.tasks.sleep(SECOND)
-    meeting.rendezvous.leave("c")
+    meeting.barrier.leave("c")
     assert first.result() == second.result() == (True, began + SECOND)
-    assert len(meeting.rendezvous) == 2
+    assert len(meeting.barrier) == 2
 
 
 def test_no_session_waits_for_long() -> None:
@@ -157,7 +157,7 @@ def test_a_session_that_continued_is_notified_once_no_other_is_missing() -> None
     meeting = Meeting("a", "b")
     meeting.comes("a").result()
     come = meeting.tasks.signal()
-    meeting.rendezvous.go_on("a", come)
+    meeting.barrier.go_on("a", come)
     assert not come.is_set()
     late = meeting.comes("b")
     meeting.tasks.sleep(SECOND)
@@ -169,7 +169,19 @@ def test_a_session_that_continued_is_notified_once_no_other_is_missing() -> None
 def test_a_session_that_continues_as_the_last_one_leaves_is_notified_at_once() -> None:
     meeting = Meeting("a", "b")
     meeting.comes("a").result()
-    meeting.rendezvous.leave("b")
+    meeting.barrier.leave("b")
     come = meeting.tasks.signal()
-    meeting.rendezvous.go_on("a", come)
+    meeting.barrier.go_on("a", come)
     assert come.is_set()
+
+
+def test_a_session_that_waits_again_is_not_recalled() -> None:
+    barrier = (meeting := Meeting("a", "b")).barrier
+    meeting.comes("a").result()
+    of_a, of_b = meeting.tasks.signal(), meeting.tasks.signal()
+    barrier.go_on("a", of_a)
+    meeting.comes("a")
+    meeting.tasks.sleep(SECOND)
+    barrier.go_on("b", of_b)
+    assert of_b.is_set()
+    assert not of_a.is_set()
