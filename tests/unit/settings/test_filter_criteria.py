@@ -92,6 +92,8 @@ def test_a_pattern_may_be_an_object() -> None:
         (criteria({"$or": [{"a": ["b"]}]}), "two patterns or more"),
         (criteria({"a": ["x" * 5000]}), "at most 4096 characters"),
         (criteria(*[{"a": ["b"]}] * 11), "one to 10"),
+        ('{"Filters": [{"Pattern": ' + '{"a": ' * 900 + "1" + "}" * 900 + "}]}", "nested too deeply"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_what_is_no_pattern_is_refused_by_name(text: str, says: str) -> None:

@@ -70,6 +70,13 @@ def _field_matches(wanted: Pattern | Matches, found: Any) -> bool:
 
 def patterns_of(text: str) -> tuple[Pattern, ...]:
     """Parse `{"Filters": [{"Pattern": "..."}, ...]}`; a pattern may also be an object. Raises SettingsError."""
+    try:
+        return _patterns(text)
+    except RecursionError as problem:
+        raise _refused(text, "patterns that are not nested too deeply") from problem
+
+
+def _patterns(text: str) -> tuple[Pattern, ...]:
     given = _json(text)
     filters = given.get("Filters") if isinstance(given, dict) else None
     if not isinstance(filters, list) or not 1 <= len(filters) <= FILTERS_MAX:

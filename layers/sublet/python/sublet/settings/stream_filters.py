@@ -59,7 +59,7 @@ def _object(text: str) -> dict[str, Any] | None:
     """The JSON object; None for anything else, which `patterns_of` refuses in its own words."""
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return given if isinstance(given, dict) else None
 
