@@ -21,7 +21,7 @@ from sublet.errors import LeaseTableNotFound, SettingsError, StreamNotFound
 from sublet.memory import MemoryStream, MemoryStreams
 from sublet.ports import PollRefusal, Stream, Streams
 from sublet.protocol.stream_key import StreamKey, own_id, stream_key_of
-from sublet.settings import Settings, StartKind, StreamChoice
+from sublet.settings import Mode, Reading, Settings, StartKind, StreamChoice
 from sublet.system.threads import ThreadTasks
 
 pytestmark = pytest.mark.emulator
@@ -152,8 +152,18 @@ THEIRS = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 
 @pytest.mark.parametrize(
     "settings",
-    [settings_of(THEIRS), Settings(application="audit", stream="orders", stream_arn=THEIRS)],
-    ids=["several", "one"],
+    [
+        settings_of(THEIRS),
+        Settings(application="audit", stream="orders", stream_arn=THEIRS),
+        Settings(
+            application="audit",
+            stream="orders",
+            mode=Mode.CONTINUOUS,
+            reading=Reading.FAN_OUT,
+            fan_out_consumer=f"{THEIRS}/consumer/audit:1700000000",
+        ),
+    ],
+    ids=["several", "one", "a consumer"],
 )
 def test_no_table_is_made_for_streams_of_another_region(moto_aws: None, settings: Settings) -> None:
     account = AwsAccount()

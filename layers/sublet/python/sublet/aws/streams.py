@@ -136,7 +136,7 @@ class AwsStreams:
 
 
 def check_regions(settings: Settings, region: str) -> None:
-    """Raises SettingsError for a stream whose ARN names a region other than the one that we call."""
+    """Raises SettingsError for a stream or a consumer whose ARN names a region other than the one that we call."""
     for selector in () if settings.streams is None else settings.streams.selectors:
         if selector.is_arn and StreamArn.parse(selector.what).region != region:
             raise SettingsError("streams", selector.what, f"streams of one region, which is {region} here")
@@ -145,4 +145,9 @@ def check_regions(settings: Settings, region: str) -> None:
             "stream_arn",
             settings.stream_arn,
             f"a stream of the region that is called, which is {region} here",
+        )
+    consumer = settings.fan_out_consumer or ""
+    if ":" in consumer and consumer.split(":")[3] != region:
+        raise SettingsError(
+            "fan_out_consumer", consumer, f"a consumer of the region that is called, which is {region} here"
         )
