@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from botocore.exceptions import ClientError
@@ -147,16 +147,22 @@ class NamedConsumer:
         self._log = log
         self._may_register = may_register
         self._known = UNSEEN
+        self._refused_at: datetime | None = None
         self._logged: ConsumerStanding | None = None
         self._lock = threading.Lock()
         """A reader holds this during a look, so that the readers of many shards make one."""
 
     def arn(self) -> str | PushEnd:
+        """A look in vain, which may last for half a minute, counts for all that have waited for it."""
+        asked_at = self._clock.steady()
         with self._lock:
+            if self._refused_at is not None and self._refused_at >= asked_at:
+                return PushEnd.REFUSED
             if search(self._known, self._clock.steady()) is Search.LOOK:
                 try:
                     self._look()
                 except TransientError:
+                    self._refused_at = self._clock.steady()
                     return PushEnd.REFUSED
             known = self._known
             if search(known, self._clock.steady()) is Search.WAIT:
