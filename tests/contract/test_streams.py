@@ -172,6 +172,18 @@ def test_no_table_is_made_for_streams_of_another_region(moto_aws: None, settings
     assert list(account.tables()) == []
 
 
+@pytest.mark.parametrize("arn", [THEIRS, "arn:aws:kinesis:us-east-1:999999999999:stream/orders"])
+def test_no_consumer_is_registered_with_another_stream_of_the_name(moto_aws: None, arn: str) -> None:
+    """It would be paid for, and its records would be read instead."""
+    client = kinesis_client()
+    client.create_stream(StreamName="orders", ShardCount=1)
+    own = client.describe_stream_summary(StreamName="orders")["StreamDescriptionSummary"]["StreamARN"]
+    settings = Settings(application="audit", stream="orders", stream_arn=arn)
+    with pytest.raises((SettingsError, StreamNotFound)):
+        AwsAccount().registered(settings, "audit", ThreadTasks().signal())
+    assert client.list_stream_consumers(StreamARN=own)["Consumers"] == []
+
+
 def test_what_is_not_there_is_said_with_the_region_that_was_asked_and_the_account_where_it_is_known(
     moto_aws: None,
 ) -> None:

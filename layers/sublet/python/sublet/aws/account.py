@@ -189,8 +189,10 @@ class AwsAccount:
         except StreamError:
             return None
 
-    def registered(self, stream: str, name: str, stop: Signal) -> FanOutConsumer | None:
-        """A fan-out consumer of this name, registered now if there is none. See `fan_out_consumers`."""
+    def registered(self, settings: Settings, name: str, stop: Signal) -> FanOutConsumer | None:
+        """Registers the consumer of the settings' one stream, which may be another account's."""
+        check_regions(settings, self._kinesis.meta.region_name)
+        stream = settings.stream_arn or settings.stream
         return registered(self._kinesis, self.info(stream).identity.arn, name, stop)
 
     def consumer_arn(self, stream: str, name: str) -> str | None:

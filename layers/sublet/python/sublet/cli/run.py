@@ -134,7 +134,7 @@ def reading_as(settings: Settings, name: str, arn: str | None = None) -> Setting
 
 def _pushed_to(settings: Settings, name: str, account: AwsAccount, stop: Signal) -> Settings:
     """Registers the consumer. If the stream has no room for another one, the stream is polled."""
-    consumer = account.registered(settings.stream, name, stop)
+    consumer = account.registered(settings, name, stop)
     if consumer is None:
         account.log.warning(
             "the stream cannot have more fan-out consumers, so it is polled instead",
