@@ -26,13 +26,13 @@ from sublet.memory import (
     memory_ports,
 )
 from sublet.polling import PollingReader
-from sublet.ports import Applied, LeaseTable, PollRefusal, Ports, Pushes, Refused, ShardReader, Stream
+from sublet.ports import Applied, PollRefusal, Ports, Pushes, Refused, ShardReader, Stream
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
-from sublet.protocol.stream_key import StreamKey
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings, StartPosition, StreamChoice
 from sublet.several_streams import with_streams
 from sublet.testing.turn_taking import TurnTaking
@@ -106,16 +106,18 @@ class FindingStreams:
         return MemoryStreams(self._choice, {}).arn(stream)
 
 
-class SlowTable:
-    """The LeaseTable port over the world's table: each write takes time, and some fail."""
+class TroubledTable:
+    """The LeaseTable port over the world's table: writes take time, and some fail."""
 
     def __init__(self, world: SeveralWorld) -> None:
         self._world = world
         self.scan, self.get = world.table.scan, world.table.get
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
-        self._world.tasks.sleep(self._world.write_takes)
-        if write.lease_key in self._world.refused:
+        if self._world.write_takes:
+            self._world.tasks.sleep(self._world.write_takes)
+        stream = stream_key_of(write.lease_key)
+        if stream is not None and stream.stream in self._world.refused:
             raise LeaseTableUnavailable("not now")
         return self._world.table.apply(write)
 
@@ -147,7 +149,7 @@ class SeveralWorld:
         self.write_takes = timedelta(0)
         """How long a write of a lease, or of a note of a stream, takes."""
         self.refused: frozenset[str] = frozenset()
-        """Leases whose writes fail."""
+        """Streams by name: writes of their leases fail."""
         self.pushes: Pushes | None = None
         """Who pushes records to workers; None: they poll."""
         self.streams: dict[str, CountedStream] = {}
@@ -184,11 +186,10 @@ class SeveralWorld:
     def ports(self, settings: Settings | None = None) -> Ports:
         choice = (settings or self.settings).streams
         assert choice is not None
-        table: LeaseTable = SlowTable(self) if self.write_takes or self.refused else self.table
         notes: Any = SlowNotes(self) if self.write_takes else self.sightings
         ports = memory_ports(
-            table=table, sightings=notes, clock=self.clock, tasks=self.tasks, chance=Random(0), metrics=self.metrics,
-            log=self.log,
+            table=TroubledTable(self), sightings=notes, clock=self.clock, tasks=self.tasks, chance=Random(0),
+            metrics=self.metrics, log=self.log,
         )  # fmt: skip
         return replace(with_streams(ports, FindingStreams(self, choice)), pushes=self.pushes)
 

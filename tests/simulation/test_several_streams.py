@@ -1,9 +1,9 @@
 """Streams that come, go, are created again, split and fail, under lease managers whose lists differ and change.
 
 Each world is drawn from a seed, in the small world of tests/doubles/several_streams.py: whole ticks and windows, one after the
-other, with crashed windows in between. What must hold: every record of a stream that is still there is handled unless the
-stream's own filter leaves it out, and then it is not; no lease is deleted but of a shard that was read to its end, and no row
-names another stream.
+other, with crashed windows and ticks that end halfway in between. What must hold: every record of a stream that is still there is
+handled unless the stream's own filter leaves it out, and then it is not; no lease is deleted but of a shard that was read to its
+end, and no row names another stream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 from sublet.engine.manager.tick import LeaseManager
-from sublet.errors import StreamNotFound, StreamUnavailable
+from sublet.errors import LeaseTableUnavailable, StreamNotFound, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import in_stream, stream_key_of
@@ -59,6 +59,7 @@ class Drawn:
             self.put,
             self.split,
             self.fail,
+            self.refuse,
             self.mend,
             self.tick,
             self.tick,
@@ -116,8 +117,13 @@ class Drawn:
             stream.fails[self.chance.choice(["list_shards", "poll"])] = self.chance.choice(FAULTS)
         self.world.find_fails = self.chance.choice([None, None, StreamUnavailable("not now")])
 
+    def refuse(self) -> None:
+        """The table refuses writes of some streams' leases for a while, so that ticks end halfway."""
+        self.world.refused = frozenset(name for name in NAMES if self.chance.random() < 0.4)
+
     def mend(self) -> None:
         self.world.find_fails = None
+        self.world.refused = frozenset()
         for stream in self.world.streams.values():
             stream.fails.clear()
 
@@ -128,7 +134,7 @@ class Drawn:
             self.managers[chosen] = self.world.manager(chosen, filter_criteria=None)
         try:
             report = self.managers[chosen].tick()
-        except StreamUnavailable:
+        except (StreamUnavailable, LeaseTableUnavailable):
             return
         if choice is not None or self.chance.random() < 0.8:
             self.world.read(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 from sublet.aws.account import AwsAccount
+from sublet.cli.main import main
 from sublet.spark.exact_sketches import exact_sketches
 
 from infra.local import EmbeddedAws
+from tests.contract.dynamodb_tables import create_table
 from tests.spark.local_session import local_session
 
 pytestmark = pytest.mark.timeout(300)
@@ -43,3 +46,20 @@ def test_every_record_is_counted(spark: SparkSession, stream: str) -> None:
     assert (found.keys[0].name, found.keys[0].records, found.keys[0].bytes) == ("big", 90, 90 * 103)
     assert sum(peak.records for peak in found.peaks) <= 100
     assert sum(found.buckets) == found.load
+
+
+def test_the_command_counts_with_spark_and_knows_the_keys_by_name(
+    spark: SparkSession, stream: str, embedded_aws: EmbeddedAws,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """No worker has read the stream, and no sketch is stored. Spark's session is the one of this process."""
+    for name, value in embedded_aws.environment.items():
+        monkeypatch.setenv(name, value)
+    create_table(embedded_aws.client("dynamodb"), stream, "leaseKey")
+    assert main(["hot", "--application", stream, "--stream", stream, "--exact", "--json"]) == 0
+    [shard] = json.loads(capsys.readouterr().out)
+    assert (shard["verdict"], shard["is_sampled"]) == ("fine", False)
+    assert [shard["keys"][0][field] for field in ("name", "at_least")] == [
+        "big",
+        pytest.approx(0.9, abs=0.01),
+    ]
