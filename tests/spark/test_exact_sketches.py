@@ -26,7 +26,7 @@ def spark(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stream(embedded_aws: EmbeddedAws) -> str:
     """One shard with 90 plain records of the key big, and 10 of others."""
     kinesis, name = embedded_aws.client("kinesis"), f"hot-{os.getpid()}"
