@@ -23,11 +23,11 @@ loopback, and puts the {ALL_FLIGHTS:,} flights that left New York in 2013 on a s
 records, the rest aggregated as the KPL does it. One shard is split and two are merged while events flow. The handler,
 examples/flights, keeps counts and delays per carrier in DynamoDB.
 
-While it runs you see the shards with their owners, checkpoints and lag. At the end what the handler stored is held
-against the data set: events missing, events delivered more than once, the order of each partition key.
+While it runs you see the shards with their owners, checkpoints and lag. At the end it compares what the handler stored
+with the data set: missing events, events delivered more than once, and the order of each partition key.
 
-The exit code is 0 if nothing is missing or out of order, 1 if something is or the demo could not get that far, 130 after
-Ctrl-C. Nothing is left running in any case. Where there is no terminal it prints a line every few seconds instead.
+The exit code is 0 if nothing is missing or out of order, 1 if something is or the demo could not finish, and 130 after
+Ctrl-C. It leaves nothing running in any case. Without a terminal it prints a line every few seconds instead.
 """
 
 
@@ -42,7 +42,7 @@ def main() -> int:
         console.print("\nStopped; nothing is left running.")
         return 130
     except (DemoFailed, DeploymentFailed, ServerFailed) as failure:
-        console.print(f"\nThe demo did not get to its end: {failure}", markup=False, style="red")
+        console.print(f"\nThe demo could not finish: {failure}", markup=False, style="red")
         return 1
 
 
@@ -56,7 +56,7 @@ def _arguments() -> argparse.Namespace:
         "--events",
         type=event_count,
         default=os.environ.get("DEMO_EVENTS", str(ALL_FLIGHTS)),
-        help=f"how many, from {FEWEST_EVENTS:,} to {ALL_FLIGHTS:,}; DEMO_EVENTS says it too (default: all)",
+        help=f"how many, from {FEWEST_EVENTS:,} to {ALL_FLIGHTS:,}; also by the variable DEMO_EVENTS (default: all)",
     )
     parser.add_argument(
         "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the proof to PATH"

@@ -12,10 +12,10 @@ FEWEST_EVENTS = 1_000
 
 def event_count(text: str, fewest: int = FEWEST_EVENTS) -> int:
     if not text.isdecimal() or not fewest <= int(text) <= ALL_FLIGHTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {fewest} to {ALL_FLIGHTS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {fewest} to {ALL_FLIGHTS}")
     return int(text)
 
 
 def interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Lets SIGTERM end a demo like Ctrl-C; also SIGINT, if a shell has it ignored, as for a background job."""
+    """Ends a demo at SIGTERM as at Ctrl-C; also at SIGINT that a shell ignores, as it does for a background job."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the demo deploys and watches: the stream, the real stack's consumer, and its handler's table."""
+"""Deploys what the demo watches: the stream, the real stack's consumer, and its handler's table."""
 
 from __future__ import annotations
 

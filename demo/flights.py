@@ -16,7 +16,7 @@ from pathlib import Path
 ALL_FLIGHTS = 336_776
 
 NOTHING = ("", "NA")
-"""The texts by which the CSV says that a value is unknown, such as a cancelled flight's delay."""
+"""How the CSV writes an unknown value, such as a cancelled flight's delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def read_flights(count: int = ALL_FLIGHTS) -> Iterator[Flight]:
 
 
 def figures(flights: Iterable[Flight]) -> dict[str, Figures]:
-    """Per carrier, directly from the data set, without sublet."""
+    """Returns figures per carrier, directly from the data set, without sublet."""
     totals: dict[str, list[int]] = {}
     for flight in flights:
         sums = totals.setdefault(flight.carrier, [0, 0, 0, 0, 0])
@@ -103,7 +103,7 @@ def events_per_key(flights: Iterable[Flight]) -> Mapping[str, int]:
 
 
 def airlines() -> dict[str, str]:
-    """A carrier's name, by its code."""
+    """Returns carriers' names by code."""
     with (_data() / "airlines.csv").open(encoding="utf-8", newline="") as file:
         return {row["carrier"]: row["name"] for row in csv.DictReader(file)}
 

@@ -23,7 +23,7 @@ AHEAD = 3_000
 """How many events may be on their way: enough for a full aggregate of each shard, which holds about 350 flights."""
 
 PLAIN_KEYS = 10
-"""One partition key in so many is put as plain records."""
+"""One in this many partition keys is put as plain records."""
 
 PATIENCE = 3.0
 """Seconds to wait for a thread that was asked to end: after Ctrl-C its request may hang in an emulator that is being
@@ -50,7 +50,7 @@ class Put:
 
 
 class FlightProducer:
-    """Puts everything in a thread of its own. `put` may be read meanwhile; `failure` is set if it gave up."""
+    """Puts everything in its own thread. Other threads may read `put`; `failure` is set if it gave up."""
 
     def __init__(self, account: Account, stream: str, events: Iterator[Event]) -> None:
         self.failure: Exception | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from demo.snapshot import Snapshot
 
 PROMPT_EVERY = 2.0
-"""The fewest seconds between two prompts."""
+"""The least time between two prompts, in seconds."""
 
 TICK_WITHIN = 15.0
 """Seconds after which a prompt without a tick counts as lost."""

@@ -22,7 +22,7 @@ Expected = Mapping[str, int]
 """Events per partition key."""
 
 EXAMPLES = 5
-"""How many problems are listed."""
+"""How many problems to list."""
 
 
 class Segment(NamedTuple):
@@ -55,7 +55,7 @@ class Proof:
     """Descriptions of what is out of order."""
     figures: Mapping[str, Figures]
     differing: tuple[str, ...]
-    """Carriers whose figures are not the data set's."""
+    """Carriers whose figures differ from the data set's."""
 
     @property
     def holds(self) -> bool:
@@ -91,7 +91,7 @@ def prove(
 
 
 def stored_figures(rows: Iterable[ShardTotals]) -> dict[str, Figures]:
-    """Per carrier, over all shards."""
+    """Returns the stored figures per carrier, over all shards."""
     sums: dict[str, list[int]] = {}
     for row in rows:
         for carrier, figures in row.carriers.items():

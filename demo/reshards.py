@@ -1,5 +1,4 @@
-"""The operator's part: a split and a merge, at fixed places in the flow of events, so that they always meet events
-on their way."""
+"""Plays the operator: a split and a merge at fixed places in the flow of events, so that events are always on their way."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from demo.view import short
 
 SPLIT_AFTER = 0.35
 MERGE_AFTER = 0.6
-"""Fractions of the events that have left their source by then."""
+"""When to reshard, as fractions of the events that have left their source."""
 
 ACTIVE_WITHIN = 30.0
 """Seconds. The service takes about thirty, kinesis-local a tenth of a second."""
@@ -55,7 +54,7 @@ class Operator:
 
 
 def interrupted(events: Iterator[Event], actions: Mapping[int, Callable[[], object]]) -> Iterator[Event]:
-    """The events, with an action between the n-th and the next one."""
+    """Yields the events. Calls the action under n once n events have left."""
     for count, event in enumerate(events):
         if count in actions:
             actions[count]()

@@ -1,4 +1,4 @@
-"""Shows the story: a live view on a terminal, otherwise a line now and then."""
+"""Shows the story as a live view on a terminal, and otherwise as a line every few seconds."""
 
 from __future__ import annotations
 

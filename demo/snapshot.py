@@ -59,7 +59,7 @@ class Snapshot:
     handled: Mapping[str, int] = field(default_factory=dict)
     """Events that a handler has stored, in any runtime."""
     by_spark: Mapping[str, int] = field(default_factory=dict)
-    """Those handled by Spark."""
+    """Events handled by Spark."""
     parts: tuple[Part, ...] = ()
     """All handled events, in the order of the runtimes; empty if only one runtime ever has the stream."""
     spark: str = ""
@@ -100,7 +100,7 @@ class Snapshot:
         return max(self.put.get(shard_id, 0) - self.handled.get(shard_id, 0), 0)
 
     def has_ended(self, shard: Shard) -> bool:
-        """Handled to its end. Its lease may be gone by now: it is cleaned up once its children's are being handled."""
+        """True if the shard is handled to its end. Its lease may be gone: it is cleaned up once its children are handled."""
         lease = self.leases.get(shard.shard_id)
         if lease is not None:
             return lease.is_ended

@@ -56,7 +56,7 @@ def main() -> int:
         console.print("\nStopped; nothing is left running.")
         return 130
     except (DemoFailed, DeploymentFailed, PipelineFailed, ServerFailed) as failure:
-        console.print(f"\nThe demo did not get to its end: {failure}", markup=False, style="red")
+        console.print(f"\nThe demo could not finish: {failure}", markup=False, style="red")
         return 1
 
 

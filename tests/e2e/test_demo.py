@@ -47,4 +47,4 @@ def test_stopping_it_leaves_nothing_running(tmp_path: Path, asked: signal.Signal
 def test_a_number_of_events_that_makes_no_sense_is_refused_at_once(tmp_path: Path) -> None:
     with started_demo(tmp_path / "output", events=12) as demo:
         assert demo.wait(30) == 2
-    assert "is no whole number from 1000 to 336776" in demo.said
+    assert "is not a whole number from 1000 to 336776" in demo.said

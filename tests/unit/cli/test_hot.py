@@ -42,7 +42,7 @@ def test_a_split_has_its_command_and_its_price() -> None:
     *_, command = lines_of([shard], "orders")
     assert command.strip() == (
         f"aws kinesis split-shard --stream-name orders --shard-to-split shardId-0 --new-starting-hash-key "
-        f"{shard.split.at}  ($+10.95 a month)"
+        f"{shard.split.at}  (+$10.95 a month)"
     )
     said = json.loads(json.dumps(as_json(shard, "orders")))
     assert said["split"]["at"] == str(shard.split.at)

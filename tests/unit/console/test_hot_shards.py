@@ -62,7 +62,7 @@ def test_it_shows_the_keys_the_price_and_the_command() -> None:
     split, salt = page_of(world, f"/shards/{BUSY}"), page_of(world, f"/shards/{SALTED}")
     assert "split: many keys bring the load" in split
     assert f"aws kinesis split-shard --stream-name events --shard-to-split {BUSY}" in split
-    assert "$+10.95 a month" in split
+    assert "+$10.95 a month" in split
     assert "one key: one partition key brings at least" in salt
     assert '<th scope="row" class="mono"><customer></th>' in salt, "unescaped here, and only here"
     assert "split-shard" not in salt

@@ -108,6 +108,23 @@ def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
 
 
 @pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        (Word.STOPPED, "sublet workers"),
+        (Word.STALLED, "sublet skip"),
+        (Word.REWOUND, "sublet history"),
+        (Word.BEHIND, "sublet hot"),
+    ],
+)
+def test_it_says_what_to_do_about_each_bad_word(word: Word, command: str) -> None:
+    healthy = examined_world()
+    some = found(replace(healthy, fleet=fleet_with(healthy, word=word)))
+    (said,) = some[Check.PROGRESS]
+    assert said.severity is Severity.BAD
+    assert f"`{command}`" in said.then
+
+
+@pytest.mark.parametrize(
     ("problem", "severity", "says"),
     [
         (LeaseTableNotFound("no table orders-sightings"), Severity.WELL, "no table beside the lease table"),

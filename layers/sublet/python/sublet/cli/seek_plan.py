@@ -24,7 +24,7 @@ def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
     yield printable(found.what)
     width = max([SHARD_WIDTH, *(len(move.shard.shard_id) for move in plan.moves)])
     if plan.moves:
-        yield f"{'shard':<{width}} {'effect':<8} {'of':<27} {'now':<30} {'then':<30} owner"
+        yield f"{'shard':<{width}} {'effect':<8} {'extent':<27} {'now':<30} {'then':<30} owner"
     for move in plan.moves:
         owner = None if move.lease is None else move.lease.actual_owner
         before = "no lease" if move.lease is None else _where(move.lease.position)

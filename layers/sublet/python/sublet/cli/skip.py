@@ -108,7 +108,7 @@ def skip_lines(plan: SkipPlan, where: str) -> Iterable[str]:
     if len(plan.records) > SHOWN_MAX:
         yield f"and {len(plan.records) - SHOWN_MAX} more"
     tried = f", tried {plan.lease.attempts} times" if plan.lease.attempts else ""
-    yield f"{plan.what}{tried}: to be kept in {where}, then skipped"
+    yield f"{plan.what}{tried}; they are first kept in {where}"
     if len(plan.records) < plan.wanted:
         yield f"{plan.wanted} were asked for, but the shard has no more"
 

@@ -164,12 +164,24 @@ def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
         yield well("every unfinished lease has a shard")
 
 
+ADVICE: Mapping[Word, str] = {
+    Word.BEHIND: "Records arrive faster than they are handled. `sublet hot` says whether a shard is hot; otherwise make "
+    "the handler faster, or add workers.",
+    Word.STALLED: "The handler fails or hangs, or checkpoints too seldom. `sublet status` names its error and the owner, "
+    "whose log has the rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
+    Word.STOPPED: "No worker writes to the lease. `sublet workers` lists the live workers; see whether the process or the "
+    "lease manager runs, and its log.",
+    Word.REWOUND: "The position was moved back, and records are handled again. `sublet history` says who moved it.",
+}
+"""What to do about a shard with one of BAD_WORDS."""
+
+
 def progress(fleet: FleetStatus) -> Iterator[Judged]:
     words = fleet.words
     for word in (word for word in BAD_WORDS if word in words):
         where = shown(shard.shard_id for shard in fleet.shards if shard.word is word)
         verb = "is" if words[word] == 1 else "are"
-        yield bad(f"{words[word]:,} {verb} {word}: {where}", "`sublet status` says why.")
+        yield bad(f"{words[word]:,} {verb} {word}: {where}", ADVICE[word])
     unfinished = len(fleet.shards) - words.get(Word.ENDED, 0)
     if unknown := words.get(Word.UNKNOWN, 0):
         what = f"{unknown:,} of {unfinished:,} shards UNKNOWN: `sublet status --watch` for five minutes says"

@@ -152,7 +152,7 @@ def _judged(shard: Shard, look: StreamLook, share: float | None, sketch: ShardSk
 def _without_sketch(shard: Shard, look: StreamLook, share: float | None) -> HotShard:
     if share is None:
         return HotShard(shard.shard_id, HeatVerdict.NOT_MEASURED, "no row says how fast it is read")
-    known = HotShard(shard.shard_id, HeatVerdict.FINE, "it is read slowly, on average", share=share)
+    known = HotShard(shard.shard_id, HeatVerdict.FINE, "few bytes a second are read from it", share=share)
     if share < HOT_ON_AVERAGE:
         return known
     return _placed_by_kinesis(known, look) or replace(

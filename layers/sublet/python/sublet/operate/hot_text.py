@@ -26,4 +26,4 @@ def key_json(key: KeyShare) -> dict[str, object]:
 
 def price_text(shard: HotShard) -> str:
     """Describes what the change costs that the verdict recommends."""
-    return f"${shard.per_month:+.2f} a month"
+    return f"{'-' if shard.per_month < 0 else '+'}${abs(shard.per_month):.2f} a month"

@@ -226,7 +226,7 @@ def before_the_last(
         raise SeekRefused(f"there is no seek of {application} to undo")
     last = seeks[-1]
     cut_short = ", which did not finish" if last.is_begun else ""
-    what = f"undo {last.why} of {time_text(last.taken_at)}{cut_short}"
+    what = f"undo {last.why}, made at {time_text(last.taken_at)}{cut_short}"
     moved = [shard_id_of(lease_key) for lease_key in last.moved]
     if ports.streams is not None:
         moved = _of_streams(moved, what, ports)
