@@ -1,4 +1,4 @@
-"""AWS calls per lease and hour in each mode, counted at the wire, and what they cost: the tables of docs/cost.md.
+"""Counts AWS calls per lease and hour in each mode at the wire, and what they cost, for the tables of docs/cost.md.
 
 Runs the real adapters against the embedded AWS, through counting proxies, with ten leases in one worker. Windows of
 two lengths separate the calls that do not depend on the length (acquire, open, release) from the continuous ones;

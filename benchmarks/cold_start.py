@@ -1,4 +1,4 @@
-"""What imports cost, which every cold Lambda pays: medians of new processes, in turns, in milliseconds of CPU.
+"""Measures what imports cost, which every cold Lambda pays: medians of new processes, in turns, in milliseconds of CPU.
 
 `sublet` loads a module on first use of a name; "every name" is the most that a handler's module can load. The entry
 point is the lease worker's, with its clients and its handler. It is compared with a program that only imports boto3

@@ -1,4 +1,4 @@
-"""The CPU cost of a handler's contract: `lambda_event` beside building the same event by hand, `batch` beside calling
+"""Measures the CPU cost of a handler's contract: `lambda_event` beside building the same event by hand, `batch` beside calling
 the function; and the gain from parallel calls of one shard.
 
 By hand means base64 and a dictionary for each record. A Lambda also parses that from JSON, and the poller writes it;

@@ -1,4 +1,4 @@
-"""Deaggregation: user records per second from KPL aggregates of 50 KB, compared with aws-kinesis-agg, aiokpl and the
+"""Measures deaggregation: user records per second from KPL aggregates of 50 KB, compared with aws-kinesis-agg, aiokpl and the
 floor.
 
 The floor is what every reader must do: the MD5, and protobuf's own parser. Each call takes one aggregate and drops

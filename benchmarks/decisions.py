@@ -1,4 +1,4 @@
-"""What a tick's decisions cost: all of them on 1,000 and on 10,000 leases and shards, in seconds of CPU.
+"""Measures what a tick's decisions cost on 1,000 and on 10,000 leases and shards, in seconds of CPU.
 
 Goals: less than a second in total at 10,000, and linear growth. Ten times the leases should cost ten times as much;
 sorting makes that 13, and a snapshot that no longer fits in the CPU's cache about 16. Anything quadratic would cost

@@ -1,4 +1,4 @@
-"""A Kinesis with pages that cost the most memory: `python -m benchmarks.hostile_server PORT`.
+"""Serves a Kinesis whose pages cost the most memory: `python -m benchmarks.hostile_server PORT`.
 
 Each stream has as many shards as leases need, all alike: a few equal pages from the trim horizon, then an empty one
 at the tip. A page is at most 10 MB, as in the service. Aggregates are written byte by byte, because the library's own

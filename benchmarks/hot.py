@@ -1,4 +1,4 @@
-"""A hot shard in a fleet: four processes on a stream of sixteen shards, one of which gets 80% of the bytes, with
+"""Measures a hot shard in a fleet: four processes on a stream of sixteen shards, one of which gets 80% of the bytes, with
 `balance=lease` and with `balance=throughput`, on the embedded AWS.
 
 Time goes into the handler's sleep, not into CPU: 150 ms a call and 20 ms a record, at most 50 records a call, one call at a

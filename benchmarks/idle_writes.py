@@ -1,5 +1,4 @@
-"""DynamoDB writes while no record arrives, counted at the wire: per lease and minute, over a stream of four idle
-shards.
+"""Counts DynamoDB writes at the wire while no record arrives: per lease and minute, over a stream of four idle shards.
 
 `continuous` is `sublet run`, with the peers in their defaults. `catch_up` is a tick of the lease manager and the
 window of the lease worker that it starts, four times: the writes in each, and between them.

@@ -1,5 +1,4 @@
-"""Java KCL workers, as built by tests/interop, and how long each record took to reach them, from the lines that they
-write."""
+"""Runs Java KCL workers, as tests/interop builds them, and reads from their output how long each record took to reach them."""
 
 from __future__ import annotations
 

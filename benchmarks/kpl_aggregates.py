@@ -1,4 +1,4 @@
-"""KPL aggregates of about 50 KB, as a producer with the KPL's defaults makes them."""
+"""Makes KPL aggregates of about 50 KB, as a producer with the KPL's defaults does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Streams of many shards and their lease tables, with real page sizes: `python -m benchmarks.large_stream_server
-PORT`.
+"""Serves streams of many shards and their lease tables, with real page sizes: `python -m benchmarks.large_stream_server PORT`.
 
 DynamoDB: a Scan's page ends at 1 MB of items, as DynamoDB counts them, and costs half a read unit per 4 KB. Kinesis:
 ListShards returns 1,000 shards a page. Step Functions: StartExecution takes 256 KiB. A stream and a table are named

@@ -1,4 +1,4 @@
-"""One tick over 1,000 and over 10,000 shards and leases, through boto3 and HTTP: time, memory, calls and read units.
+"""Measures one tick over 1,000 and over 10,000 shards and leases, through boto3 and HTTP: time, memory, calls and read units.
 
 `first` finds an empty table and creates every lease; `continuous` finds each lease held and alive; `catch_up` finds
 each free, and starts workers for all of them. Each runs in a process of its own, and has ticked once before (except

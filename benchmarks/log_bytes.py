@@ -1,5 +1,5 @@
-"""The size of the log: bytes that ticks and windows write, log lines and embedded metrics, per lease and hour in each
-mode.
+"""Measures the size of the log: bytes that ticks and windows write, as log lines and embedded metrics, per lease and hour in
+each mode.
 
 Runs the real log and metrics adapters and the whole engine in memory, ten leases in a worker, a record a second in
 each shard, on a clock that jumps: an hour of either mode takes seconds. Lambda's own lines (START, END, REPORT) are

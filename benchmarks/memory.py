@@ -1,5 +1,5 @@
-"""A lease worker's peak memory with the most expensive pages: 10 leases at once, with the settings for a Lambda of
-512 MB.
+"""Measures a lease worker's peak memory with the most expensive pages: 10 leases at once, with the settings for a Lambda of 512
+MB.
 
 Each kind of page runs in a process of its own, over boto3 and HTTP, with a slow handler, so that the other leases
 wait with full buffers. Goal: never more than the Lambda's memory, whatever was put, and every user record handled

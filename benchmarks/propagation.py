@@ -1,5 +1,5 @@
-"""From put to handler: how long a record takes, in a continuous process, on the embedded Kinesis with streams of two
-shards. Some consumers poll, some are pushed to (SubscribeToShard).
+"""Measures how long a record takes from put to handler, in a continuous process, on the embedded Kinesis with streams of two
+shards. Some consumers poll, others read by push (SubscribeToShard).
 
 Records arrive at random (Poisson): ten a second per shard, and one in five seconds. Each consumer has streams of its
 own, and the records are put to all of them at the same moments, so that they share whatever slows the machine.

@@ -1,5 +1,5 @@
-"""Records pulled one by one, from a replay of 100,000 plain records and of 1.6 million in KPL aggregates: records per
-CPU second.
+"""Measures records pulled one by one, from a replay of 100,000 plain records and of 1.6 million in KPL aggregates, in records
+per CPU second.
 
 Compares `async for record in consumer.messages(auto_ack=True)`, the same in plain Python, our own handler contract
 (whole batches), async-kinesis, kcl-rs and a bare boto3 loop. The replay's goals do not apply: each record is

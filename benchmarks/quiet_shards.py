@@ -1,5 +1,5 @@
-"""What 200 quiet shards cost a pulled consumer: CPU seconds a minute, compared with a bare boto3 loop that makes the
-same polls and nothing else; and how late a record comes that is put into one of them, at 20 a second over all.
+"""Measures what 200 quiet shards cost a pulled consumer: CPU seconds a minute, compared with a bare boto3 loop that only makes
+the same polls; and how late a record comes that is put into one of them, at 20 a second over all.
 
 `SHARDS=50 SECONDS=20 PAIRS=1` for a short run; `BESIDE=/path/of/another/checkout` also measures that one's `sublet`,
 in turns. Linux only: CPU time and threads are read from /proc.

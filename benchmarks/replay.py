@@ -1,4 +1,4 @@
-"""Whole consumers on a replay of 100,000 plain records, and of 1.6 million user records in KPL aggregates.
+"""Measures whole consumers on a replay of 100,000 plain records, and of 1.6 million user records in KPL aggregates.
 
 Each run is a new process: CPU seconds and peak memory up to the last record, and the time from the start of the
 process to its last record, including imports, table and leases. The bare loop has none of these: it shows what boto3

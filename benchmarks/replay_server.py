@@ -1,4 +1,5 @@
-"""A Kinesis too fast to matter: `python -m benchmarks.replay_server PORT` serves GetRecords bodies made beforehand.
+"""Serves a Kinesis too fast to matter: `python -m benchmarks.replay_server PORT` answers GetRecords with bodies made
+beforehand.
 
 Streams of 4 shards, each made on first use: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million user
 records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plain-small`, 400,000 of 100 B, and

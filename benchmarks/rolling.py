@@ -1,4 +1,4 @@
-"""A rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a stream of
+"""Measures a rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a stream of
 eight shards.
 
 As ECS does it by default: the new process starts, and half a minute later the old one gets SIGTERM. A shard's pause

@@ -1,4 +1,4 @@
-"""Runs consumers as processes of their own against the replay server, with an emulated DynamoDB for their leases."""
+"""Runs consumers as separate processes against the replay server, with an emulated DynamoDB for their leases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a sketch costs a lease worker: CPU of the worker loop with sketches and without, in interleaved pairs, over a stream in
-memory and with a handler that does nothing. `PAIRS=9` for a short run.
+"""Measures what a sketch costs a lease worker: CPU of the worker loop with sketches and without, in interleaved pairs, over a
+stream in memory and with a handler that does nothing. `PAIRS=9` for a short run.
 
 Pages of 10,000 records are those of a worker that catches up, pages of 200 those of one at the tip of a shard that is full: it
 polls five times a second.

@@ -1,4 +1,4 @@
-"""The lease worker over a stream in memory, with a handler that does nothing, compared with a bare loop over the same
+"""Measures the lease worker over a stream in memory, with a handler that does nothing, compared with a bare loop over the same
 pages.
 
 The bare loop only polls and deaggregates. Both keep the pace that Kinesis allows, a poll every 200 ms on a shard: CPU

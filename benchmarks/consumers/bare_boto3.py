@@ -1,5 +1,4 @@
-"""The least that Python can do with boto3: a thread per shard that polls without pause, and makes tuples of
-aggregates.
+"""The least that Python can do with boto3: a thread per shard polls without pause, and turns aggregates into tuples.
 
 It has no leases, checkpoints, heartbeats, pace, hash-range filter or memory bound: the comparison shows what those
 cost.

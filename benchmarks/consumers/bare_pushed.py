@@ -1,4 +1,4 @@
-"""A bare loop over SubscribeToShard: botocore's call, what comes from its socket, and the event's JSON. It has no leases and
+"""A bare loop over SubscribeToShard: botocore's call, the bytes from its socket, and the event's JSON. It has no leases and
 writes nothing.
 """
 

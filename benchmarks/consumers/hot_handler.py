@@ -1,4 +1,4 @@
-"""A handler that takes long: 150 ms a call and 20 ms a record, asleep. It writes to a file what it got when."""
+"""A slow handler, which sleeps 150 ms a call and 20 ms a record. It writes to a file when it got which records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sublet pulled from on an event loop, beside a task that records how late its timer is. `LOOP=uvloop`: that loop.
+"""Pulls from sublet on an event loop, beside a task that records how late its timer is. `LOOP=uvloop`: on that loop.
 `BESIDE=nothing`: the timer alone. `POLL_BYTES=0`: pages as large as Kinesis returns.
 
 If the system allows it, this process has priority over all others, and the loop's thread over its other threads, so

@@ -1,5 +1,5 @@
-"""The least that polls many quiet shards with boto3: a few threads, and a heap with the order of polls. Runs until it
-is killed.
+"""The least that polls many quiet shards with boto3: a few threads, and a heap with the order of polls. Runs until it is
+killed.
 
 It has no leases, heartbeats, checkpoints or buffer. Each shard is polled once in two seconds, which is
 `idle_poll_interval`, and up to a tenth later, as sublet polls it.

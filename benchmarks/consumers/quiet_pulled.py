@@ -1,4 +1,6 @@
-"""sublet pulled from, over many quiet shards: how long each record took to the program. The last one ends the process."""
+"""Pulls from sublet over many quiet shards, and records how long each record took to the program. The last record ends the
+process.
+"""
 
 from __future__ import annotations
 

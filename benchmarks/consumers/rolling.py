@@ -1,4 +1,4 @@
-"""One of several consumers that are replaced one by one: it writes to a file when its handler got which record."""
+"""One of several consumers that are replaced one by one. It writes to a file when its handler got which record."""
 
 from __future__ import annotations
 

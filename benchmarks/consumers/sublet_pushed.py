@@ -1,4 +1,4 @@
-"""sublet as `sublet run --register` starts it: one long-lived process that is pushed to, with default settings."""
+"""sublet as `sublet run --register` starts it: one long-lived process that reads by push, with default settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sublet as `sublet run --register` starts it: one long-lived process that is pushed to."""
+"""sublet as `sublet run --register` starts it: one long-lived process that reads by push. It reports each record's delay."""
 
 from __future__ import annotations
 

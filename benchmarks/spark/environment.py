@@ -1,4 +1,4 @@
-"""Where the Spark benchmarks run: `.local/spark`, if it exists and Java is installed. This module needs neither."""
+"""Finds the environment of the Spark benchmarks: `.local/spark`, if it exists and Java is installed. Needs neither itself."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from sublet.testing.simulation.world import World
 
 
 class Neighbours(Protocol):
-    """A foreign fleet on the same lease table."""
+    """A fleet of others on the same lease table."""
 
     @property
     def version(self) -> int:
@@ -60,13 +60,13 @@ class SharedOut:
         return [lease.lease_key for lease in self.world.table.scan().leases if not lease.is_ended]
 
     def _shares_fairly(self) -> bool:
-        """KCL 3.x's leader balances by other measures; without fair share or stealing there is no promise."""
+        """True if even shares are promised. A KCL 3.x leader balances by other measures; fair share or stealing may be off."""
         if self.neighbours is None:
             return self.world.settings.fair_share
         return self.world.settings.fair_share and self.neighbours.version == 2 and self.world.settings.steals
 
     def _unbalanced(self) -> str | None:
-        """The leases per owner, if not all leases are held, or not evenly: a spread of more than one.
+        """Returns the leases per owner if not all leases are held, or if owners differ by more than one lease; otherwise None.
 
         Our own worker ids count as one pool, since they level out from execution to execution. Java counts ended leases
         until they are cleaned up, which takes a record in each child: such a table is exempt.

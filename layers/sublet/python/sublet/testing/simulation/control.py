@@ -1,4 +1,4 @@
-"""An operator's control in a world: as each process reads it, and whether our processes obey it."""
+"""An operator's control in a world. Each process reads it, and a check sees whether our processes obey it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sublet.testing.simulation.world import World
 
 OBEYS_WITHIN = READ_EVERY + timedelta(seconds=3)
-"""How long a process may go on beginning handler calls after an order, or after its own start. Its read of the control takes a
+"""How long a process may still begin handler calls after an order, or after its own start, since reading the control takes a
 moment too.
 """
 
@@ -29,8 +29,8 @@ class ControlOfWorld:
         self.refused: set[Process] = set()
 
     def check_call(self, world: World, process: Process, shard_id: str) -> None:
-        """Called when a handler call begins: its process must not have known, or been able to know, for long that the shard is
-        paused.
+        """Called when a handler call begins. Fails the world if the process has known for too long, or could have known, that the
+        shard is paused.
         """
         now = world.scheduler.now_us
         pause = pause_of(self.store.control(), shard_id, world.scheduler.now())

@@ -55,7 +55,7 @@ OVERRUN = timedelta(seconds=90)
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Wrappers between a lease worker and the world; a test may replace each."""
+    """The parts between a lease worker and the world. A test may replace each."""
 
     table: Callable[[LeaseTable], LeaseTable] = lambda table: table
     stream: Callable[[PolledStream, LeaseTable], Stream] = lambda stream, _: stream
@@ -66,9 +66,9 @@ class Wiring:
     begin: Callable[[World], None] = lambda _: None
     """Starts other actors beside the fleet."""
     at_the_end: Callable[[World], str | None] = lambda _: None
-    """A problem found once the world has drained and nothing moves any more, or None."""
+    """Returns a problem that is found once the world has drained and nothing moves, or None."""
     pushes: Callable[[World, Process], Pushes | None] = lambda *_: None
-    """Makes what pushes records to a lease worker; None if the worker polls."""
+    """Makes a lease worker's Pushes port; None if the worker polls."""
     sketches: Callable[[World, Process], SketchStore | None] = lambda *_: None
     """Makes the store for a lease worker's sketches of hot shards; None if it makes no sketches. They draw from the world's
     chance.
@@ -96,13 +96,13 @@ class SimulatedFleet:
     invocations: int = 0
     deployments: int = 1
     warm: Warm | None = None
-    """The environment of the last tick that has ended, which Lambda uses again for the next one."""
+    """The environment of the tick that ended last, which Lambda uses again for the next one."""
 
     def start(self) -> None:
         self.world.at(0, "schedule", self._schedule)
 
     def _schedule(self) -> None:
-        """A tick every interval: a little late, missed, or twice at once."""
+        """Starts a tick every interval, sometimes a little late, sometimes not at all, sometimes twice at once."""
         world = self.world
         while True:
             if off := world.day_off.left(world.scheduler.now_us):
@@ -139,8 +139,8 @@ class SimulatedFleet:
         world.scheduler.sleep(microseconds)
 
     def _tick_on_another_stream(self) -> None:
-        """Ticks as another deployment of the same application would that reads another stream, or after the stream was deleted
-        and created again with its name and its shard ids.
+        """Ticks like another deployment of the same application that reads another stream, or as if the stream had been deleted
+        and created again with the same name and shard ids.
         """
         world = self.world
         is_recreated = world.chance.random() < 0.5 and world.scheduler.now_us >= 2 * SECOND
@@ -172,7 +172,7 @@ class SimulatedFleet:
         return not known and (is_alone or doubt is not Doubt.NONE)
 
     def _manager(self, stream: Callable[[Process], Stream], settings: Settings | None = None) -> LeaseManager:
-        """Makes a lease manager in a process of its own, the newest of the world."""
+        """Makes a lease manager in a new process."""
         world = self.world
         self.managers += 1
         process = world.process(f"manager-{self.managers}")
@@ -214,8 +214,8 @@ class SimulatedFleet:
         return manager, world.processes[-1]
 
     def _adopt(self) -> None:
-        """The stream's identity is forgotten, and a lease's shard is past retention: this looks like another stream's
-        table, and an operator has to confirm that it is not.
+        """Adopts the stream as an operator does whose stored stream identity was lost while a lease's shard is past retention:
+        the table then looks like another stream's, until the operator confirms that it is not.
         """
         world = self.world
         past_retention = [key for key in world.table.rows() if not world.stream.has_shard(key)]
@@ -366,7 +366,7 @@ class SimulatedFleet:
 
 
 def _all_of(world: World) -> int:
-    """A window with its margin and overrun."""
+    """Returns the length of a window with its margin and overrun."""
     return (world.settings.window + world.settings.window_margin + OVERRUN) // MICROSECOND
 
 

@@ -21,7 +21,7 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED))
-"""An operator's changes to lease rows do not test a handler."""
+"""Faults that are left out, because an operator's changes to lease rows do not test a handler."""
 
 FROM_THE_START = StartPosition(StartKind.TRIM_HORIZON)
 

@@ -1,6 +1,6 @@
-"""The truth about records, hidden from the simulated code: which there are, and which owner has handled which.
+"""The truth about records, hidden from the simulated code: which records exist, and which owner has handled which.
 
-It is checked at every handler call and every write to the lease table, the only moments at which anything can go wrong.
+Every handler call and every write to the lease table is checked against it, because only there can anything go wrong.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Session:
     late_to: list[int] = field(default_factory=list)
     """The places to which late checkpoints of earlier owners have moved the row meanwhile."""
     is_orphaned: bool = False
-    """An operator deleted the row under it: the stored position does not limit it any more."""
+    """True if an operator deleted the row under the session: the stored position no longer limits it."""
 
 
 class OrderBroken(Exception):
@@ -192,7 +192,7 @@ class Ledger:
             observer(shard_id)
 
     def checkpointed_late(self, owner: object, shard_id: str, to: Checkpoint) -> None:
-        """Later owners may read on from its position.
+        """Notes a late checkpoint: later owners may continue from its position.
 
         An operator may have put the row back to where this owner had it when it was suspended, which looks like a row
         that was never moved. What this owner has finished then counts, although it was to be read again.

@@ -36,10 +36,10 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 STALE_FOR = 4 * SECOND
-"""The most that a scan's row may be behind."""
+"""How old a scan's row may be at most."""
 
 LISTED_LATE_BY = 180 * SECOND
-"""The most that a listing of shards may be behind: there is no promise when a new shard shows."""
+"""How old a listing of shards may be at most. Kinesis does not promise when a new shard is listed."""
 
 
 class OddError(Exception):
@@ -47,7 +47,7 @@ class OddError(Exception):
 
 
 def fail_oddly(world: World, process: Process, refused: type[SubletError], what: str) -> None:
-    """Any call may fail in any way; but only our code has to survive it."""
+    """Makes a call fail in some odd way at times. Only our own processes must survive that, so only they meet it."""
     if not process.is_java and world.strikes(Fault.ODD_ERROR):
         world.note(process.name, f"has an odd error in {what}")
         odd = world.chance.choice((OddError, refused))(f"{what} failed oddly")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DAY = SHORTEST_RETENTION // MICROSECOND
 
 BELIEVED_FOR = 90 * SECOND
-"""How long a record is trusted to be still there: a minute, and the time that the answer takes."""
+"""How long a record is trusted to be still there after a look: a minute, and the time that the answer takes."""
 
 
 @dataclass(frozen=True, slots=True)

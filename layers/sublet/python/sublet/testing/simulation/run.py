@@ -28,7 +28,7 @@ CALM_FROM = 480 * SECOND
 
 
 ASKING_TICKS = 20 * SECOND
-"""Announcements lapse in a minute, so a process that requests leases has to tick twice before."""
+"""The longest gap between ticks: announcements lapse in a minute, so a process that requests leases must tick twice before."""
 
 MANY_SHARDS = 64
 """How many shards a few worlds have. Each of these takes as long as a dozen others."""
@@ -269,7 +269,9 @@ class _Run:
             )
 
     def _check_calm(self, ticks: int, lasted: int) -> None:
-        """Prompts come at the ends of shards and executions; more of them mean that workers and ticks chase each other."""
+        """Checks the number of ticks. Prompts come at the ends of shards and executions; if there are more, workers and ticks
+        chase each other.
+        """
         windows = lasted // (self.world.settings.window // MICROSECOND) + 2
         most = 2 * (lasted // self.tick_interval + windows * len(self.world.ledger.shards)) + 40
         if ticks > most and self.world.violation is None:

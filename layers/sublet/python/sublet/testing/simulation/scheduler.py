@@ -46,14 +46,14 @@ class Process:
         """Whether faults may hit it. The world's own processes (producer, Step Functions) are spared."""
         self.is_java = self.is_older = False
         self.may_not_write = False
-        """It was given a stream other than that of the application's leases."""
+        """True if it was given another stream than that of the application's leases."""
         self.started_at = 0
         self.is_dead = False
         self.frozen_until = 0
         self.has_jumped = False
-        """Its wall clock has jumped, so durations are not reliable."""
+        """True if its wall clock has jumped, so that durations by it are not reliable."""
         self.suspended = timedelta(0)
-        """For how long its machine was suspended: its steady clock is behind by that."""
+        """How long its machine was suspended. Its steady clock is behind by that time."""
         self.tasks: list[SimTask[object]] = []
         self.on_death: list[Callable[[], None]] = []
 
@@ -119,12 +119,12 @@ class Scheduler:
         return task
 
     def sleep(self, microseconds: int) -> None:
-        """The current task goes on after this long, or later if its process is paused."""
+        """Let the current task sleep for this long, or longer if its process is paused."""
         self._push(self.now_us + microseconds, self.current)
         self.block()
 
     def block(self) -> None:
-        """The current task goes on when another wakes it."""
+        """Let the current task wait until another wakes it."""
         self.check_alive()
         self.hub.switch()
         self.check_alive()
@@ -137,7 +137,7 @@ class Scheduler:
         self._push(self.now_us, task)
 
     def kill(self, process: Process) -> None:
-        """The process dies at once: none of its tasks continues."""
+        """Let the process die at once: none of its tasks continues."""
         process.is_dead = True
         for task in process.tasks:
             if not task.is_done:

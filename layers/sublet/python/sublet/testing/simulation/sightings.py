@@ -43,7 +43,7 @@ class SimSightingStore:
         return replace(self._world.sightings.load(), sightings=seen)
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
-        """New chunks first, then removal of those beyond the new list."""
+        """Saves new chunks first, then removes those beyond the new list."""
         self._writes("sightings")
         chunks, stored = _chunks(sightings), self._world.sighting_chunks
         for number, chunk in enumerate(chunks):
@@ -67,7 +67,7 @@ class SimSightingStore:
         return self._world.sightings.adopt(stream, instead_of)
 
     def begin_describing(self, now: datetime, seen: Remembered) -> bool:
-        """It may succeed with its answer lost: then the others wait for a description that never comes."""
+        """Begins to describe. The reply may be lost although this succeeds; the others then wait for a description in vain."""
         self._world.step(self._process)
         is_ours = self._world.sightings.begin_describing(now, seen)
         if self._world.strikes(Fault.LOST_RESPONSE):
@@ -121,7 +121,7 @@ class SimSightingStore:
             world.dispatched[lease_key] = sent
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
-        """It may be lost, or succeed with its answer lost."""
+        """Announces. The request may be lost, or its reply although it succeeds."""
         world = self._world
         world.step(self._process)
         if world.strikes(Fault.LOST_REQUEST):

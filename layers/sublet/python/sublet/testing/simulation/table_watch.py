@@ -50,9 +50,9 @@ class Tenancy:
     owner_id: str | None = None
     last_write: int = 0
     is_recreated: bool = False
-    """Its row was once deleted by an operator: a claim on the old row may then meet the new one at the same counter."""
+    """True if an operator once deleted the row: a claim on the old row may then meet the new one at the same counter."""
     is_second: bool = False
-    """An earlier row was cleaned up: if a parent's is deleted by an operator, its children begin again too."""
+    """True if an earlier row was cleaned up: if an operator deletes a parent's row, its children begin again too."""
     is_spoilt: bool = False
     """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's name."""
     moves: list[tuple[int, str]] = field(default_factory=list)
@@ -273,15 +273,15 @@ class TableWatch:
 
 
 def _is_javas_own_slip(process: Process, tenancy: Tenancy, after: Row) -> bool:
-    """Java recognizes its own writes by worker id and counter alone: that fails on a row that was created again, and
-    while a lease that it lost one count ago is being handed back to it.
+    """True if Java mistakes another's write for its own. It recognizes its writes only by worker id and counter, which fails on a
+    row that was created again, and while a lease that it lost one count ago is handed back to it.
     """
     is_anew = tenancy.is_recreated or tenancy.is_second
     return process.is_java and (is_anew or columns.CHECKPOINT_OWNER in after)
 
 
 def _is_unfenced(process: Process, write: LeaseWrite) -> bool:
-    """Java's unfenced writes: the children's names, and a leader's request to hand a lease over."""
+    """True for Java's unfenced writes: of the children's names, and of a leader's request to hand a lease over."""
     return process.is_java and write.kind in (WriteKind.SET_CHILDREN, WriteKind.HAND_OVER)
 
 
