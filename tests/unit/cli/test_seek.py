@@ -70,7 +70,7 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
     lines = [line.split("  ") for line in plan_lines(found, NOW)]
     assert [[part.strip() for part in line if part] for line in lines] == [
         ["seek to 5h"],
-        ["shard", "effect", "of", "now", "then", "owner"],
+        ["shard", "effect", "extent", "now", "then", "owner"],
         ["shardId-000000000000", "reopens", "not known how much", "SHARD_END", "5", "-"],
         [
             "shardId-000000000001",
