@@ -97,6 +97,18 @@ def test_a_request_to_release_does_not_shorten_a_pause() -> None:
     assert without(control, release, ["shardId-1", "shardId-2"]).leases == {"shardId-1": FOREVER}
 
 
+def test_of_two_requests_to_release_the_later_end_counts() -> None:
+    for_a_minute = Pause(Order.RELEASE, NOW, "bo@desk", NOW + MINUTE)
+    for_two, forever = (with_other(for_a_minute, until=until) for until in (NOW + 2 * MINUTE, None))
+    for first, second, counts in [
+        (for_a_minute, for_two, for_two),
+        (for_two, for_a_minute, for_two),
+        (forever, for_two, forever),
+    ]:
+        both = pausing(pausing(NO_CONTROL, first, ["shardId-1"]), second, ["shardId-1"])
+        assert both.leases == {"shardId-1": counts}
+
+
 def test_pauses_that_are_over_are_forgotten() -> None:
     control = pausing(NO_CONTROL, FOR_A_MINUTE, ["shardId-1"])
     later = with_other(FOREVER, since=NOW + MINUTE)

@@ -7,8 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from sublet.engine.calls.failing import FailingCalls
+from sublet.engine.calls.guard import HandlerCall
 from sublet.handler import Batch
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.handler_failure import HandlerFailure
+from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, encode_row
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld, raising
@@ -181,3 +186,14 @@ def test_a_call_that_hangs_is_overdue() -> None:
     said = world.table.lease().failing
     assert said is not None
     assert (said.error, said.attempt) == ("HandlerOverdue", 1)
+
+
+@pytest.mark.parametrize(("held_up", "finished"), [(True, 0), (False, 1)])
+def test_a_call_that_was_held_up_or_got_further_has_not_failed(held_up: bool, finished: int) -> None:
+    """The next call is with other records, or was not tried at all."""
+    failing = FailingCalls(Lease(SHARD, TRIM_HORIZON))
+    call = HandlerCall(SHARD, SHARD, "handle", failure=SecretOrder())
+    failing.failed(1, call, BEGINNING, None)
+    assert failing.at(TRIM_HORIZON) is not None
+    failing.failed(1, replace(call, is_held_up=held_up, finished=finished), BEGINNING, None)
+    assert failing.at(TRIM_HORIZON) is None
