@@ -173,7 +173,8 @@ class LeaseManager:
 
     def _plan(self) -> tuple[Look, TickPlan]:
         """Looks, and plans from that. A plan that creates leases at LATEST is dropped if others have created leases since the
-        look: after a reshard in between, it would start a shard at LATEST although an ancestor has a lease.
+        look: after a reshard in between, it would start a shard at LATEST although an ancestor has a lease. After LOOKS_MAX
+        looks the last plan counts: another manager may take minutes to create the leases of a large stream.
         """
         for _ in range(LOOKS_MAX):
             seen = self._look()
