@@ -161,7 +161,7 @@ def test_put_and_get_ask_which_of_several_streams(
     for command in (("put", "data"), ("get", SHARD, "17"), ("peek", SHARD, "--from", "earliest")):
         said = audit.run(*command)
         assert said.status == 2
-        assert "Give --stream: one of orders,payments" in said.err
+        assert "give --stream with one of orders,payments" in said.err
 
 
 def test_tail_follows_several_streams(audit: Application) -> None:

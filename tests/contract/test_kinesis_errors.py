@@ -163,7 +163,7 @@ def test_a_position_that_a_listed_shard_does_not_know_is_not_past_retention(
     service.will("GetShardIterator", error("ResourceNotFoundException"))
     service.will("ListShards", {"Shards": [listed(CHILD), listed(PARENT)]})
     with pytest.raises(
-        ShardNotFound, match=f"does not know 49123 in shard {PARENT} .*of another stream"
+        ShardNotFound, match=f"does not know 49123 in shard {PARENT} .*another stream's"
     ) as raised:
         stream.open(PARENT, after("49123"))
     assert "past retention" not in str(raised.value)

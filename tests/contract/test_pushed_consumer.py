@@ -118,7 +118,7 @@ def test_a_consumer_is_registered_once_and_without_room_for_it_shards_are_polled
     with said.open("wb") as output, running_process(command.split(), output, tmp_path):
         wait_until((tmp_path / "came").exists, 30, said.read_text)
         wait_until(lambda: "fan_out_polled_instead" in said.read_text(), 30, said.read_text)
-    assert "can have no more fan-out consumers" in said.read_text()
+    assert "cannot have more fan-out consumers" in said.read_text()
     assert "one-too-many" in said.read_text()
     assert stream.fan_out.calls() == []
 
@@ -142,5 +142,5 @@ def test_what_register_needs() -> None:
         reading_as(Settings(application="orders-audit", stream="orders"), "audit")
     with pytest.raises(SettingsError, match="consumer's name"):
         reading_as(plain, "an audit")
-    with pytest.raises(SettingsError, match="not with --register"):
+    with pytest.raises(SettingsError, match="left out with --register"):
         reading_as(reading_as(plain, "audit", arn), "audit")

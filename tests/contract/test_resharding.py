@@ -93,7 +93,7 @@ def hot(moto_aws: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.mark.emulator
 def test_the_command_shows_a_split_and_makes_it_only_if_it_is_told_to(hot: Command) -> None:
     shown = hot()
-    assert (shown.code, "Nothing has been changed: add --execute." in shown.err) == (1, True)
+    assert (shown.code, "To carry this out, add --execute." in shown.err) == (1, True)
     assert [shard.shard_id for shard in open_shards(AwsAccount())] == [SHARD]
     at = int(shown.out.partition("--new-starting-hash-key ")[2].split()[0])
 

@@ -237,7 +237,7 @@ def test_a_task_fails_rather_than_finish_short() -> None:
     query.clock.sleep(5 * SECOND)
     query.plan()
     query.stream.never_shows = query.run()[-1].sequence_number
-    with pytest.raises(StreamUnavailable, match="fails rather than finish short"):
+    with pytest.raises(StreamUnavailable, match="fails so as not to finish short"):
         query.run()
 
 

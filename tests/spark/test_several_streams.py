@@ -209,7 +209,7 @@ def test_two_streams_of_the_same_name_are_refused() -> None:
 def test_a_pattern_that_finds_nothing_waits() -> None:
     query = SeveralQuery("", stream="a*")
     assert query.run_all() == []
-    assert "the option stream names no stream that is there" in query.memory_log.messages("warning")
+    assert "the option stream names no existing stream" in query.memory_log.messages("warning")
     query.create("a")
     wanted = query.put("a", 5)
     query.clock.sleep(DISCOVERY)
