@@ -132,7 +132,7 @@ class Keeper:
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
-        """The current leases of these shards, whoever owns them, without those whose row is missing or unreadable."""
+        """The current leases of these shards, with any owner. Rows that are missing or unreadable are left out."""
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 
