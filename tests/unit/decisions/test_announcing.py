@@ -14,6 +14,7 @@ from sublet.decisions.announcing import (
     asked_for,
     heard_within,
     is_heard,
+    joins_again_after,
     long_lapsed,
     next_look,
     standing,
@@ -152,3 +153,7 @@ def test_what_lapsed_long_ago_is_forgotten() -> None:
     old, lapsed = said(timedelta(minutes=10), who="old"), said(timedelta(minutes=2), who="lapsed")
     assert standing(old | lapsed, NOW, SETTINGS) == {}
     assert long_lapsed(old | lapsed, NOW, SETTINGS) == {"old"}
+
+
+def test_the_pause_before_another_attempt_to_join_doubles_up_to_five_seconds() -> None:
+    assert [joins_again_after(failures) / SECOND for failures in (1, 2, 3, 4, 1000)] == [1, 2, 4, 5, 5]

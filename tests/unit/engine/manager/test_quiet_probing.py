@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from sublet.decisions.shard_verdict import Word
-from sublet.engine.manager.quiet_probing import BOUNDS
+from sublet.engine.manager.quiet_probing import BOUNDS, show_quiet
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable
+from sublet.memory.metrics import MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal
@@ -291,6 +292,14 @@ def test_quiet_shards_count_in_the_metrics_as_read_to_their_tips() -> None:
     assert world.metrics.values(Metric.BYTES) == [0] * SHARDS
     assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0] * SHARDS
     assert max(world.metrics.values(Metric.UNREAD_AGE)) == 0
+
+
+def test_of_several_streams_one_that_is_partly_quiet_is_not_behind_by_its_first_quiet_shard() -> None:
+    orders, audit = (f"123456789012:{stream}:1700000000:shardId-" for stream in ("orders", "audit"))
+    metrics = MemoryMetrics()
+    show_quiet([f"{orders}2", f"{orders}1", f"{audit}0"], 0, metrics, others=[f"{orders}0"])
+    named = {put.shard_id: put.value for put in metrics.measurements if put.shard_id is not None}
+    assert named == {f"{orders}1": 0}
 
 
 def test_a_shard_that_wakes_and_is_not_read_is_told_of() -> None:
