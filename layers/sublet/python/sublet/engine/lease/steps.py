@@ -126,17 +126,20 @@ def is_gone(deletion: Deletion, ports: Ports) -> bool:
 
 
 def delete_lease(deletion: Deletion, ports: Ports) -> bool:
-    """True if the lease is deleted. If it was not read to its end, its records are lost: a data gap."""
+    """True if we deleted the lease. If it was not read to its end, its records are lost: a data gap. This is also reported if the
+    row has gone already: the answer to our first request may have been lost, and two managers' reports are better than none.
+    """
     lease = deletion.lease
-    if not isinstance(ports.table.apply(delete(lease)), Applied):
-        return False
-    if lease.is_ended:
+    result = ports.table.apply(delete(lease))
+    is_ours = isinstance(result, Applied)
+    is_gone_now = isinstance(result, Applied) or result.row is None
+    if is_ours and lease.is_ended:
         ports.log.info("lease deleted", lease_key=lease.lease_key, why=deletion.why)
-    else:
+    elif is_gone_now and not lease.is_ended:
         ports.metrics.put(Metric.DATA_GAP, 1)
         ports.log.error(
             "data gap: the shard's records are past retention, and it was never read to its end",
             lease_key=lease.lease_key,
             checkpoint=str(lease.checkpoint),
         )
-    return True
+    return is_ours

@@ -1,0 +1,40 @@
+"""Deleting a lease whose shard is gone: what was not read is reported, whichever request deleted the row."""
+
+from __future__ import annotations
+
+import pytest
+from sublet.decisions.lease_cleanup import DeleteReason, Deletion
+from sublet.engine.lease.steps import delete_lease
+from sublet.metric_names import Metric
+from sublet.protocol.checkpoint import SHARD_END
+from sublet.protocol.lease_writes import delete
+
+from tests.doubles.engine_world import EngineWorld
+
+
+@pytest.mark.parametrize(("is_there", "is_ended", "reported"), [
+    (True, False, [1]),
+    (False, False, [1]),
+    (True, True, []),
+    (False, True, []),
+])  # fmt: skip
+def test_a_loss_is_reported_also_if_the_row_has_gone_already(
+    is_there: bool, is_ended: bool, reported: list[float]
+) -> None:
+    """The answer to our first request may have been lost, and the request repeated."""
+    world = EngineWorld()
+    if is_ended:
+        world.change_lease(checkpoint=SHARD_END)
+    lease = world.table.lease()
+    if not is_there:
+        world.table.real.apply(delete(lease))
+    assert delete_lease(Deletion(lease, DeleteReason.GARBAGE), world.ports) is is_there
+    assert world.metrics.values(Metric.DATA_GAP) == reported
+
+
+def test_a_lease_that_has_changed_is_neither_deleted_nor_reported() -> None:
+    world = EngineWorld()
+    lease = world.table.lease()
+    world.change_lease(lease_counter=lease.lease_counter + 1)
+    assert not delete_lease(Deletion(lease, DeleteReason.GARBAGE), world.ports)
+    assert world.metrics.values(Metric.DATA_GAP) == []
