@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from sublet.decisions.shard_verdict import Word
 
 from demo.consumer import LOOK, STREAM, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
@@ -51,8 +52,8 @@ class Run:
         return self.watcher.latest if self.watcher else Snapshot()
 
     def keep_picture(self, total: int) -> None:
-        """Keeps the liveliest snapshot after the split and the merge: the most shards with an owner and events
-        waiting."""
+        """Keeps the liveliest snapshot after the split and the merge: the most shards with an owner, events
+        waiting, and the word OK."""
         snapshot = self.latest()
         is_in_time = snapshot.handled_in_all >= total * PICTURE_AFTER and snapshot.put_in_all < total
         if is_in_time and (self.picture is None or liveliness(snapshot) > liveliness(self.picture)):
@@ -60,9 +61,12 @@ class Run:
 
 
 def liveliness(snapshot: Snapshot) -> int:
-    """How much a picture of the snapshot would show."""
+    """How much a picture of the snapshot would show: owners, waiting events, and shards that have been watched for long enough
+    to be OK.
+    """
     owned = [shard_id for shard_id, lease in snapshot.leases.items() if lease.owner]
-    return len(owned) + sum(bool(snapshot.waiting(shard_id)) for shard_id in owned)
+    is_ok = [] if snapshot.fleet is None else [each for each in snapshot.fleet.shards if each.word is Word.OK]
+    return len(owned) + sum(bool(snapshot.waiting(shard_id)) for shard_id in owned) + len(is_ok)
 
 
 def run(events: int, svg: Path | None, console: Console) -> int:
