@@ -71,10 +71,8 @@ class OperatorTable:
         world.put_row(after, f"moves {key[-4:]} from {before.checkpoint}")
         moved = world.table.get(key)
         assert isinstance(moved, Lease)
-        world.watch.checkpoints[key] = moved.checkpoint
         self.moved_to[key] = moved.position
-        world.ledger.moved(key, before.checkpoint, moved.checkpoint)
-        world.write_audit.moved(key)
+        world.moved(key, before.checkpoint, moved.checkpoint)
         return Applied(moved)
 
     def may_move(self, lease: Lease) -> bool:

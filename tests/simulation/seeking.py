@@ -62,9 +62,7 @@ class Seeker:
             return
         way = "back" if to < lease.checkpoint else "on"
         world.put_row(after, f"seeks {key[-4:]} {way}, to {to}, from {lease.actual_owner or 'nobody'}")
-        world.watch.checkpoints[key] = to
-        world.ledger.moved(key, lease.checkpoint, to)
-        world.write_audit.moved(key)
+        world.moved(key, lease.checkpoint, to)
 
 
 def may_seek(world: World, lease: Lease) -> bool:

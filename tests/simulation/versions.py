@@ -187,9 +187,7 @@ class PuttingBack:
         row = {name: value for name, value in world.table.rows()[key].items() if name != columns.START_AT}
         world.put_row(row | moved, f"puts the checkpoint of {key[-4:]} back to {to}")
         self.hand.moved[key] = lease.lease_counter
-        world.watch.checkpoints[key] = to
-        world.ledger.moved(key, lease.checkpoint, to)
-        world.write_audit.moved(key)
+        world.moved(key, lease.checkpoint, to)
 
 
 PUTS_BACK = 0.05

@@ -254,9 +254,7 @@ class Operator:
         way = "back" if to < lease.checkpoint else "on"
         world.put_row(row | moved, f"moves the checkpoint of {key[-4:]} {way}, to {to}")
         self.moved[key] = lease.lease_counter
-        world.watch.checkpoints[key] = to
-        world.ledger.moved(key, lease.checkpoint, to)
-        world.write_audit.moved(key)
+        world.moved(key, lease.checkpoint, to)
 
     def _spoil(self, key: str, name: str) -> None:
         world = self.world

@@ -14,6 +14,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.memory.sketch_store import MemorySketchStore
 from sublet.protocol.lease import AttributeValue
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
 from sublet.testing.simulation.control import ControlOfWorld
@@ -112,6 +113,16 @@ class World:
     def __post_init__(self) -> None:
         self.watch = TableWatch(self)
         self.write_audit = WriteAudit(self)
+
+    def moved(self, key: str, before: Checkpoint, to: Checkpoint) -> None:
+        """Called when an operator has moved a checkpoint. At TRIM_HORIZON the row no longer says which record must still be
+        there, so nobody can tell that records after it are past retention.
+        """
+        self.watch.checkpoints[key] = to
+        self.ledger.moved(key, before, to)
+        self.write_audit.moved(key)
+        if not to.is_sequence_number:
+            self.untold.pop(key, None)
 
     # Reports
 

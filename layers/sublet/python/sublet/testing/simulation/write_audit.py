@@ -118,14 +118,15 @@ class WriteAudit:
 
     def _has_news(self, write: LeaseWrite) -> bool:
         """Whether a heartbeat may be sent before its time, because it carries news: attempts, cleared crashes, and
-        finished-ahead notes that differ from the row's.
+        finished-ahead notes that differ from the row's. The crashes of a row that an operator has deleted are news to its
+        owner, who does not know that the row is gone.
         """
         row = self.world.table.row(write.lease_key) or {}
         says, before = (decode_row({**row, **write.sets}), decode_row(row))
         grows = (
             isinstance(says, Lease) and isinstance(before, Lease) and says.noted_ahead != before.noted_ahead
         )
-        clears = columns.CRASHES in write.removes and columns.CRASHES in row
+        clears = columns.CRASHES in write.removes and (columns.CRASHES in row or not row)
         is_tried = columns.ATTEMPTS in write.sets and write.sets[columns.ATTEMPTS] != row.get(
             columns.ATTEMPTS
         )
