@@ -13,8 +13,8 @@ from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN, Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.memory.sketch_store import MemorySketchStore
-from sublet.protocol.lease import AttributeValue
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
 from sublet.testing.simulation.control import ControlOfWorld
