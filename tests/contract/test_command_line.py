@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,6 +139,41 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
     (shard,) = json.loads(stands.stdout)["shards"]
     assert (shard["word"], shard["lag"]) == ("OK", 0.0), "the last write has said so, and no stream is asked"
     assert shard["handled_to"] is not None
+
+
+@pytest.mark.parametrize(("asked", "in_terminal", "is_json"), [
+    ((), True, False), ((), False, True), (("--log-format", "json"), True, True), (("--log-format", "text"), False, False),
+])  # fmt: skip
+def test_its_log_is_text_in_a_terminal_and_json_elsewhere(
+    aws: dict[str, str], tmp_path: Path, asked: tuple[str, ...], in_terminal: bool, is_json: bool
+) -> None:
+    name = stream_with_a_record()
+    (tmp_path / "orders.py").write_text(HANDLER)
+    named = ("--application", name, "--stream", name, "--handler", "orders:handle")
+    shown, end = pty.openpty() if in_terminal else os.pipe()
+    with os.fdopen(shown, "rb", buffering=0) as log:
+        running = subprocess.Popen(
+            command("run", *named, *asked), env=aws, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL
+        )
+        os.close(end)
+        wait_for(tmp_path / "handled")
+        running.send_signal(signal.SIGTERM)
+        said = read_all(log)
+        assert running.wait(timeout=60) == 0
+    assert said.count('"message":"lease acquired"') == is_json
+    assert said.count("INFO    sublet: lease acquired lease_key=shardId-000000000000 why=free") == (
+        not is_json
+    )
+    assert ("CloudWatchMetrics" in said) == is_json
+
+
+def read_all(log: io.RawIOBase) -> str:
+    """Until nobody can write any more, which Linux reports of a terminal as an error."""
+    chunks: list[bytes] = []
+    with suppress(OSError):
+        while chunk := log.read(65536):
+            chunks.append(chunk)
+    return b"".join(chunks).decode()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -56,6 +57,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="read by push (reading=fan_out) as the stream's fan-out consumer of this name, and register it if it is missing; "
         "with --streams, on each stream as it is found. AWS charges for it until you deregister it; this command never does",
     )
+    parser.add_argument(
+        "--log-format",
+        choices=["text", "json"],
+        help="of the log on standard output: json also has the metrics, for CloudWatch; text has none, for people to read "
+        "(default: text in a terminal, otherwise json)",
+    )
     add_settings(parser)
 
 
@@ -90,7 +97,10 @@ def run_consumer(options: Namespace) -> int:
     stop_at_signals(
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
     )
-    account = AwsAccount(output=STANDARD_OUTPUT)
+    is_text = options.log_format == "text" or (options.log_format is None and sys.stdout.isatty())
+    if is_text:
+        log_as_text()
+    account = AwsAccount(output=None if is_text else STANDARD_OUTPUT)
     wanted = options.register is not None and settings.streams is None
     if wanted:
         settings = _pushed_to(settings, options.register, account, told.stop)
@@ -112,6 +122,15 @@ def run_consumer(options: Namespace) -> int:
     if process.has_hung_calls:
         end_process(0)
     return 0
+
+
+def log_as_text() -> None:
+    """Sends what goes to Python's logging, also the handler's, to standard output as lines of text."""
+    lines = logging.StreamHandler(sys.stdout)
+    lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    logging.getLogger().addHandler(lines)
+    for name in (None, "sublet"):
+        logging.getLogger(name).setLevel(logging.WARNING if name is None else logging.INFO)
 
 
 def reading_as(settings: Settings, name: str, arn: str | None = None) -> Settings:
