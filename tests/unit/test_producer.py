@@ -139,6 +139,18 @@ def test_what_a_shard_refuses_for_as_long_as_patience_is_given_up_by_name(orders
     assert producer.produced.given_up == 1
 
 
+def test_a_record_behind_one_that_its_shard_refuses_is_given_up_with_it(orders: Orders) -> None:
+    """It would be refused too, and has waited as long, although it was never tried."""
+    orders.refuse = refused
+    producer = orders.producer(patience=5, aggregation_enabled=False)
+    began = orders.clock.steady()
+    futures = [producer.put("key", data) for data in (b"first", b"second")]
+    with pytest.raises(RecordsNotPut, match="2 records were given up"):
+        producer.close()
+    assert orders.clock.steady() - began <= timedelta(seconds=8)
+    assert all(isinstance(future.exception(0), RecordTimedOut) for future in futures)
+
+
 def test_waiting_behind_others_does_not_count_against_patience(orders: Orders) -> None:
     """40 MiB for a shard that takes one a second."""
     with orders.producer(patience=3) as producer:
