@@ -50,6 +50,7 @@ class CountedStream:
         self.clock = clock
         self.calls = calls
         self.fails: dict[str, Exception] = {}
+        self.listed_at: list[StartPosition | None] = []
 
     def _called(self, what: str) -> None:
         self.calls.append((self.clock.steady(), what, self.real.name))
@@ -57,6 +58,7 @@ class CountedStream:
             raise self.fails[what]
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self.listed_at.append(at)
         self._called("list_shards")
         return self.real.list_shards(at)
 

@@ -151,6 +151,15 @@ def test_a_record_behind_one_that_its_shard_refuses_is_given_up_with_it(orders: 
     assert all(isinstance(future.exception(0), RecordTimedOut) for future in futures)
 
 
+def test_a_plain_record_in_a_shard_that_is_not_listed_yet_is_in_the_stream(orders: Orders) -> None:
+    """Only an aggregate can be in the wrong shard for KCL, which then drops its records."""
+    elsewhere = PutRecord("shardId-000000000099", "1")
+    orders.refuse = lambda records: [elsewhere] * len(records)
+    with orders.producer(aggregation_enabled=False, patience=5) as producer:
+        future = producer.put("key", b"x")
+    assert future.result(0) == elsewhere
+
+
 def test_waiting_behind_others_does_not_count_against_patience(orders: Orders) -> None:
     """40 MiB for a shard that takes one a second."""
     with orders.producer(patience=3) as producer:

@@ -13,7 +13,7 @@ from sublet.decisions.cost import (
     cheapest,
     offers,
 )
-from sublet.decisions.prices import CATCH_UP_WINDOWS, COUNTED_LOG_BYTES, COUNTED_WRITES
+from sublet.decisions.prices import CATCH_UP_WINDOWS, COUNTED_LOG_BYTES, COUNTED_WRITES, fan_out
 from sublet.settings import MetricsByShard
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -102,6 +102,10 @@ def test_fan_out_costs_by_the_shard_and_by_the_gigabyte() -> None:
         assert pushed.total - polled.total == pytest.approx(100 * 730 * 0.015 + 131.4 * 0.013)
         assert pushed.latency < polled.latency
         assert "reading=fan_out" in pushed.needs
+
+
+def test_without_known_traffic_fan_out_costs_a_kilobyte_a_second_and_shard() -> None:
+    assert fan_out(10) == pytest.approx(10 * 730 * 0.015 + 10 * 3600 * 730 * 1e-6 * 0.013, abs=1e-9)
 
 
 def test_nothing_is_there_at_once() -> None:

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.decisions.chosen_streams import KnownStream
-from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
+from sublet.decisions.fleet_status import FOUND_QUIET_LATELY, Findings, FleetStatus, fleet_status
 from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.shard_status import ShardState
 from sublet.decisions.stream_standing import gone_streams
+from sublet.decisions.unread_shards import UnreadShard
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -46,6 +47,16 @@ def test_each_state(lease: Lease, seconds: int, state: ShardState) -> None:
     (shard,) = status(lease, seen=timedelta(seconds=seconds)).shards
     assert shard.state is state
     assert shard.idle == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(("ago", "behind"), [(timedelta(0), timedelta(0)), (FOUND_QUIET_LATELY, None)])
+def test_a_free_shard_that_a_tick_found_quiet_lately_has_nothing_waiting(
+    ago: timedelta, behind: timedelta | None
+) -> None:
+    found = {"shard-1": UnreadShard("100", None, quiet_until=NOW - ago)}
+    lease = Lease("shard-1", Checkpoint("100"), 7)
+    (shard,) = fleet_status(LeaseScan((lease,)), NOW, SETTINGS, Findings(unread=found)).shards
+    assert shard.lag == behind
 
 
 def test_an_unwatched_owner_counts_as_alive() -> None:

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from sublet.decisions.sketch_places import FORGOTTEN_AFTER, fresh
+from sublet.decisions.sketch_places import FORGOTTEN_AFTER, SketchPlace, fresh, placed
 
 from tests.doubles.traffic import NOW, Traffic, sketch_of
 
 SKETCH = replace(sketch_of("shardId-0", [Traffic("key", 10, 100)]), until=NOW)
+HOT = sketch_of("shardId-0", [Traffic("key", 900, 1000)])
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,12 @@ SKETCH = replace(sketch_of("shardId-0", [Traffic("key", 10, 100)]), until=NOW)
 )
 def test_a_sketch_is_forgotten_after_an_hour(age: timedelta, counts: bool) -> None:
     assert list(fresh([SKETCH], NOW + age)) == (["shardId-0"] if counts else [])
+
+
+def test_a_hot_shard_s_sketch_takes_a_free_place_and_leaves_the_others_theirs() -> None:
+    beside = SketchPlace(0, "shardId-1", HOT.heat, NOW)
+    own = SketchPlace(1, "shardId-0", round(HOT.heat, 3), NOW)
+    assert placed([beside], HOT, NOW) == (own, (beside, own))
 
 
 def test_of_two_sketches_of_a_shard_the_later_one_counts() -> None:

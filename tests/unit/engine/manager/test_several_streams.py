@@ -11,7 +11,7 @@ from sublet.errors import LeaseTableUnavailable, StreamAccessDenied, StreamNotFo
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON
 from sublet.protocol.stream_key import own_id, stream_key_of
-from sublet.settings import Mode
+from sublet.settings import Mode, StartKind
 
 from tests.doubles.engine_world import most_in
 from tests.doubles.several_streams import SeveralWorld
@@ -201,10 +201,25 @@ def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
     world.streams["orders"].fails["describe"] = StreamNotFound("no such stream")
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 1
-    assert world.sightings.load().streams[world.key("orders")].gone_at is not None
+    gone_at = world.sightings.load().streams[world.key("orders")].gone_at
+    assert gone_at is not None
+    world.clock.advance(LISTED_EVERY)
+    manager.tick()
+    assert world.sightings.load().streams[world.key("orders")].gone_at == gone_at, "as it was first seen"
+    assert messages(world).count("a stream is gone: no worker is sent to its leases") == 1
     world.streams["orders"].fails.clear()
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 2, "it is back"
+
+
+def test_a_stream_with_leases_is_listed_whole_and_a_new_one_from_where_it_starts() -> None:
+    world = SeveralWorld("orders@LATEST", "orders")
+    manager = world.manager()
+    manager.tick()
+    world.clock.advance(LISTED_EVERY)
+    manager.tick()
+    asked = world.streams["orders"].listed_at
+    assert [None if at is None else at.kind for at in asked] == [StartKind.LATEST, None]
 
 
 def test_a_stream_created_again_is_another_with_leases_of_its_own() -> None:
