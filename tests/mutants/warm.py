@@ -27,7 +27,7 @@ from tests.mutants.trial import FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Ver
 
 TESTS = (
     "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/pull", "tests/unit/handlers",
-    "tests/unit/runtimes", "tests/unit/test_producer.py", "tests/scenarios", "tests/property",
+    "tests/unit/operate", "tests/unit/runtimes", "tests/unit/test_producer.py", "tests/scenarios", "tests/property",
 )  # fmt: skip
 SLOWER_AT_MOST, AT_LEAST = 2, 5
 """In a fork each test has twice the seconds of CPU that it took while it was watched, plus five; an infinite loop

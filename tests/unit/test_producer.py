@@ -25,7 +25,7 @@ from sublet import (
     StreamAccessDenied,
 )
 from sublet.decisions.producing import Produced
-from sublet.errors import StreamUnavailable
+from sublet.errors import StreamNotFound, StreamUnavailable
 from sublet.memory import FakeClock, MemoryAccount, MemoryLog, MemoryRecordWriter
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import RecordDistribution
@@ -288,6 +288,26 @@ def test_a_listing_that_fails_for_a_while_only_delays(
     until = orders.clock.steady() + timedelta(seconds=100)
     with pytest.raises(RecordsNotPut, match="no answer"), orders.producer(patience=3) as impatient:
         impatient.put("key", b"y")
+
+
+def test_an_aggregate_that_landed_elsewhere_is_given_up_if_the_stream_is_gone_when_its_shards_are_listed(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(at: Any = None) -> Any:
+        raise StreamNotFound("no such stream")
+
+    def lands_elsewhere(records: Sequence[NewRecord]) -> Answers:
+        monkeypatch.setattr(orders.stream, "list_shards", gone)
+        return [PutRecord("shardId-000000000099", "1")] * len(records)
+
+    orders.refuse = lands_elsewhere
+    producer = orders.producer(patience=60)
+    futures = [producer.put("key", b"x"), producer.put("key", b"y")]
+    began = orders.clock.steady()
+    with pytest.raises(RecordsNotPut, match="2 records were given up.*no such stream"):
+        producer.close()
+    assert orders.clock.steady() - began < timedelta(seconds=5)
+    assert all(isinstance(future.exception(0), StreamNotFound) for future in futures)
 
 
 def test_a_listing_that_is_never_answered_holds_no_record_longer_than_patience(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -210,6 +211,17 @@ def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
     world.streams["orders"].fails.clear()
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 2, "it is back"
+
+
+def test_a_stream_that_is_gone_is_described_only_to_be_sure() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    for call in ("list_shards", "describe"):
+        world.streams["orders"].fails[call] = StreamNotFound("no such stream")
+    world.manager().tick()
+    assert Counter((what, name) for _, what, name in world.calls if what == "describe") == {
+        ("describe", "orders"): 1,
+        ("describe", "payments"): 1,
+    }
 
 
 def test_a_stream_with_leases_is_listed_whole_and_a_new_one_from_where_it_starts() -> None:
