@@ -304,7 +304,7 @@ def test_an_aggregate_that_landed_elsewhere_is_given_up_if_the_stream_is_gone_wh
     producer = orders.producer(patience=60)
     futures = [producer.put("key", b"x"), producer.put("key", b"y")]
     began = orders.clock.steady()
-    with pytest.raises(RecordsNotPut, match="2 records were given up.*no such stream"):
+    with pytest.raises(RecordsNotPut, match=r"2 records were given up.*no such stream"):
         producer.close()
     assert orders.clock.steady() - began < timedelta(seconds=5)
     assert all(isinstance(future.exception(0), StreamNotFound) for future in futures)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 from sublet.decisions.doctor import Check, Finding, Severity, findings
-from sublet.decisions.doctor_account import RULES
+from sublet.decisions.doctor_account import RULES, shard_quota
 from sublet.decisions.examination import (
     Examined,
     Executions,
@@ -33,7 +33,7 @@ from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.control import Control
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import MalformedRow
-from sublet.protocol.stream_info import RecordDistribution
+from sublet.protocol.stream_info import AccountInfo, RecordDistribution
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
@@ -394,6 +394,14 @@ def test_without_shard_metrics_rows_tell_which_shard_is_hot(
     (finding,) = found(examined_world(world, inspection=MemoryInspection()))[Check.HOT_SHARDS]
     assert finding.severity is severity
     assert finding.what.startswith(says)
+
+
+@pytest.mark.parametrize(("open_shards", "severity"), [(159, Severity.WELL), (160, Severity.WARNING)])
+def test_four_fifths_of_the_shard_quota_are_a_warning(open_shards: int, severity: Severity) -> None:
+    limits = AccountInfo(open_shards, 200, on_demand_streams=0, on_demand_stream_limit=50)
+    (judged,) = shard_quota(limits)
+    assert judged.severity is severity
+    assert judged.what.startswith(f"{open_shards} of 200 open shards")
 
 
 @pytest.mark.parametrize(
