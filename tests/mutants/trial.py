@@ -40,6 +40,7 @@ TESTS = {
         "tests/scenarios",
         "tests/property",
         "tests/unit/engine",
+        "tests/unit/operate",
         "tests/unit/test_producer.py",
     ),
     "engine": ("tests/unit/engine",),
