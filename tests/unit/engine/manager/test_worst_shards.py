@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from sublet.decisions.prices import METRICS_OF_WORST
 from sublet.metric_names import Metric
 from sublet.protocol.lag_report import LagReport
 
@@ -28,3 +29,4 @@ def test_ticks_put_lag_and_bytes_of_the_worst_shards_once_a_minute() -> None:
         (Metric.MILLIS_BEHIND_LATEST, SHARD, 65_000),
         (Metric.BYTES, SHARD, 60 * RATE),
     ]
+    assert len({metric for metric, _, _ in put}) == METRICS_OF_WORST, "`sublet cost` counts them"
