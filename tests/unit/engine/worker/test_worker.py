@@ -181,6 +181,9 @@ def test_a_stopping_worker_does_not_wait_for_the_lease_table() -> None:
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     stop = world.tasks.signal()
     world.at(2 * SECOND, stop.set)
+    world.stream.disturb_listing = raising(
+        AssertionError("its row is not known to be gone, so nothing is below it")
+    )
     assert only(world.window(stop=stop)).outcome is Outcome.COULD_NOT_ACQUIRE
     assert world.seconds() < 3
 
