@@ -19,6 +19,7 @@ from tests.mutants.known import known_mutants
 from tests.mutants.mutate import Mutant, mutants_of
 from tests.mutants.record import Record
 from tests.mutants.report import enough, written
+from tests.mutants.swap import is_in_function
 from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
 from tests.mutants.warm import WarmTrials, judge_warm
 
@@ -84,10 +85,10 @@ def all_mutants() -> Iterator[Mutant]:
 
 
 def warmed(chosen: list[Mutant], worlds: int, both: bool, tell: Tell) -> None:
-    """Mutants in functions first, and then, each in a fresh process, the others."""
-    trials = WarmTrials(chosen, worlds, both, tell)
-    if judge_warm(trials):
-        judged(trials.skipped, worlds, both, tell)
+    """First those outside of functions, while this process has not loaded the library, and then the others."""
+    swapped = [mutant for mutant in chosen if is_in_function(mutant)]
+    judged([mutant for mutant in chosen if not is_in_function(mutant)], worlds, both, tell)
+    judge_warm(WarmTrials(swapped, worlds, both, tell))
 
 
 def judged(chosen: list[Mutant], worlds: int, both: bool, tell: Tell) -> None:

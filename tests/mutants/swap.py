@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import gc
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -38,7 +39,6 @@ class Swaps:
     """`functions`: the live ones, as of when this was created."""
 
     functions: Mapping[Name, list[FunctionType]]
-    _originals: dict[Path, CodeType] = field(default_factory=dict)
 
     @classmethod
     def of(cls, files: Iterable[Path]) -> Swaps:
@@ -51,7 +51,7 @@ class Swaps:
 
     def of_mutant(self, mutant: Mutant) -> Swap | None:
         """None if it is not in a live function."""
-        changed = self._changed(mutant)
+        changed = _changed(mutant)
         if changed is None:
             return None
         was, now = changed
@@ -59,22 +59,30 @@ class Swaps:
         found = live if _is_one(live) else [each for each in live if _is_same(each.__code__, was)]
         return Swap(tuple(found), now) if found else None
 
-    def _changed(self, mutant: Mutant) -> tuple[CodeType, CodeType] | None:
-        """The only function that differs, before and after; None if it is not exactly one."""
-        if mutant.file not in self._originals:
-            self._originals[mutant.file] = _compiled(ast.unparse(ast.parse(mutant.file.read_text())), mutant)
-        was, now = self._originals[mutant.file], _compiled(mutant.source, mutant)
-        while not was.co_flags & _TAKES_ARGUMENTS:
-            inner = list(zip(_inner(was), _inner(now), strict=False))
-            different = [(old, new) for old, new in inner if not _is_same(old, new)]
-            if len(different) != 1 or not _is_same(was, now, whole=False):
-                return None
-            ((was, now),) = different
-        return was, now
+
+def is_in_function(mutant: Mutant) -> bool:
+    return _changed(mutant) is not None
 
 
-def _compiled(source: str, mutant: Mutant) -> CodeType:
-    return compile(source, str(mutant.file), "exec")
+def _changed(mutant: Mutant) -> tuple[CodeType, CodeType] | None:
+    """The only function that differs, before and after; None if it is not exactly one."""
+    was, now = _original(mutant.file), _compiled(mutant.source, mutant.file)
+    while not was.co_flags & _TAKES_ARGUMENTS:
+        inner = list(zip(_inner(was), _inner(now), strict=False))
+        different = [(old, new) for old, new in inner if not _is_same(old, new)]
+        if len(different) != 1 or not _is_same(was, now, whole=False):
+            return None
+        ((was, now),) = different
+    return was, now
+
+
+@cache
+def _original(file: Path) -> CodeType:
+    return _compiled(ast.unparse(ast.parse(file.read_text())), file)
+
+
+def _compiled(source: str, file: Path) -> CodeType:
+    return compile(source, str(file), "exec")
 
 
 def _is_one(live: Iterable[FunctionType]) -> bool:

@@ -14,9 +14,9 @@ from tests.mutants.known import known_mutants
 from tests.mutants.mutate import mutants_of
 from tests.mutants.record import Record
 from tests.mutants.report import enough
-from tests.mutants.swap import Swaps
+from tests.mutants.swap import Swaps, is_in_function
 from tests.mutants.touched import Touched
-from tests.mutants.trial import Outcome, Verdict
+from tests.mutants.trial import Outcome, Trials, Verdict
 
 CASES = {
     "x = a < b": {"x = a >= b", "x = a <= b"},
@@ -80,11 +80,18 @@ def test_a_mutant_of_a_live_function_takes_its_place_and_one_outside_of_function
         mutant.kind: swaps.of_mutant(mutant) for mutant in mutants_of(file) if mutant.was in ("3", "a < b")
     }
     assert found["one more"] is None
+    assert [is_in_function(each) for each in mutants_of(file) if each.was == "3"] == [False]
     assert module["Rule"]().holds(2)
     swap = found["flipped"]
     assert swap is not None
     swap.make()
     assert not module["Rule"]().holds(1)
+
+
+def test_a_process_that_has_loaded_the_library_judges_no_mutant_by_its_file() -> None:
+    """Its forks would test the library without the mistake, and say that it survives."""
+    with pytest.raises(RuntimeError, match="this process has loaded the library"):
+        Trials(worlds=0)
 
 
 def test_a_statement_is_put_to_the_tests_that_run_it(tmp_path: Path) -> None:

@@ -75,9 +75,11 @@ class Verdict:
 
 
 class Trials:
-    """A context: the copy exists as long."""
+    """A context: the copy exists as long. Forks of this process load it, so the process must not have loaded the library."""
 
     def __init__(self, worlds: int) -> None:
+        if "sublet" in sys.modules:
+            raise RuntimeError("this process has loaded the library, so its forks would not load a mutant")
         self._worlds = worlds
         self._folder = tempfile.TemporaryDirectory(prefix="sublet-mutants-")
         self._library = Path(self._folder.name)

@@ -1,7 +1,7 @@
 """Mutants by the hundred, in forks of one process that has loaded the library, its tests and the simulation.
 
-A fork swaps the one function that a mutant changes (`swap`) and runs the tests that run its lines (`touched`), which
-takes a tenth of a second, while a new process takes several.
+All of them are in functions. A fork swaps the function that a mutant changes (`swap`) and runs the tests that run its
+lines (`touched`), which takes a tenth of a second, while a new process takes several.
 """
 
 from __future__ import annotations
@@ -48,9 +48,6 @@ class WarmTrials:
     worlds: int
     both: bool
     tell: Judged
-    skipped: list[Mutant] = field(default_factory=list)
-    """Not in a function: to be tested in fresh processes."""
-    is_done: bool = False
     _items: dict[str, pytest.Item] = field(default_factory=dict)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -65,11 +62,9 @@ class WarmTrials:
         gc.freeze()  # or each fork's collections would copy all that is loaded
         for mutant in self.chosen:
             swap = swaps.of_mutant(mutant)
-            if swap is None:
-                self.skipped.append(mutant)
-            elif not self.tell(self._judge(mutant, swap, touched)):
-                return True
-        self.is_done = True
+            no_test_loads_it = Verdict(mutant, Outcome.SURVIVED, Outcome.NOT_ASKED)
+            if not self.tell(no_test_loads_it if swap is None else self._judge(mutant, swap, touched)):
+                break
         return True
 
     def _watch(self, name: str, touched: Touched) -> None:
@@ -105,13 +100,11 @@ class WarmTrials:
         return all(simulate(FIRST_WORLD + seed).violation is None for seed in range(self.worlds))
 
 
-def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> bool:
-    """False if it was stopped."""
+def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> None:
     given = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--hypothesis-profile=quick"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
     os.chdir(ROOT)
     pytest.main([*given, "-m", "not explores", *tests], plugins=[trials])
-    return trials.is_done
 
 
 def _forked(swap: Swap, is_fine: Callable[[], bool]) -> Outcome:
