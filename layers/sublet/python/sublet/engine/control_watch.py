@@ -20,7 +20,7 @@ class ControlWatch:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._lock = ports.tasks.lock()
-        """Guards all fields below. Held while the control is read, so that windows that ask at the same time read it once."""
+        """Guards all fields below; `_known` may be read without it. Held during a read: windows that ask at once read once."""
         self._known = NO_CONTROL
         self._read_at: datetime | None = None
         self._has_warned = False

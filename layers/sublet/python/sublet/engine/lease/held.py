@@ -81,6 +81,9 @@ class HeldLease:
         self._ports = ports
         self._failover_time = failover_time
         self._lock = ports.tasks.lock()
+        """Held from making a write until its reply is judged, so that one write at a time uses the counter. Guards changes of
+        `_holding`, `_stop`, `_throughput` and `_is_leaving`; any one of them may be read without it.
+        """
         self._stop = stop
         self._throughput: Throughput | None = None
         self._interval = timedelta(0)

@@ -77,7 +77,7 @@ class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
 
     asks   True in a process, which asks for leases before it steals them (`decisions.announcing`)
-    watch  the process's own; it knows the last control, for ticks that cannot read it. None: this manager makes one
+    watch  the process's own; it knows the last control, for ticks that cannot read it. None: each look makes one
     """
 
     ports: Ports

@@ -34,7 +34,9 @@ class LeaseMetrics:
         self._ports = ports
         self._progress = progress
         self._lock: AbstractContextManager[object] = ports.tasks.lock()
-        """Guards what was published last. Only the session's thread writes what it notes of a page, so that needs no lock."""
+        """Guards what was published last. What the session's thread alone notes of a page needs no lock. Both write
+        `_standing_since`: at worst the shard seems to stand still for a moment more or less.
+        """
         self._behind: int | None = None
         """The lag after the last page. None before the first page, and after an empty page with lag, which does not show whether
         records wait.

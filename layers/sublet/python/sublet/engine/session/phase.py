@@ -1,7 +1,7 @@
 """The phases of a lease session: what each may call of the handler, and what follows which.
 
 The session's own thread moves it from phase to phase. Any thread may recall it, and so may a signal handler, so a recall takes no
-lock: it is noted once, and `Allowed.recalled` says what each phase becomes by it.
+lock: it is noted once, and `PhaseRow.recalled` says what each phase becomes by it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ class SessionSketch:
     def __init__(self, shard_id: str, hash_key_range: HashKeyRange | None, ports: Ports) -> None:
         self._shard_id, self._range, self._ports = shard_id, hash_key_range, ports
         self._lock = ports.tasks.lock()
-        """Guards the fields below. No other lock is taken while it is held."""
+        """Guards `_since` and `_making`, and makes sure that one task stores at a time. That task sets `_is_off` and
+        `_is_storing` without it. No other lock is taken while it is held.
+        """
         self._is_off = ports.sketches is None
         self._is_storing = False
         self._begin()
