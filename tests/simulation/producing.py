@@ -22,7 +22,7 @@ from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, PutRefused, UserRecord
 from sublet.protocol.stream_info import PutRecord
-from sublet.putting.loop import Putters, PuttingLoop
+from sublet.putting.loop import ProducerPorts, PuttingLoop
 from sublet.putting.placing_source import PlacingSource
 from sublet.settings import StartKind, StartPosition
 from sublet.testing.simulation.fleet import Wiring
@@ -228,7 +228,7 @@ class Program:
         writer = self.mistake(SimWriter(self.put, process, self.refuses, self.loses))
         tasks = SimTasks(world.scheduler, process)
         return PuttingLoop(
-            self.rules, Putters(writer, source, clock, tasks, self.put.chance, log), self.put.tell
+            self.rules, ProducerPorts(writer, source, clock, tasks, self.put.chance, log), self.put.tell
         )
 
 

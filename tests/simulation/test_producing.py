@@ -42,7 +42,7 @@ def test_worlds_with_producers(seeds: Sequence[int]) -> None:
 
 
 def closed_at_once(of: PuttingLoop) -> Signal:
-    done = of._putters.tasks.signal()
+    done = of._ports.tasks.signal()
     done.set()
     return done
 

@@ -15,7 +15,7 @@ from sublet.decisions.producing import Settled
 from sublet.memory import FakeClock, MemoryLog, MemoryRecordWriter, MemoryStream
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import PutRecord
-from sublet.putting.loop import Putters, PuttingLoop
+from sublet.putting.loop import ProducerPorts, PuttingLoop
 from sublet.putting.placing_source import PlacingSource
 from sublet.testing.turn_taking import TurnTaking
 
@@ -58,9 +58,9 @@ class Bench:
         self.refuse: Callable[[Sequence[NewRecord]], list[PutRecord | PutRefused] | None] = lambda _: None
         source = PlacingSource(self.stream, self.clock, MemoryLog())
         self.log = MemoryLog()
-        putters = Putters(self, source, self.clock, self.tasks, Random(0), self.log)
+        ports = ProducerPorts(self, source, self.clock, self.tasks, Random(0), self.log)
         self.settled: list[Settled] = []
-        self.loop = PuttingLoop(ProducerRules(**rules), putters, self.settled.extend)
+        self.loop = PuttingLoop(ProducerRules(**rules), ports, self.settled.extend)
 
     def _spawned(self, work: Callable[[], Any]) -> Any:
         if self.spawns_left is not None:

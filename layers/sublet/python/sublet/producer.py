@@ -219,16 +219,16 @@ class LazyLoop:
         return self._made_in != os.getpid()
 
     def _new_loop(self, tell: Tell) -> PuttingLoop:
-        from sublet.putting.loop import Putters, PuttingLoop
+        from sublet.putting.loop import ProducerPorts, PuttingLoop
         from sublet.putting.placing_source import PlacingSource
 
         account = self._account or _aws_account()
         source = PlacingSource(account.reading(self.stream), account.clock, account.log)
         writer = account.writing(self.stream)
-        putters = Putters(writer, source, account.clock, account.tasks, SystemRandom(), account.log)
+        ports = ProducerPorts(writer, source, account.clock, account.tasks, SystemRandom(), account.log)
         self._made_in = os.getpid()
         self._at_exit = AtExit(self._finish)
-        return PuttingLoop(self._rules, putters, tell)
+        return PuttingLoop(self._rules, ports, tell)
 
     def _finish(self) -> None:
         if self._loop is not None and not self._is_of_parent and self._loop.buffered_bytes:

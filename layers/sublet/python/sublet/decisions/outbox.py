@@ -151,7 +151,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Room:
-    """What a call has room for. An empty one takes a record of any size."""
+    """What a call has room for. A call without a record has room for one of any size."""
 
     records: int = RECORDS_PER_CALL
     size: int = BYTES_PER_CALL

@@ -144,7 +144,7 @@ class Producing:
             for record in reversed(lost):
                 self._outbox(placing.outbox_of(record), now).add_first([record])
             return
-        # The records of one key come from one of the lists, where they are in order, and sorting is stable.
+        # Sorting is stable, each list is in order, and what is lost of a key came before what waits.
         self._sort_in(sorted(chain(lost, waiting, unplaced), key=_arrived_at), now)
 
     def placing_failed(self, why: Exception) -> None:

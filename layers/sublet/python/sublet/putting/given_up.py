@@ -18,6 +18,7 @@ class GivenUp:
     def __init__(self, clock: Clock, tasks: Tasks, log: Log) -> None:
         self._clock, self._log = clock, log
         self._lock = tasks.lock()
+        """Guards all fields below. Not held while a line is logged."""
         self._count = self._unlogged = 0
         self._first: Exception | None = None
         self._logged_at: datetime | None = None

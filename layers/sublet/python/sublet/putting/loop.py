@@ -1,4 +1,4 @@
-"""A producer's loop. Threads and clocks come through the ports, so that tests decide who runs next."""
+"""A producer's loop: takes records from any thread. Its tasks plan, put, list the shards and report the outcomes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAILED = (
 )
 
 
-class Putters(NamedTuple):
+class ProducerPorts(NamedTuple):
     """The ports that a producer's loop uses."""
 
     writer: RecordWriter
@@ -58,23 +58,26 @@ class PuttingLoop:
     does each later `offer`.
     """
 
-    def __init__(self, rules: ProducerRules, putters: Putters, tell: Tell) -> None:
-        self._rules, self._putters, self._tell = rules, putters, tell
-        self._producing = Producing(rules, putters.chance)
-        self._lock = putters.tasks.lock()
-        self._woken = putters.tasks.signal()
-        self._room = putters.tasks.signal()
+    def __init__(self, rules: ProducerRules, ports: ProducerPorts, tell: Tell) -> None:
+        self._rules, self._ports, self._tell = rules, ports, tell
+        self._producing = Producing(rules, ports.chance)
+        self._lock = ports.tasks.lock()
+        """Guards `_producing` and the fields below, but `_given_up` has its own lock. `_woken` is set, and `_buffered` read,
+        without it.
+        """
+        self._woken = ports.tasks.signal()
+        self._room = ports.tasks.signal()
         self._is_running = self._is_closed = False
         self._looks_at: datetime | None = None
-        self._arrived = Arrivals(rules, putters.clock)
+        self._arrived = Arrivals(rules, ports.clock)
         self._buffered = 0
         self._flushes: list[_Flush] = []
         self._unreported: dict[int, QueuedRecord] = {}
         """The records that have left `_arrived` and whose outcome no task has begun to report, each by its id."""
         self._reports = self._lost = 0
         self._failed: ProducerFailed | None = None
-        self._listings = Listings(putters.source, self._arrived.since)
-        self._given_up = GivenUp(putters.clock, putters.tasks, putters.log)
+        self._listings = Listings(ports.source, self._arrived.since)
+        self._given_up = GivenUp(ports.clock, ports.tasks, ports.log)
 
     @property
     def produced(self) -> Produced:
@@ -102,7 +105,7 @@ class PuttingLoop:
             if self._buffered and self._buffered + size > self._rules.max_buffered_bytes:
                 return self._room
             if not self._is_running:
-                self._putters.tasks.spawn(partial(self._guard, self._run))
+                self._ports.tasks.spawn(partial(self._guard, self._run))
                 self._is_running = True
             record.epoch = self._producing.epoch
             self._buffered += size
@@ -126,7 +129,7 @@ class PuttingLoop:
 
     def _flush(self, *, is_last: bool) -> Signal:
         """Closes under the same lock: the loop ends once it is closed, nothing is buffered, and no flush waits."""
-        done = self._putters.tasks.signal()
+        done = self._ports.tasks.signal()
         self._guard(partial(self._begin_flush, done, is_last=is_last))
         self._woken.set()
         return done
@@ -137,15 +140,13 @@ class PuttingLoop:
             flush = _Flush(self._producing.epoch, done)
             self._flushes.append(flush)
             if self._failed is None:
-                now = self._putters.clock.steady()
+                now = self._ports.clock.steady()
                 self._drain(now)
                 self._producing.flush(now)
             self._end_flushes()
 
     def failure(self) -> RecordsNotPut | None:
-        """The error about the records that were given up since the last call, caused by the first one's error; None if there were
-        none.
-        """
+        """See `GivenUp.error`."""
         return self._given_up.error()
 
     def _run(self) -> None:
@@ -153,8 +154,8 @@ class PuttingLoop:
             with self._lock:
                 if self._failed is not None:
                     return
-                now = self._putters.clock.steady()
-                woken = self._woken = self._putters.tasks.signal()
+                now = self._ports.clock.steady()
+                woken = self._woken = self._ports.tasks.signal()
                 self._drain(now)
                 plan = self._producing.plan(now)
                 settled = self._take_settled()
@@ -176,7 +177,7 @@ class PuttingLoop:
         """Does the work in a task of its own. If the machine is out of threads for now, this thread does it."""
         guarded = partial(self._guard, work)
         try:
-            self._putters.tasks.spawn(guarded)
+            self._ports.tasks.spawn(guarded)
         except RuntimeError:
             guarded()
 
@@ -202,7 +203,7 @@ class PuttingLoop:
         self._given_up.note(lost)
         self._woken.set()
         self._report(lost)
-        self._putters.log.error("the producer has stopped", problem=type(fault).__name__)
+        self._ports.log.error("the producer has stopped", problem=type(fault).__name__)
 
     def _next_look(self, plan: SendPlan, now: datetime, *, places: bool) -> datetime:
         moments = [now + LOOKED_AFTER]
@@ -222,7 +223,7 @@ class PuttingLoop:
         with self._lock:
             if self._failed is not None:
                 return
-            now = self._putters.clock.steady()
+            now = self._ports.clock.steady()
             self._producing.settle(call, answers, now)
             settled = self._take_settled()
         self._woken.set()
@@ -230,7 +231,7 @@ class PuttingLoop:
 
     def _answers(self, call: PutCall) -> Sequence[PutRecord | PutRefused] | Exception:
         try:
-            return self._putters.writer.put([entry.stream_record() for entry in call.entries])
+            return self._ports.writer.put([entry.stream_record() for entry in call.entries])
         except Exception as failure:  # noqa: BLE001 -- each record's future raises it
             return failure
 
@@ -247,7 +248,7 @@ class PuttingLoop:
         return settled
 
     def _make_room(self) -> None:
-        room, self._room = self._room, self._putters.tasks.signal()
+        room, self._room = self._room, self._ports.tasks.signal()
         room.set()
 
     def _report(self, settled: Sequence[Settled]) -> None:
@@ -259,7 +260,7 @@ class PuttingLoop:
                 self._tell(mine)
                 self._given_up.log(mine)
         except BaseException as failure:  # noqa: BLE001 -- raised by a callback, and must not end the loop
-            self._putters.log.error("a future's callback raised", problem=type(failure).__name__)
+            self._ports.log.error("a future's callback raised", problem=type(failure).__name__)
         finally:
             self._end_report(mine)
 
@@ -297,7 +298,7 @@ class PuttingLoop:
         with self._lock:
             if self._failed is not None:
                 return
-            now = self._putters.clock.steady()
+            now = self._ports.clock.steady()
             if isinstance(found, Placing):
                 self._producing.place(found, now)
             else:
