@@ -13,8 +13,8 @@ from sublet.protocol.handler_failure import HandlerFailure, error_name
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import whole_milliseconds
 
-HOLD_UP = ("handle", "lease_acquired", "shard_ended")
-"""The handler's functions without which a shard does not go on."""
+REQUIRED = ("handle", "lease_acquired", "shard_ended")
+"""The handler's functions that must return before a shard goes on."""
 
 
 class _Failing(NamedTuple):
@@ -26,12 +26,13 @@ class _Failing(NamedTuple):
 
 @dataclass(slots=True)
 class FailingCalls:
-    """`opened`: the lease as the session acquired it, with the failure that the session before reported. It needs no lock: each
-    caller sets and deletes its own keys, one for each function.
+    """What fails now, by caller and function. This needs no lock: each caller sets and deletes its own keys.
+
+    `opened`: the lease as the session acquired it, with the failure that the session before reported.
     """
 
     opened: Lease
-    _under_way: dict[tuple[int, str], _Failing] = field(default_factory=dict, init=False)
+    _failing: dict[tuple[int, str], _Failing] = field(default_factory=dict, init=False)
     _earlier_is_handled: bool = field(default=False, init=False)
 
     def failed(self, caller: int, call: HandlerCall, now: datetime, follows: Checkpoint | None) -> None:
@@ -41,20 +42,20 @@ class FailingCalls:
         if call.is_held_up or call.finished:  # it has not failed by itself, or not with what is left
             self.succeeded(caller, call.what)
             return
-        if call.what not in HOLD_UP:
+        if call.what not in REQUIRED:
             return
-        known = self._under_way.get((caller, call.what))
+        known = self._failing.get((caller, call.what))
         if known is not None and known.first == call.first:
             since = known.failure.since
         else:
             before = None if follows is None else self._earlier(follows)
             since = whole_milliseconds(now) if before is None else before.since
         error = HandlerOverdue.__name__ if call.failure is None else error_name(call.failure)
-        self._under_way[caller, call.what] = _Failing(call.first, HandlerFailure(error, call.attempt, since))
+        self._failing[caller, call.what] = _Failing(call.first, HandlerFailure(error, call.attempt, since))
 
     def succeeded(self, caller: int, what: str) -> None:
         """The function no longer fails: it has returned, or its records were set aside."""
-        self._under_way.pop((caller, what), None)
+        self._failing.pop((caller, what), None)
 
     def earlier_is_handled(self) -> None:
         """The records that failed in the session before are handled, or set aside."""
@@ -64,9 +65,9 @@ class FailingCalls:
         """The failure to report with this checkpoint. If several calls fail, the one that began to fail first. Any thread may
         ask.
         """
-        if not self._under_way:  # nearly always, and this is asked for each write
+        if not self._failing:  # nearly always, and this is asked for each write
             return self._earlier(checkpoint)
-        failing = [each.failure for each in list(self._under_way.values())]
+        failing = [each.failure for each in list(self._failing.values())]
         return min(failing, key=lambda each: each.since, default=self._earlier(checkpoint))
 
     def _earlier(self, checkpoint: Checkpoint) -> HandlerFailure | None:

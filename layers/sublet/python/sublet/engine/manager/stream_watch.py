@@ -83,7 +83,7 @@ class StreamWatch:
         noted = dict(to_note(found.streams, known, now, self.settings.former_streams_wait))
         known = {**known, **noted}
         due = self._due(found.streams)
-        answers = self._side_by_side([partial(self._list, each, each.stream in leased) for each in due])
+        answers = self._make_all([partial(self._list, each, each.stream in leased) for each in due])
         self._raise_if_all_failed(answers)
         for each, answer in zip(due, answers, strict=True):
             noted.update(self._keep(each.stream, answer, known, now))
@@ -103,7 +103,7 @@ class StreamWatch:
     def create(self, leases: Iterable[NewLease]) -> int:
         """The leases of each stream in their order, and several streams at once. Returns how many we created."""
         parts = by_stream((new.lease.lease_key, new) for new in leases).values()
-        return sum(self._side_by_side([partial(create_leases, part, self.ports) for part in parts]))
+        return sum(self._make_all([partial(create_leases, part, self.ports) for part in parts]))
 
     def is_there(self, lease_key: str) -> bool:
         """Whether the lease's stream still exists. Another stream of the same name does not count, because its shards say nothing
@@ -226,7 +226,7 @@ class StreamWatch:
         due = [stream for stream, age in ages.items() if age is None or age >= DESCRIBED_EVERY]
         due.sort(key=lambda stream: ages[stream] or timedelta.max, reverse=True)
         due = due[:DESCRIBED_MAX]
-        found = self._side_by_side([partial(self._described, stream, known[stream]) for stream in due])
+        found = self._make_all([partial(self._described, stream, known[stream]) for stream in due])
         return {stream: each for stream, each in zip(due, found, strict=True) if each is not None}
 
     def _described(self, stream: StreamKey, known: KnownStream) -> KnownStream | None:
@@ -242,12 +242,12 @@ class StreamWatch:
     def _note(self, noted: Mapping[StreamKey, KnownStream]) -> None:
         streams = [*noted.items()]
         parts = [dict(streams[at : at + NOTED_IN_A_ROW]) for at in range(0, len(streams), NOTED_IN_A_ROW)]
-        self._side_by_side([partial(self.ports.sightings.keep_streams, part) for part in parts])
+        self._make_all([partial(self.ports.sightings.keep_streams, part) for part in parts])
 
     def _paced(self, stream: StreamKey) -> Stream:
         return PacedStream(self._streams.of(stream), self.pacer.wait)
 
-    def _side_by_side(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+    def _make_all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Makes AT_ONCE of the calls at a time. If some of them fail, raises the error of the first, once all have ended."""
         tasks = self.ports.tasks
         slots = tasks.slots(AT_ONCE)

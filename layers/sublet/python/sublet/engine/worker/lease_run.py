@@ -69,8 +69,8 @@ class WindowSessions:
             session.stop_early()
 
 
-class Left(NamedTuple):
-    """The result of a lease's part in the window. `lease`: as we left it; None if it was not acquired."""
+class RunResult(NamedTuple):
+    """What came of a lease in the window. `lease`: as we left it; None if it was not acquired."""
 
     report: LeaseReport
     lease: Lease | None = None
@@ -102,24 +102,23 @@ class LeaseRun:
             )
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
         try:
-            left = self._consume(seen, why)
+            result = self._consume(seen, why)
         finally:
             self.consuming.give_back(seen.lease_key)
             self.barrier.leave(seen.lease_key)
-        if left.is_vanished:
-            return self.children.of_vanished(left.report)
-        lease = left.lease
-        return (
-            left.report if lease is None or not lease.is_ended else self.children.of_ended(left.report, lease)
-        )
+        if result.is_vanished:
+            return self.children.of_vanished(result.report)
+        if result.lease is not None and result.lease.is_ended:
+            return self.children.of_ended(result.report, result.lease)
+        return result.report
 
-    def _consume(self, seen: LeaseFence, why: ClaimReason) -> Left:
+    def _consume(self, seen: LeaseFence, why: ClaimReason) -> RunResult:
         try:
             row, since = self.acquirer.acquire(seen, why)
         except TransientError as unavailable:
             self.shared.calls.health.note(unavailable)
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
-            return Left(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE))
+            return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE))
         if not isinstance(row, Lease) or not self.acquirer.is_ours(row):
             return self._not_ours(seen, why, row if isinstance(row, Lease) else None, is_vanished=row is None)
         log, why = self.shared.ports.log, self.acquirer.why(row, why)
@@ -128,7 +127,7 @@ class LeaseRun:
         if (why_not_tried := self.acquirer.why_not_tried(row, seen)) is not None:
             self.sessions.has_ended(session, is_kept=False)
             session.held.write(release)
-            return Left(LeaseReport(row.lease_key, why_not_tried, checkpoint=str(row.checkpoint)))
+            return RunResult(LeaseReport(row.lease_key, why_not_tried, checkpoint=str(row.checkpoint)))
         session, report = self._run(session)
         log.info(
             "lease session ended",
@@ -136,15 +135,17 @@ class LeaseRun:
             outcome=report.outcome,
             user_records=report.user_records,
         )
-        return Left(report, session.held.lease)
+        return RunResult(report, session.held.lease)
 
-    def _not_ours(self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool) -> Left:
+    def _not_ours(
+        self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool
+    ) -> RunResult:
         if row is not None and row.is_ended:  # by an earlier attempt at this item, which then crashed
-            return Left(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
+            return RunResult(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
         self.shared.ports.log.info("could not acquire", lease_key=seen.lease_key, why=why)
         if why is ClaimReason.CONTINUE:
             self._tell_lost(seen)
-        return Left(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
+        return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
 
     def _tell_lost(self, kept: LeaseFence) -> None:
         """Tell the handler that a lease which the window before kept for this one was taken in between: its state is stale."""
