@@ -21,18 +21,10 @@ from sublet.memory.inspection import MemoryInspection
 from sublet.operate.doctor import Doctor
 from sublet.operate.pausing import Pausing
 from sublet.operate.place import place
-from sublet.operate.planned_seek import (
-    PlannedSeek,
-    at_application,
-    at_place,
-    at_positions,
-    before_the_last,
-    carry_out,
-    planned,
-    seek_of,
-    snapshot_by_hand,
-)
+from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.seek_target import at_application, at_place, at_positions, before_the_last
 from sublet.operate.skip import planned_skip, skip
+from sublet.operate.snapshots import snapshot_by_hand
 from sublet.operate.standing import Watch
 from sublet.operate.tail import Tail
 from sublet.ports import Ports

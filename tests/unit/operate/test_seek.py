@@ -13,20 +13,17 @@ from sublet.errors import SeekRefused, StreamNotAdopted
 from sublet.memory import MemoryStream
 from sublet.operate.find import places_of
 from sublet.operate.place import place
-from sublet.operate.planned_seek import (
-    PlannedSeek,
+from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.operate.seek_target import (
     SeekTarget,
     at_application,
     at_place,
     at_positions,
     at_snapshot,
     before_the_last,
-    carry_out,
-    planned,
-    seek_of,
-    snapshot_by_hand,
 )
-from sublet.operate.seek import Seek, check_stream, undone_by
+from sublet.operate.snapshots import snapshot_by_hand
 from sublet.ports import SnapshotStore
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position

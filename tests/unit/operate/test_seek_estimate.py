@@ -9,16 +9,10 @@ from sublet.decisions.examination import Volume
 from sublet.decisions.seek_estimate import CountedBy
 from sublet.memory.inspection import MemoryInspection
 from sublet.operate.place import place
-from sublet.operate.planned_seek import (
-    PlannedSeek,
-    at_place,
-    at_positions,
-    carry_out,
-    planned,
-    seek_of,
-    snapshot_by_hand,
-)
+from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.seek import Seek
+from sublet.operate.seek_target import at_place, at_positions
+from sublet.operate.snapshots import snapshot_by_hand
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.snapshot import Snapshot
 

@@ -11,8 +11,8 @@ from sublet.decisions.seek import plan_seek
 from sublet.decisions.skip import BYTES_MAX
 from sublet.errors import DestinationRefused, SeekRefused
 from sublet.handler import Batch
-from sublet.operate.planned_seek import before_the_last
 from sublet.operate.seek import Seek
+from sublet.operate.seek_target import before_the_last
 from sublet.operate.skip import PlannedSkip, planned_skip, skip
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint

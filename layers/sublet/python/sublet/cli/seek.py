@@ -21,7 +21,8 @@ from sublet.errors import SeekRefused, SnapshotUnreadable
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
-    from sublet.operate.planned_seek import PlannedSeek, SeekTarget
+    from sublet.operate.planned_seek import PlannedSeek
+    from sublet.operate.seek_target import SeekTarget
     from sublet.ports import Ports, SnapshotStore
     from sublet.protocol.lease import LeaseScan
     from sublet.protocol.shard import Shard
@@ -128,7 +129,7 @@ def seek(options: Namespace) -> int:
 
 
 def undo(options: Namespace) -> int:
-    from sublet.operate.planned_seek import before_the_last
+    from sublet.operate.seek_target import before_the_last
 
     settings, ports = operated(options, required=("application", "stream"))
     scan, shards = ports.table.scan(), ports.stream.list_shards()
@@ -140,7 +141,7 @@ def undo(options: Namespace) -> int:
 def _wanted(
     options: Namespace, settings: Settings, ports: Ports, snapshots: SnapshotStore, shards: Sequence[Shard]
 ) -> SeekTarget:
-    from sublet.operate.planned_seek import at_application, at_place, at_positions, at_snapshot, shards_asked
+    from sublet.operate.seek_target import at_application, at_place, at_positions, at_snapshot, shards_asked
     from sublet.several_streams import named_shards
 
     if options.to_snapshot is not None:

@@ -57,7 +57,7 @@ def add_snapshot_arguments(parser: ArgumentParser) -> None:
 
 
 def snapshot_name(text: str) -> str:
-    from sublet.operate.planned_seek import check_snapshot_name
+    from sublet.operate.snapshots import check_snapshot_name
 
     try:
         check_snapshot_name(text)
@@ -73,7 +73,7 @@ def add_snapshots_arguments(parser: ArgumentParser) -> None:
 
 
 def take_snapshot(options: Namespace) -> int:
-    from sublet.operate.planned_seek import snapshot_by_hand
+    from sublet.operate.snapshots import snapshot_by_hand
     from sublet.protocol.snapshot import snapshot_text
     from sublet.system.clock import SystemClock
 

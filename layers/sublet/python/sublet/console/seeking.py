@@ -14,17 +14,8 @@ from sublet.decisions.shard_history import position_text
 from sublet.errors import SeekRefused
 from sublet.operate.estimate_text import estimate_lines, move_text, stay_text
 from sublet.operate.place import SeekTime
-from sublet.operate.planned_seek import (
-    PlannedSeek,
-    SeekTarget,
-    at_application,
-    at_place,
-    at_snapshot,
-    before_the_last,
-    carry_out,
-    planned,
-    seek_of,
-)
+from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.seek_target import SeekTarget, at_application, at_place, at_snapshot, before_the_last
 from sublet.operate.shown import age_text, counted
 from sublet.protocol.shard import Shard
 

@@ -14,7 +14,7 @@ from sublet.console.rendering import address_of, page
 from sublet.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
 from sublet.errors import SeekRefused, StreamNotFound
 from sublet.operate.place import EARLIEST, LATEST, place
-from sublet.operate.planned_seek import snapshot_by_hand
+from sublet.operate.snapshots import snapshot_by_hand
 
 SHARDS_NAMED = 50
 
