@@ -21,7 +21,7 @@ from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
 from sublet.engine.calls import guard
 from sublet.engine.manager import tick
 from sublet.engine.manager.quiet_probing import QuietProbing
-from sublet.engine.session import pages
+from sublet.engine.session import gap_watch
 from sublet.engine.session import records as record_making
 from sublet.engine.worker import acquire
 from sublet.protocol.lease import Lease
@@ -116,7 +116,7 @@ PLANTED = {
         (record_making,), "not_yet_handled", lambda records, _: records, AGAIN, idle
     ),
     "a moment is believed beyond retention": Planted(
-        (pages.GapWatch,),
+        (gap_watch.GapWatch,),
         "_begins_whole",
         lambda _: True,
         r"no loss is reported",
@@ -126,14 +126,14 @@ PLANTED = {
         (SimSightingStore,), "save", saved_apart, r"which wrote to it .* ago$"
     ),
     "a gap is never told": Planted(
-        (pages,),
+        (gap_watch,),
         "may_have_lost",
         lambda *_: False,
         r"no loss is reported",
         partial(simulate, days_off=1.0),
     ),
     "a gap is told wherever reading begins": Planted(
-        (pages,),
+        (gap_watch,),
         "may_have_lost",
         lambda *_: True,
         r"a data gap of \S+ is reported, but nothing was trimmed$",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.read_position import IteratorType
-from sublet.engine.session.pages import GapWatch
+from sublet.engine.session.gap_watch import GapWatch
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Signal

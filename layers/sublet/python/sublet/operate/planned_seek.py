@@ -9,7 +9,7 @@ from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import SeekPlan, plan_seek
 from sublet.decisions.seek_estimate import SeekEstimate
 from sublet.decisions.stream_adoption import suspects
-from sublet.engine.manager.probing import positions
+from sublet.engine.handled_positions import positions
 from sublet.errors import SeekRefused
 from sublet.inspection import Inspection
 from sublet.operate.seek import Seek, begun, check_stream, opens, undone_by

@@ -20,7 +20,7 @@ from sublet.decisions.seek_estimate import (
     joined,
 )
 from sublet.decisions.stream_parts import by_stream
-from sublet.engine.manager.probing import positions
+from sublet.engine.handled_positions import positions
 from sublet.errors import CheckRefused
 from sublet.inspection import Inspection
 from sublet.ports import Ports

@@ -22,8 +22,8 @@ from sublet.decisions.pull_request import (
 from sublet.decisions.stream_standing import gone_streams
 from sublet.decisions.work_distribution import WorkDistribution
 from sublet.engine.control_watch import ControlWatch
+from sublet.engine.handled_positions import positions
 from sublet.engine.manager.look import check_stream
-from sublet.engine.manager.probing import positions
 from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 
 from sublet.decisions.control import not_merely_paused
-from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.probe import Probe, ProbeResult
 from sublet.decisions.quiet import MILLISECOND
-from sublet.decisions.read_position import is_unopened, read_position
 from sublet.decisions.unread_shards import (
     Probes,
     StandsStill,
@@ -22,9 +19,9 @@ from sublet.decisions.unread_shards import (
 )
 from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.engine.session.metrics import STANDS_STILL_AFTER
-from sublet.errors import CheckpointNotInStream, LeaseTableError, ShardNotFound, TransientError
+from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports
+from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import is_of_several
 from sublet.settings import Settings
@@ -109,34 +106,3 @@ def _warn(one: StandsStill, ports: Ports) -> None:
             "a shard has records, and no worker reads it",
             shard_id=lease.shard_id, seconds=seconds, checkpoint=str(lease.checkpoint), crashes=lease.crashes,
         )  # fmt: skip
-
-
-AT_ONCE = 10
-
-
-def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
-    """Positions by lease key, for unfinished leases whose shards answer. A shard does not answer if its read limit is used up,
-    or if the lease belongs to another stream. A lease at LATEST that was not opened has no position yet.
-
-    Makes two calls for each shard, one of which counts against its five polls a second. Raises what Stream raises, except
-    transient errors.
-    """
-    slots = ports.tasks.slots(AT_ONCE)
-
-    def ask(lease: Lease) -> HandledPosition | None:
-        with slots:
-            return _ask(lease, ports)
-
-    asked = [(lease, ports.tasks.spawn(partial(ask, lease))) for lease in leases]
-    return {lease.lease_key: found for lease, task in asked if (found := task.result()) is not None}
-
-
-def _ask(lease: Lease, ports: Ports) -> HandledPosition | None:
-    at = read_position(lease)
-    if at is None or is_unopened(lease):
-        return None
-    try:
-        page = ports.stream.reader(lease.shard_id, at).read(1)
-    except (TransientError, ShardNotFound, CheckpointNotInStream):
-        return None
-    return None if isinstance(page, PollRefusal) else position_of(lease, page, ports.clock.now())

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.decisions.pace import Pace, asked_for_at, next_poll_at, records_to_ask_for, throttled_until
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, reached_by
 from sublet.decisions.read_position import (
-    NOTHING_READ,
-    IteratorType,
-    Kept,
     ReadPosition,
-    after_page,
-    may_have_lost,
-    shows_what_follows,
 )
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
 from sublet.errors import StreamError
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, PushReader, ShardReader, Signal, Task
-from sublet.protocol.lease import Lease
-from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.records import Page
 from sublet.settings import Settings
 
 POLL_REPLY_MAX = 10 * 2**20
@@ -180,89 +171,3 @@ def _push_reader(ports: Ports, shard_id: str, position: ReadPosition) -> PushRea
 
     stream = ports_of_stream(ports, shard_id).stream
     return FanOutReader(ports.pushes, stream, shard_id, position, ports.clock, ports.tasks, ports.chance)
-
-
-ATTEMPTS = 5
-BETWEEN_ATTEMPTS = timedelta(seconds=1)
-
-
-@dataclass(slots=True)
-class GapWatch:
-    """Notices if records were trimmed before they were read. One for each time that a shard is opened. `opened`: the lease
-    then.
-    """
-
-    ports: Ports
-    opened: Lease
-    stop: Signal
-    kept: Kept = NOTHING_READ
-    is_begun: bool = False
-
-    def look_at(self, page: Page, polled_at: datetime, now: datetime) -> None:
-        """Call this before the page's records are handled: once they are checkpointed, a gap no longer shows."""
-        if not shows_what_follows(page):
-            return
-        first = page.records[0] if page.records else None
-        if not self.is_begun:
-            self.is_begun = True
-            if may_have_lost(self.opened, first, now) and not self._begins_whole():
-                self._report_gap("the checkpointed record", str(self.opened.checkpoint), first)
-        elif (last := self.kept.in_doubt(polled_at)) is not None:
-            is_there = self._is_whole(last, self.kept.unread_since)
-            if is_there is None:
-                return  # the next page asks again
-            if not is_there:
-                self._report_gap("the record that was read last", last, first)
-            else:
-                self.kept = self.kept.with_proof(polled_at)
-        self.kept = after_page(self.kept, page, polled_at)
-
-    def _begins_whole(self) -> bool:
-        """Whether nothing was lost at the beginning. A shard opened at a moment does not return the checkpointed record, so this
-        asks for it. If the service does not answer, a gap is reported, because there may be no later page.
-        """
-        until = self.opened.quiet_until
-        return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
-
-    def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
-        """Whether nothing after this record is lost: the record is still there, or everything since `until` is, and nothing
-        arrived between the two. None if the service did not answer.
-        """
-        at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
-        reader = self.ports.stream.reader(self.opened.shard_id, at)
-        for attempt in range(ATTEMPTS):
-            if attempt and self.stop.wait(BETWEEN_ATTEMPTS):
-                break
-            with suppress(StreamError):
-                answer = reader.read(1)
-                if isinstance(answer, PollRefusal):
-                    continue
-                if shows_what_follows(answer):
-                    return any(record.sequence_number == sequence_number for record in answer.records)
-                is_kept = _is_kept_since(until, answer)
-                if is_kept is not None:
-                    return is_kept
-        return None
-
-    def _report_gap(self, what: str, before: str, first: StreamRecord | None) -> None:
-        read_on = {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
-        self.ports.metrics.put(Metric.DATA_GAP, 1)
-        self.ports.log.error(
-            f"data gap: {what} is past retention, and so may be records after it; going on from the horizon",  # noqa: G004 -- one of two
-            shard_id=self.opened.shard_id, checkpoint=before,
-            first_sequence_number=first and first.sequence_number, **read_on,
-        )  # fmt: skip
-
-
-def _is_kept_since(until: datetime | None, page: Page) -> bool | None:
-    """Whether everything since `until` is still kept, judged by an empty page behind the tip. None if the page does not show it.
-
-    The page was read from a record older than `until`, or from the horizon if that record is gone. A walk only passes what is
-    kept, and begins no later than the time that its page has reached.
-    """
-    reached = reached_by(page)
-    if until is None or reached is None:
-        return None
-    if reached <= until:
-        return True
-    return False if reached > until + ARRIVALS_DIFFER_BY else None

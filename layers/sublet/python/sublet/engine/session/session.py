@@ -23,10 +23,11 @@ from sublet.engine.lease.progress import Progress
 from sublet.engine.lease.steps import begin, end_shard, plan_end
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import ProcessShared
+from sublet.engine.session.gap_watch import GapWatch
 from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.page_runner import PageRunner
-from sublet.engine.session.pages import GapWatch, PageFeed
+from sublet.engine.session.pages import PageFeed
 from sublet.engine.session.phase import PhaseEvent, Phases
 from sublet.engine.session.records import UserRecords
 from sublet.engine.session.sketch import SessionSketch

@@ -16,8 +16,9 @@ from sublet.engine.lease.held import HeldLease
 from sublet.engine.process_shared import Exclusion, ProcessShared
 from sublet.engine.session.phase import Phases
 from sublet.engine.session.session import LeaseSession
-from sublet.engine.worker.acquire import Children, LeaseAcquirer
+from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
+from sublet.engine.worker.children import Children
 from sublet.errors import TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Tasks

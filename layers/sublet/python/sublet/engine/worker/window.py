@@ -19,8 +19,9 @@ from sublet.decisions.process_report import ShardReport
 from sublet.decisions.window import LeaseReport
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import Exclusion, ProcessShared
-from sublet.engine.worker.acquire import Children, LeaseAcquirer
+from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
+from sublet.engine.worker.children import Children
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
 from sublet.engine.worker.upkeep import Upkeep, show_no_trouble
 from sublet.errors import LeaseTableError, StreamError

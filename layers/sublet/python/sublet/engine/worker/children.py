@@ -1,0 +1,89 @@
+"""Starts the children of shards that end in a window, and those that a crashed attempt at the same item had begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sublet.decisions.control import pause_of
+from sublet.decisions.shard_end import may_begin
+from sublet.decisions.window import LeaseReport
+from sublet.engine.control_watch import ControlWatch
+from sublet.engine.worker.acquire import LeaseAcquirer
+from sublet.errors import LeaseTableError, StreamError
+from sublet.ports import Ports
+from sublet.protocol.lease import Lease, lease_key_of
+from sublet.protocol.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """`start` begins with a lease. It returns False if there was no room."""
+
+    ports: Ports
+    acquiring: LeaseAcquirer
+    watch: ControlWatch
+    start: Callable[[Lease], bool]
+
+    def of_vanished(self, report: LeaseReport) -> LeaseReport:
+        """The lease's row is gone. An earlier attempt at this item may have ended the shard, begun its children, and crashed.
+        Once children are being read, the parent's row is cleaned up, and only the listing of shards names them.
+        """
+        from sublet.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
+
+        try:
+            unstarted = self._take_over_below(
+                report.lease_key, ports_of_stream(self.ports, report.lease_key).stream.list_shards()
+            )
+            return replace(report, unstarted_children=unstarted)
+        except (LeaseTableError, StreamError) as unavailable:
+            self.ports.log.warning(
+                "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
+            )
+            return report
+
+    def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
+        """Take over the children that this item held, and those below children whose rows are gone. A tick starts free ones."""
+        unstarted = 0
+        for shard in shards:
+            if parent not in shard.parent_shard_ids:
+                continue
+            child = self.ports.table.get(lease_key_of(shard.shard_id))
+            if child is None:
+                unstarted += self._take_over_below(shard.shard_id, shards)
+            elif isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self.acquiring.is_of_this_item(child):
+                unstarted += not self.start(child)
+        return unstarted
+
+    def of_ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
+        """Start the children that may begin, if there are room and time. The rest is for the next tick."""
+        try:
+            return replace(report, unstarted_children=self._start_children(parent))
+        except LeaseTableError as unavailable:
+            self.ports.log.warning(
+                "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
+            )
+            return replace(report, unstarted_children=len(parent.child_shard_ids))
+
+    def _start_children(self, parent: Lease) -> int:
+        """How many could begin if there were room. If an earlier attempt at this item ended a child, its children are started."""
+        unstarted = 0
+        for child_shard_id in sorted(parent.child_shard_ids):
+            child = self.ports.table.get(lease_key_of(child_shard_id))
+            if isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self._may_begin(child):
+                unstarted += not self.start(child)
+        return unstarted
+
+    def _may_begin(self, child: Lease) -> bool:
+        if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
+            return False
+        if pause_of(self.watch.known, child.lease_key, self.ports.clock.now()) is not None:
+            return False
+        return may_begin(
+            child,
+            [self.ports.table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
+        )
