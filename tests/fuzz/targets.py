@@ -19,7 +19,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, plan_tick
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError, SettingsError
-from sublet.protocol import kpl_format, lease_row
+from sublet.protocol import kpl_format, lease_columns
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
@@ -140,7 +140,7 @@ def tick_plans(data: bytes) -> None:
 
 ATTRIBUTES = sorted(
     value
-    for name, value in vars(lease_row).items()
+    for name, value in vars(lease_columns).items()
     if name.isupper() and isinstance(value, str) and name != "LEASE_ENTITY"
 )
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
-from sublet.protocol.lease_row import ENTITY_TYPE, decode_row
+from sublet.protocol.lease_columns import ENTITY_TYPE
+from sublet.protocol.lease_row import decode_row
 from sublet.protocol.write_clauses import SEEK_LEAP
 
 from tests.mixed_fleet.workers import KCL_SIDES

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sublet.memory.clock import BEGINNING
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, ahead_text, joined, lane_of, read_ahead_text
 from sublet.protocol.lease import AttributeValue, Lease, Position
-from sublet.protocol.lease_row import bytes_of, decode_row, encode_row, number, text
+from sublet.protocol.lease_columns import bytes_of, number, text
+from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, apply_to
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE

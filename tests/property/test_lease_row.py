@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.stream_key import StreamKey, in_stream, own_id, stream_key_of

@@ -5,16 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import (
-    FAILING,
-    LAG,
-    QUIET,
-    ROW_BYTES_MAX,
-    bytes_of,
-    decode_row,
-    encode_row,
-    quiet_until,
-)
+from sublet.protocol.lease_columns import FAILING, LAG, QUIET, ROW_BYTES_MAX, bytes_of, quiet_until
+from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
 from tests.property.lease_rows import lease_writes, leases

@@ -6,11 +6,11 @@ us still names our holder.
 
 from __future__ import annotations
 
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Absent, Clause, Condition, Equal, Exists, all_of
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_row import number, text, texts
+from sublet.protocol.lease_columns import number, text, texts
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 

@@ -14,11 +14,12 @@ from datetime import datetime
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.polling import PolledStream, PollingReader
 from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, ShardReader
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.conditions import AllOf, Clause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import decode_row, number
+from sublet.protocol.lease_columns import number
+from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard

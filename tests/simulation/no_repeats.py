@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sublet.handler import Batch, Handler
 from sublet.ports import Applied, FailureDestination, LeaseTable, Refused
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.failure_document import SetAsideBatch

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_row import decode_row, number
+from sublet.protocol.lease_columns import number
+from sublet.protocol.lease_row import decode_row
 from sublet.settings import Settings
 from sublet.testing.simulation.outside import Operator
 from sublet.testing.simulation.run import Result

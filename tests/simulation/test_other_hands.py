@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from sublet.engine.lease.held import HeldLease
+from sublet.protocol import lease_columns as columns
 from sublet.protocol import lease_row
-from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
 from sublet.protocol.lease import AttributeValue, Lease

@@ -17,10 +17,10 @@ from sublet.decisions.crash_caution import Caution
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.ports import Applied, LeaseTable, Refused
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import number, text
+from sublet.protocol.lease_columns import number, text
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.testing.simulation.balance import Neighbours
 from sublet.testing.simulation.fleet import Wiring

@@ -14,7 +14,8 @@ from sublet.ports import Applied, Refused
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan
-from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, encode_row
+from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.spark.keeper.lease_lag import LeaseLag
 from sublet.spark.plan.lag import LagThen, ShardLook, lag_then

@@ -19,7 +19,8 @@ from sublet.protocol.lease import (
     Quiet,
     Tried,
 )
-from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, decode_row, encode_row
+from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to, heartbeat, set_children
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of

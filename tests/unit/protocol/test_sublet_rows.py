@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import CRASHED_AT, CRASHES, decode_row, encode_row
+from sublet.protocol.lease_columns import CRASHED_AT, CRASHES
+from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to
 
 from tests.rolling.rows import RECORDED, answers_of, rows

@@ -14,7 +14,8 @@ from sublet.memory.clock import BEGINNING
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, encode_row
+from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_row import encode_row
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld, raising
 

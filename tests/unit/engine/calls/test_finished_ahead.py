@@ -13,11 +13,11 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.window import Outcome
 from sublet.handler import Batch
 from sublet.ports import Applied
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import lane_of
-from sublet.protocol.lease_row import bytes_of, number, text
+from sublet.protocol.lease_columns import bytes_of, number, text
 from sublet.protocol.lease_writes import (
     LeaseWrite,
     WriteKind,

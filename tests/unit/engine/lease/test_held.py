@@ -13,7 +13,8 @@ from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Applied, Signal
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row
+from sublet.protocol.lease_columns import CHECKPOINT, LEASE_COUNTER
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import (
     LeaseWrite,
     WriteKind,

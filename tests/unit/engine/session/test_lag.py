@@ -14,7 +14,8 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_row import ROW_BYTES_MAX, bytes_of, encode_row
+from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import WriteKind
 from sublet.settings import Checkpointing
 from sublet.testing.turn_taking import TurnTaking

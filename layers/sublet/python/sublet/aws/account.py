@@ -51,7 +51,7 @@ from sublet.errors import (
     StreamExists,
 )
 from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
-from sublet.protocol.lease_row import LEASE_KEY
+from sublet.protocol.lease_columns import LEASE_KEY
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
 from sublet.protocol.stream_info import (

@@ -31,7 +31,7 @@ from sublet.decisions.last_hour import RecordedHour
 from sublet.decisions.role_needs import DeployedRoles, Need
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import CheckRefused
-from sublet.protocol.lease_row import LEASE_KEY
+from sublet.protocol.lease_columns import LEASE_KEY
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock

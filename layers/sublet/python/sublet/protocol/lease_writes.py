@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.conditions import AllOf, Row, all_of, holds
 from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Quiet, Tried
-from sublet.protocol.lease_row import (
+from sublet.protocol.lease_columns import (
     attempts_after,
-    encode_row,
     moment,
     number,
     quiet_until,
     text,
     whole_milliseconds,
 )
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.write_clauses import (
     EXISTS,
     NO_SUCH_LEASE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import SHARD_END, STARTING_AT_A_MOMENT, STARTING_SENTINELS, Checkpoint
 from sublet.protocol.conditions import (
     Absent,
@@ -19,7 +19,7 @@ from sublet.protocol.conditions import (
     any_of,
 )
 from sublet.protocol.lease import Lease, LeaseFence
-from sublet.protocol.lease_row import moment, number, text
+from sublet.protocol.lease_columns import moment, number, text
 
 EXISTS = Clause(
     "exists",

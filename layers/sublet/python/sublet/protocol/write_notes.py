@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.conditions import Row, all_of
 from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position
-from sublet.protocol.lease_row import attempts_after, encode_row
+from sublet.protocol.lease_columns import attempts_after
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import ONE, LeaseWrite
 from sublet.protocol.stream_key import is_of_several
 from sublet.protocol.write_clauses import position_stands

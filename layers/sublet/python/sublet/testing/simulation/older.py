@@ -10,7 +10,7 @@ from random import Random
 from msgspec.structs import replace as replaced
 
 from sublet.ports import Applied, LeaseTable, Refused
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 

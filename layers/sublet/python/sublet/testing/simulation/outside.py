@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from sublet.decisions.announcing import Announcement, What
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import decode_row, number, text
+from sublet.protocol.lease_columns import number, text
+from sublet.protocol.lease_row import decode_row
 from sublet.protocol.stream_info import PutRecord, RecordDistribution
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 from sublet.testing.simulation.weather import Fault

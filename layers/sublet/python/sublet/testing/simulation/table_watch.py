@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.ports import Applied, Refused
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint, Sentinel
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sublet.decisions.window import Outcome, WindowReport
 from sublet.ports import Applied, Refused
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import AttributeValue, Lease

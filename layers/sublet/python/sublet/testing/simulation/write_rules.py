@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_columns as columns
 from sublet.protocol.conditions import Row, holds
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import decode_row, number
+from sublet.protocol.lease_columns import number
+from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 from sublet.protocol.write_clauses import SEEK_LEAP
 
