@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace as with_other
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.control_watch import ControlWatch
-from sublet.engine.manager.look import resume
+from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.engine.manager.tick import LeaseManager
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.handler import Batch
@@ -105,7 +105,7 @@ def test_an_earlier_run_s_lease_is_not_resumed_while_it_is_paused() -> None:
     for lease_key in (SHARD, OTHER):
         world.steal(lease_key, "process-1", "earlier/1")
     pause(world, SHARD)
-    choices = resume(world.ports, mine, world.tasks.signal(), ControlWatch(world.ports))
+    choices = claims_of_earlier_run(world.ports, mine, world.tasks.signal(), ControlWatch(world.ports))
     assert [choice.lease.lease_key for choice in choices] == [OTHER]
 
 

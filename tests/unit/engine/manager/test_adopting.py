@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.engine.manager.look import adopt_stream
+from sublet.engine.manager.adoption import adopt_stream
 from sublet.engine.manager.tick import LeaseManager
 from sublet.errors import StreamAccessDenied, StreamNotAdopted
 from sublet.memory import MemorySightingStore, MemoryStream

@@ -12,7 +12,8 @@ from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.control_watch import ControlWatch
-from sublet.engine.manager.look import adopt_stream, look
+from sublet.engine.manager.adoption import adopt_stream
+from sublet.engine.manager.look import look
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableUnavailable,

@@ -72,7 +72,7 @@ def run_consumer(options: Namespace) -> int:
     collect_seldom()  # before the imports, which would be searched again and again
     from sublet.aws.account import AwsAccount
     from sublet.aws.output import STANDARD_OUTPUT
-    from sublet.engine.manager.look import adopt_stream
+    from sublet.engine.manager.adoption import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
     from sublet.pushing import UnregisteredConsumer

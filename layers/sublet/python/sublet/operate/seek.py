@@ -10,7 +10,7 @@ from msgspec.structs import replace as replaced
 from sublet.decisions.read_position import read_position
 from sublet.decisions.seek import Move, SeekPlan
 from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
-from sublet.engine.manager.look import is_foreign
+from sublet.engine.manager.adoption import is_foreign
 from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
 from sublet.ports import Applied, Ports
 from sublet.protocol.lease import Lease, Position

@@ -23,7 +23,7 @@ from sublet.decisions.stream_standing import gone_streams
 from sublet.decisions.work_distribution import WorkDistribution
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.handled_positions import positions
-from sublet.engine.manager.look import check_stream
+from sublet.engine.manager.adoption import check_adoption
 from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports
@@ -86,7 +86,7 @@ class Group:
         if ports.streams is not None:  # with several streams, a lease's key names its stream
             return ports
         scan, shards, remembered = ports.table.scan(), ports.stream.list_shards(), ports.sightings.load()
-        check_stream(ports, settings, remembered, scan, shards, ports.clock.now())
+        check_adoption(ports, settings, remembered, scan, shards, ports.clock.now())
         return ports
 
     def delete(self) -> None:

@@ -17,7 +17,7 @@ from sublet.decisions.process_report import ProcessReport, ProcessState, process
 from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.manager.announcing import announce, stop_reporting
-from sublet.engine.manager.look import resume
+from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.tick import LeaseManager, log_start
 from sublet.engine.process_health import LeftBehind
@@ -152,7 +152,7 @@ class ConsumerProcess:
 
     def _resume(self) -> None:
         try:
-            choices = resume(self.ports, self.settings, self.stop, self._worker.watch)
+            choices = claims_of_earlier_run(self.ports, self.settings, self.stop, self._worker.watch)
         except TransientError as problem:
             self.ports.log.warning("could not look for leases to resume", problem=str(problem))
             return

@@ -53,7 +53,7 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     collect_seldom()
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
     from sublet.engine.control_watch import ControlWatch
-    from sublet.engine.manager.look import adopt_stream
+    from sublet.engine.manager.adoption import adopt_stream
     from sublet.engine.manager.tick import LeaseManager, log_start
 
     settings = Settings.from_environment(os.environ)

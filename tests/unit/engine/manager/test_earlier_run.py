@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.engine.control_watch import ControlWatch
-from sublet.engine.manager.look import resume
+from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.errors import WorkerIdInUse
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import delete
@@ -28,7 +28,7 @@ def left_behind(*lease_keys: str) -> EngineWorld:
 
 def test_what_stands_still_for_a_heartbeats_time_is_resumed() -> None:
     world = left_behind(SHARD)
-    (choice,) = resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
+    (choice,) = claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
     assert (choice.lease.fence, choice.why) == (world.table.lease().fence, ClaimReason.EXPIRED)
     assert world.seconds() < MINE.failover_time.total_seconds() / 2
 
@@ -37,14 +37,14 @@ def test_a_twin_is_refused_by_name_and_has_written_nothing() -> None:
     world = left_behind(SHARD, OTHER)
     world.at(9 * SECOND, lambda: world.change_lease(OTHER, lease_counter=10))
     with pytest.raises(WorkerIdInUse, match=f"worker id host-1 is in use: lease {OTHER}"):
-        resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
+        claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
     assert world.table.writes == []
 
 
 def test_what_another_takes_meanwhile_is_theirs() -> None:
     world = left_behind(SHARD)
     world.at(SECOND, world.steal)
-    assert resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
+    assert claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
 
 
 def test_a_row_that_disappears_or_becomes_malformed_is_not_resumed() -> None:
@@ -52,12 +52,12 @@ def test_a_row_that_disappears_or_becomes_malformed_is_not_resumed() -> None:
     malformed = {**encode_row(world.table.lease(OTHER)), "checkpoint": {"S": "yesterday"}}
     world.at(SECOND, lambda: world.table.real.apply(delete(world.table.lease())))
     world.at(SECOND, lambda: world.table.real.put_row(malformed))
-    assert resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
+    assert claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
 
 
 def test_a_process_with_nothing_to_resume_does_not_wait() -> None:
     world = left_behind()
-    assert resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
+    assert claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()
     assert world.seconds() == 0
 
 
@@ -65,13 +65,16 @@ def test_a_stopping_process_resumes_nothing() -> None:
     world = left_behind(SHARD)
     stop = world.tasks.signal()
     world.at(SECOND, stop.set)
-    assert resume(world.ports, MINE, stop, ControlWatch(world.ports)) == ()
+    assert claims_of_earlier_run(world.ports, MINE, stop, ControlWatch(world.ports)) == ()
 
 
 def test_twins_that_start_before_either_has_a_lease_are_fenced_as_any_two_owners_are() -> None:
     """Neither can tell the other's leases from its own by their names, and both go on: as one worker of two halves."""
     world = EngineWorld(MINE, shards=2)
-    assert [resume(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) for _ in range(2)] == [
+    assert [
+        claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
+        for _ in range(2)
+    ] == [
         (),
         (),
     ]
