@@ -43,7 +43,7 @@ def doubt_of(placement: Placement, stream: str, stream_arn: str | None, *, has_s
 
 
 def is_known(placement: Placement, now: datetime, doubt: Doubt) -> bool:
-    """Whether the remembered description is recent enough. A time in the future counts as equally old."""
+    """Whether the remembered description is recent enough. A time in the future counts as one as far in the past."""
     return placement.last is not None and abs(now - placement.last.at) < _KNOWN_FOR[doubt]
 
 

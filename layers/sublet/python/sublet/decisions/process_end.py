@@ -103,8 +103,8 @@ def _causes(failure: BaseException) -> Iterator[BaseException]:
 def nothing_works(
     reports: Sequence[LeaseReport], began_at: datetime, finished_at: Mapping[str, datetime]
 ) -> bool:
-    """The handler failed for every lease in the window that began then, although this process has finished records of
-    one of those leases before. `finished_at`: by lease key, when it last finished any.
+    """Whether the handler failed for every lease in the window that began then, although this process has finished
+    records of one of those leases before. `finished_at`: by lease key, when it last finished any.
 
     Without earlier success the cause is a record, the code or what that depends on, and a new process would fail in the
     same way. So a bad deployment ends no process, and a poison record or an outage ends each process at most once.

@@ -48,7 +48,7 @@ def choose_asked(
     now: datetime,
     settings: Settings,
 ) -> tuple[Lease, ...]:
-    """The leases whose shards to probe before the dispatch. For all others a worker is sent unasked, if one is due.
+    """The leases whose shards to probe before the dispatch. To all others a worker is sent without a probe, if one is due.
 
     `settled`: lease keys that get no worker whatever their shards answer. `waits_for`: shards whose rows are unreadable.
     """

@@ -146,9 +146,9 @@ def _outlived(shards: Iterable[Shard], leases: Iterable[Lease]) -> frozenset[str
 
 
 def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
-    """Shards that descend from a leased shard that is no longer listed, nor are the shards in between. They were
-    created later and share hash keys with it, since hash keys only pass from a shard to its children. A shard that was
-    created earlier means that the listing is old.
+    """Shards that descend from a leased shard, where neither that shard nor those in between are listed any longer. They
+    were created later and share hash keys with it, since hash keys only pass from a shard to its children. A shard that
+    was created earlier means that the listing is old.
     """
     listed = list(shards)
     ids = {shard.shard_id for shard in listed}

@@ -49,8 +49,8 @@ class Look(Struct, frozen=True):
     """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks orphaned.
 
     `shards` is the full listing, or for an empty table the shards open at the start position (KCL). `at`: the time of
-    the scan, by the lease table's clock if it sends one, since managers read each other's records and their clocks may
-    differ.
+    the scan, by the lease table's clock if it sends one, since managers read each other's sightings and their clocks
+    may differ.
     """
 
     scan: LeaseScan

@@ -106,14 +106,14 @@ class ProcessHealth:
         self._set_signal(has_ended)
 
     def has_chosen(self, lease_keys: Collection[str], *, is_at_work: bool) -> None:
-        """The leases that a tick has chosen for this process. `is_at_work`: it is running windows."""
+        """Notes the leases that a tick has chosen for this process. `is_at_work`: it is running windows."""
         with self._lock:
             stuck = is_stuck(lease_keys, {call.lease_key for call in self._hung}, is_at_work=is_at_work)
             has_ended = self._become(replace(self._state, is_stuck=stuck))
         self._set_signal(has_ended)
 
     def note(self, failure: BaseException) -> None:
-        """A fault, which may mean that the system has no more threads, descriptors or memory for this process."""
+        """Notes a fault, if it means that the system has no more threads, descriptors or memory for this process."""
         lacks = lacking(failure)
         if lacks is not None:
             with self._lock:

@@ -25,7 +25,7 @@ def claims_of_earlier_run(
 
     Only this process can tell such a lease from a live one before failover_time is over: it knows that it has not acquired it. If
     the lease's counter stands still for a heartbeat's time, its owner is gone. If it moves, another process uses the same id, and
-    the two would take each other's leases for their own. Empty if there is none, or `stop` is set.
+    the two would take each other's leases for their own. Empty if there are no such leases, or `stop` is set.
 
     Raises WorkerIdInUse, StreamNotAdopted, and what LeaseTable and Stream raise.
     """
