@@ -26,7 +26,8 @@ from sublet.pull.events import Events, LeaseEvents
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_handler import PullHandler
 from sublet.pull.record import Record
-from sublet.pull.signs import Signs, watched
+from sublet.pull.signs import Signs
+from sublet.pull.watched_ports import watched
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 from sublet.several_streams import settings_of_stream
