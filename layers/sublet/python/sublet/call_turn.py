@@ -16,12 +16,13 @@ def _not_held_up() -> bool:
 
 
 class Turn:
-    """One call's turn. The caller may abandon it; the runner in the other thread reports when it starts."""
+    """One call's turn. The caller may give the call up, and the thread that makes it says when it begins."""
 
     __slots__ = ("_is_given_up", "_is_held_up", "_lock", "_waits")
 
     def __init__(self) -> None:
         self._lock = Lock()
+        """Guards all fields below: a call that was given up never begins."""
         self._waits = self._is_given_up = False
         self._is_held_up: Callable[[], bool] = _not_held_up
 
@@ -31,13 +32,13 @@ class Turn:
             self._waits, self._is_held_up = True, is_held_up
 
     def begin(self) -> bool:
-        """Begin the call. Returns False if it was abandoned: then it must not begin."""
+        """Begin the call. Returns False if it was given up: then it must not begin."""
         with self._lock:
             self._waits = self._waits and self._is_given_up
             return not self._is_given_up
 
     def give_up(self) -> bool:
-        """Abandon the call: if it has not begun, it never will. Returns whether another call is to blame; finding out
+        """Give the call up: if it has not begun, it never will. Returns whether another call is to blame; finding out
         may take a moment.
         """
         with self._lock:

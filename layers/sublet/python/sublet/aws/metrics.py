@@ -47,6 +47,7 @@ class EmfMetrics:
         self._application = ("application", application)
         self._by_shard = by_shard
         self._lock = threading.Lock()
+        """Guards `_pending`. Not held while lines are written."""
         self._pending: dict[_Dimensions, dict[Metric, list[float]]] = {}
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:

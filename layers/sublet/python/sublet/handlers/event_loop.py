@@ -31,6 +31,7 @@ class EventLoop:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        """Guards `_loop` and `_process`. Only the loop's own thread changes `_calls`."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
         self._calls: set[asyncio.Task[_Ended]] = set()

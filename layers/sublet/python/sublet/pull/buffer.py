@@ -56,8 +56,8 @@ class Buffer:
         self.tasks = tasks
         self.tell = tell
         self._lock: AbstractContextManager[object] = tasks.lock()
-        """Guards `_state` and `_fault`. Code without it also reads and changes `_waiters`, `gives` and `_is_closed`, each in one
-        atomic step.
+        """Guards `_state`, `_fault` and `_is_closed`. Code without it also reads and changes `_waiters`, `gives`, and the limits
+        and the cached demand of `_state`, each in one atomic step.
         """
         self._change = RepairOnEntry(self._repair)
         self._state = PullState(clock, limits, self._changed)
