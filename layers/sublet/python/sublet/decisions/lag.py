@@ -58,6 +58,13 @@ class Rates(NamedTuple):
     handled_bytes: int = 0
     handled_records: int = 0
 
+    @classmethod
+    def going_on_from(cls, before: LagReport | None, now: datetime) -> Rates:
+        """A new owner's rates before it has handled anything: those of the row's last report, which another clock has dated."""
+        if before is None:
+            return cls(now)
+        return cls(min(before.at, now), before.bytes_per_second, before.records_per_second)
+
     def after(self, handled_bytes: int, handled_records: int, now: datetime, interval: timedelta) -> Rates:
         """Updates once per interval, however often it is called."""
         since = now - self.at

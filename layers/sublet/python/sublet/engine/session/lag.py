@@ -39,8 +39,7 @@ class SessionLag:
         self._reported: Checkpoint = AT_TIMESTAMP
         """The checkpoint of the last report. At first AT_TIMESTAMP, which is before all others."""
         self._bytes = self._records = 0
-        now = clock.now()
-        self._rates = Rates(now) if before is None else Rates(min(before.at, now), *before[3:])
+        self._rates = Rates.going_on_from(before, clock.now())
 
     def takes(self, records: Sequence[StreamRecord], after: Checkpoint) -> None:
         """The session begins to handle these records. The first may be the one at `after`, which is handled already."""

@@ -27,8 +27,7 @@ class LeaseLag:
         """True if the rates include the batch of the last look."""
         self._reported: Checkpoint = AT_TIMESTAMP
         self._seen = lease.lag_history
-        before, now = lease.lag_report, clock.now()
-        self._rates = Rates(now) if before is None else Rates(min(before.at, now), *before[3:])
+        self._rates = Rates.going_on_from(lease.lag_report, clock.now())
         self._bytes = self._records = 0
 
     def has_looked(self, look: ShardLook) -> None:
