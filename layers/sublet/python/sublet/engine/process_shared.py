@@ -189,7 +189,7 @@ class ProcessShared:
     settings: Settings
     budget: Budget
     quiet: QuietShards
-    calls: CallGuard
+    guard: CallGuard
     wanted: RecordFilter
     strays: Strays
     deaggregation: AbstractContextManager[object]

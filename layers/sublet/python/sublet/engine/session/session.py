@@ -80,7 +80,7 @@ class LeaseSession:
         failing = FailingCalls(self.held.lease)
         self.held.report_failing(failing.at)
         self.calls = SessionCalls(
-            shared.handler, self.held, shared.ports, shared.settings, shared.calls, self.deadline, self.cut_off,
+            shared.handler, self.held, shared.ports, shared.settings, shared.guard, self.deadline, self.cut_off,
             self.user_records.faults, lambda: self.phase.counts, failing,
         )  # fmt: skip
         self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
@@ -100,7 +100,7 @@ class LeaseSession:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
             if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
                 self.shared.ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
-            self.shared.calls.health.note(refused)
+            self.shared.guard.health.note(refused)
             self.shared.ports.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
@@ -277,7 +277,7 @@ class LeaseSession:
     @property
     def _may_keep(self) -> bool:
         """Whether the lease may be kept. False also if the process is to end, since it begins no other window."""
-        return self.phase.may_keep and self.shared.calls.health.ending is None
+        return self.phase.may_keep and self.shared.guard.health.ending is None
 
     def _release(self) -> None:
         hung = crashes_by_hanging(self.held.lease) if self.caller.tally.is_to_blame else 0

@@ -94,7 +94,7 @@ class LeaseRun:
     children: Children
 
     def run(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
-        is_hung = self.shared.calls.health.is_hung(seen.lease_key)
+        is_hung = self.shared.guard.health.is_hung(seen.lease_key)
         if is_hung or not self.consuming.take(seen.lease_key):
             self.barrier.leave(seen.lease_key)
             self.shared.ports.log.warning(
@@ -117,7 +117,7 @@ class LeaseRun:
         try:
             row, since = self.acquirer.acquire(seen, why)
         except TransientError as unavailable:
-            self.shared.calls.health.note(unavailable)
+            self.shared.guard.health.note(unavailable)
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE))
         if not isinstance(row, Lease) or not self.acquirer.is_ours(row):
@@ -153,7 +153,7 @@ class LeaseRun:
         shard_id, shared = shard_id_of(kept.lease_key), self.shared
         shared.ports.metrics.put(Metric.LOST_LEASES, 1)
         call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
-        shared.calls.tell(call, partial(shared.handler.lease_lost, shard_id), self.cut_off)
+        shared.guard.tell(call, partial(shared.handler.lease_lost, shard_id), self.cut_off)
 
     def _run(self, session: LeaseSession) -> tuple[LeaseSession, LeaseReport]:
         """Run sessions until the lease's part in the window is over. Returns the last session and its report."""

@@ -71,7 +71,7 @@ class Window:
         """The caller's task does the upkeep until all leases' tasks have ended."""
         ports = self.shared.ports
         upkeep = Upkeep(self.sessions.held, self.item.worker_id, self.shared, self.over)
-        forgets = [self.shared.calls.health.ends_at_once.on_set(self.sessions.stop)]
+        forgets = [self.shared.guard.health.ends_at_once.on_set(self.sessions.stop)]
         try:
             if self.stop is not None:
                 forgets.append(self.stop.on_set(self.sessions.stop))
