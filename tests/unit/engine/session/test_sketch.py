@@ -7,11 +7,12 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.sketch import ShardSketch
 from sublet.decisions.window import Outcome
 from sublet.engine.session.sketch import SessionSketch
-from sublet.errors import LeaseTableAccessDenied
+from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.handler import Batch
 from sublet.memory.sketch_store import MemorySketchStore
 from sublet.protocol.aggregation import deaggregate
@@ -139,14 +140,17 @@ def test_without_a_store_nothing_is_sketched() -> None:
     assert batches
 
 
-def test_a_session_that_ends_twice_stores_one() -> None:
-    """As one whose lease was kept for the next window, and is given back after all."""
+@pytest.mark.parametrize("is_answer_lost", [False, True])
+def test_a_session_that_ends_twice_stores_one(is_answer_lost: bool) -> None:
+    """As one whose lease was kept for the next window, and is given back after all; also if the first answer was lost."""
     world, _ = a_world()
     kept: list[ShardSketch] = []
 
     class Store:
         def keep(self, sketch: ShardSketch) -> bool:
             kept.append(sketch)
+            if is_answer_lost:
+                raise LeaseTableUnavailable("timed out")
             return True
 
     world.ports_with = {"sketches": Store()}

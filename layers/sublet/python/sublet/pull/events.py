@@ -79,7 +79,7 @@ class Events:
         told.wait(WAIT_AT_END)
 
     def finish(self) -> None:
-        """End with the session. Waiting events are still delivered."""
+        """End with the session. Waiting events are still delivered, unless no thread could be started for them."""
         with self._lock:
             self._is_over = True
             if not self._is_telling:

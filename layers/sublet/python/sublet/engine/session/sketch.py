@@ -89,7 +89,7 @@ class SessionSketch:
         try:
             store.keep(made.sketch(self._ports.clock.now()))
         except Exception as problem:  # noqa: BLE001 - whatever went wrong, it must not affect the records
-            self._is_off = not isinstance(problem, TransientError)
+            self._is_off = self._is_off or not isinstance(problem, TransientError)
             self._ports.log.warning(
                 "the sketch of a hot shard cannot be stored",
                 shard_id=self._shard_id,
