@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 from sublet.decisions.doctor import Check, Finding, Severity, findings
-from sublet.decisions.doctor_account import RULES, shard_quota
+from sublet.decisions.doctor_account import RULES, shard_quota, throttling
 from sublet.decisions.examination import (
     Examined,
     Executions,
@@ -394,6 +394,18 @@ def test_without_shard_metrics_rows_tell_which_shard_is_hot(
     (finding,) = found(examined_world(world, inspection=MemoryInspection()))[Check.HOT_SHARDS]
     assert finding.severity is severity
     assert finding.what.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("throttled", "said"),
+    [
+        (Throttled(0, 0), ["no write and no poll was refused in the last hour"]),
+        (Throttled(7, 0), ["the stream refused 7 records in the last hour"]),
+        (Throttled(0, 8), ["the stream refused 8 polls in the last hour"]),
+    ],
+)
+def test_what_the_stream_refused_is_counted_by_kind(throttled: Throttled, said: list[str]) -> None:
+    assert [judged.what for judged in throttling(throttled)] == said
 
 
 @pytest.mark.parametrize(("open_shards", "severity"), [(159, Severity.WELL), (160, Severity.WARNING)])

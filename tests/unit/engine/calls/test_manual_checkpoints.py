@@ -87,6 +87,22 @@ def test_a_checkpoint_by_position_says_what_came_of_it() -> None:
     assert said == [CheckpointReply.WRITTEN, CheckpointReply.OUT_OF_REACH, CheckpointReply.TOO_LATE]
 
 
+def test_a_checkpoint_by_position_comes_too_late_when_an_operator_has_moved_the_lease_back() -> None:
+    world = EngineWorld(MANUAL)
+    world.put("a", "b")
+    said: list[CheckpointReply] = []
+
+    def script(batch: Batch) -> None:
+        if not said:
+            said.append(batch.checkpoint_at(batch.records[0].checkpoint))
+            world.change_lease(checkpoint=TRIM_HORIZON)
+            said.append(batch.checkpoint_at(batch.records[1].checkpoint))
+
+    world.handler.script = script
+    world.window()
+    assert said == [CheckpointReply.WRITTEN, CheckpointReply.TOO_LATE]
+
+
 def test_a_checkpoint_by_position_comes_too_late_when_the_lease_is_kept_for_another_window() -> None:
     world = EngineWorld(KEPT)
     world.put("a")
