@@ -441,6 +441,8 @@ def test_how_much_of_the_retention_is_left(lag: int, severity: Severity | None) 
     examined = examined_world()
     examined = replace(examined, fleet=fleet_with(examined, lag=lag * HOUR))
     assert severities(examined).get(Check.RETENTION) is severity
+    left = {finding.what.rpartition(": ")[2] for finding in found(examined)[Check.RETENTION]}
+    assert severity is None or left == {f"{24 - lag:.1f} h are left" if lag > 14 else f"{24 - lag} h are left"}
 
 
 @pytest.mark.parametrize(

@@ -330,9 +330,17 @@ def test_how_long_the_oldest_has_been_kept_is_seen() -> None:
     assert world.metrics.values(Metric.OLDEST_UNFINISHED_AGE, SHARD), "of a shard in trouble on its own too"
 
 
-def test_a_handler_that_never_checkpoints_is_logged_now_and_then() -> None:
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_handler_that_never_checkpoints_is_logged_now_and_then(failures: int) -> None:
+    """Records that it got again after a failure count once."""
     world = EngineWorld(KEPT)
     world.put("a", "b", "c")
+
+    def script(_: Batch) -> None:
+        if len(world.handler.batches) <= failures:
+            raise ValueError("not now")
+
+    world.handler.script = script
     world.window(lasts=12.5 * MINUTE)
     told = [line.fields for line in world.log.lines if "has not checkpointed them" in line.message]
     assert [(line["shard_id"], line["records"], line["seconds"]) for line in told] == [

@@ -169,6 +169,17 @@ def test_an_answer_that_is_none_sends_a_worker(
     assert sent(report) == [SHARD]
 
 
+def test_after_a_permanent_refusal_no_other_shard_is_asked() -> None:
+    world = EngineWorld(shards=30)
+    manager = read(world)
+    polled = len(world.stream.polls)
+    world.stream.disturb = raising(StreamAccessDenied("no kinesis:GetRecords"))
+    report = manager.tick()
+    assert len(sent(report)) == 30
+    assert len(world.stream.polls) - polled == 1
+    assert world.log.messages("error").count("could not look into a shard") == 1
+
+
 def test_a_service_that_is_slow_does_not_hold_up_the_tick() -> None:
     world = EngineWorld(shards=100)
     manager = read(world)

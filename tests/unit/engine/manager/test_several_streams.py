@@ -205,7 +205,7 @@ def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
     gone_at = world.sightings.load().streams[world.key("orders")].gone_at
     assert gone_at is not None
     world.clock.advance(LISTED_EVERY)
-    manager.tick()
+    assert manager.tick().total_leases == 1
     assert world.sightings.load().streams[world.key("orders")].gone_at == gone_at, "as it was first seen"
     assert messages(world).count("a stream is gone: no worker is sent to its leases") == 1
     world.streams["orders"].fails.clear()
