@@ -169,3 +169,14 @@ def test_an_option_is_never_guessed_from_its_beginning(capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         main(["seek", "1h", "--application", "orders-audit", "--stream", "orders", "--exec"])
     assert "unrecognized option --exec; did you mean --execute?" in capsys.readouterr().err
+
+
+def test_a_process_without_standard_streams_has_some_to_ask_about() -> None:
+    code = "import sys; from sublet.cli.main import main; main(['completion', 'bash']); sys.stdin.isatty() or sys.stdout.isatty()"
+    closed = subprocess.run(
+        ["/bin/sh", "-c", f'exec "{sys.executable}" -c "{code}" <&- >&-'],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")

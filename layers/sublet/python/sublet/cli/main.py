@@ -7,6 +7,7 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 
 from sublet import __version__
 from sublet.cli.command import Command
@@ -65,6 +66,7 @@ PLACES: Mapping[str, str] = {name: place for group in GROUPS.values() for name, 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: the command's own, 2 after an error (one sentence on standard error), or 130 after Ctrl-C."""
     given = sys.argv[1:] if arguments is None else arguments
+    _open_what_is_closed()
     try:
         options = _parsed(given)
         return int(options.command.run(options))
@@ -78,6 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # As in `sublet tail | head`. Nothing is wrong, but Python's own flush at exit would report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _open_what_is_closed() -> None:
+    """Opens /dev/null for each standard stream that the process began without, as after `>&-`. Python has None for it then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (open until the process ends)
 
 
 def _parsed(given: Sequence[str]) -> Namespace:

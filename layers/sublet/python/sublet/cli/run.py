@@ -17,8 +17,13 @@ from sublet.errors import SettingsError
 from sublet.settings import Reading, Settings, check_sets_aside
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sublet.aws.account import AwsAccount
+    from sublet.aws.output import Output
     from sublet.ports import Signal
+
+LOG_LEVEL = "POWERTOOLS_LOG_LEVEL"
 
 DESCRIPTION = """\
 Consume a stream in this process until SIGTERM or Ctrl-C; then checkpoint and release every lease. After SIGTERM it first tells
@@ -97,9 +102,10 @@ def run_consumer(options: Namespace) -> int:
     stop_at_signals(
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
     )
+    level = log_level(os.environ)
     is_text = options.log_format == "text" or (options.log_format is None and sys.stdout.isatty())
     if is_text:
-        log_as_text()
+        log_as_text(STANDARD_OUTPUT, level)
     account = AwsAccount(output=None if is_text else STANDARD_OUTPUT)
     wanted = options.register is not None and settings.streams is None
     if wanted:
@@ -124,13 +130,29 @@ def run_consumer(options: Namespace) -> int:
     return 0
 
 
-def log_as_text() -> None:
-    """Sends what goes to Python's logging, also the handler's, to standard output as lines of text."""
-    lines = logging.StreamHandler(sys.stdout)
+def log_as_text(output: Output, level: str) -> None:
+    """Writes sublet's log lines as text, and the handler's warnings if nothing else takes them.
+
+    Where the handler has configured logging, by Python's or Powertools' means, that stays as it is.
+    """
+    lines = logging.StreamHandler(output)
     lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
-    logging.getLogger().addHandler(lines)
-    for name in (None, "sublet"):
-        logging.getLogger(name).setLevel(logging.WARNING if name is None else logging.INFO)
+    ours = logging.getLogger("sublet")
+    ours.addHandler(lines)
+    ours.setLevel(level)
+    ours.propagate = False  # otherwise the root logger's handlers would write each line again
+    warnings = logging.StreamHandler(output)
+    warnings.setFormatter(lines.formatter)
+    warnings.setLevel(logging.WARNING)
+    logging.lastResort = warnings
+
+
+def log_level(environment: Mapping[str, str]) -> str:
+    """Returns the level of sublet's own log lines, which Powertools' Logger takes from the same variable."""
+    level = (environment.get(LOG_LEVEL) or "INFO").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise SettingsError(LOG_LEVEL, environment[LOG_LEVEL], "DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    return level
 
 
 def reading_as(settings: Settings, name: str, arn: str | None = None) -> Settings:
