@@ -104,6 +104,18 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
     }
 
 
+def test_the_columns_stay_under_their_titles_beside_a_long_extent() -> None:
+    scan = LeaseScan((Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "orders-lambda-0"),))
+    plan = plan_seek(scan, SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
+    estimate = MoveEstimate(Effect.REPEATS, NOW - timedelta(hours=5), NOW)
+    known = SeekEstimate({SHARDS[1].shard_id: estimate})
+    _, titles, line, *_ = plan_lines(PlannedSeek("orders", plan, "seek to 5h", scan, {}, STREAM, known), NOW)
+    assert "5h, not known how many records" in line
+    assert [line.index(part) for part in ("…", "TRIM", "orders")] == [
+        titles.index(title) for title in ("now", "then", "owner")
+    ]
+
+
 def to_the_beginning(lease: Lease) -> PlannedSeek:
     scan = LeaseScan((lease,))
     plan = plan_seek(scan, SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sublet.operate.planned_seek import PlannedSeek
     from sublet.protocol.lease import Position
 
-SHARD_WIDTH = 22
+SHARD_WIDTH, EXTENT_WIDTH = 22, 27
 
 
 def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
@@ -23,17 +23,18 @@ def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
     plan, in_time = found.plan, found.in_time
     yield printable(found.what)
     width = max([SHARD_WIDTH, *(len(move.shard.shard_id) for move in plan.moves)])
+    extents = [move_text(found.estimate.moves.get(move.lease_key)) for move in plan.moves]
+    wide = max([EXTENT_WIDTH, *map(len, extents)])
     if plan.moves:
-        yield f"{'shard':<{width}} {'effect':<8} {'extent':<27} {'now':<30} {'then':<30} owner"
-    for move in plan.moves:
+        yield f"{'shard':<{width}} {'effect':<8} {'extent':<{wide}} {'now':<30} {'then':<30} owner"
+    for move, extent in zip(plan.moves, extents, strict=True):
         owner = None if move.lease is None else move.lease.actual_owner
         before = "no lease" if move.lease is None else _where(move.lease.position)
         known = in_time.get(move.lease_key)
         if known is not None and known.handled_to is not None:
             before = f"{before}, {age_text(now - known.handled_to)} old"
-        extent = move_text(found.estimate.moves.get(move.lease_key))
         yield (
-            f"{move.shard.shard_id:<{width}} {move.effect:<8} {extent:<27} {before:<30} {_where(move.then):<30} "
+            f"{move.shard.shard_id:<{width}} {move.effect:<8} {extent:<{wide}} {before:<30} {_where(move.then):<30} "
             f"{printable(owner or '-')}"
         )
     if plan.stay:

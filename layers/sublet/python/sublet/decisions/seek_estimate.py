@@ -218,7 +218,7 @@ class _Arrivals:
         moment = self.known.moment
         is_its_beginning = move.then == BEGINNING and has_parents(move.shard, self.listed)
         if moment is not None and move.then != END and not is_its_beginning:
-            return max(moment, self.known.oldest)
+            return min(max(moment, self.known.oldest), self.known.now)
         return self._of(move.then, move.shard, self.known.sought.get(move.lease_key))
 
     def _of(self, at: Position, shard: Shard, asked: HandledPosition | None) -> datetime | None:
