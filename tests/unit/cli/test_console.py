@@ -30,6 +30,13 @@ def test_another_address_needs_a_token(address: str, capsys: pytest.CaptureFixtu
     assert "on this machine, such as 127.0.0.1, unless --token is given" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("port", ["-5", "65536", "many", "", "٨٠٨٠"])
+def test_a_port_that_no_machine_has_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["console", f"--port={port}"])
+    assert f"argument --port: '{port}' is not a port, 0 to 65535" in capsys.readouterr().err
+
+
 def test_a_token_may_be_in_a_file_where_no_process_list_shows_it(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     assert console.token_of(f"@{tmp_path}/token") == TOKEN

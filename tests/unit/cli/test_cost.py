@@ -45,7 +45,17 @@ def test_without_numbers_it_needs_the_stream(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--shards", "0"), ("--shards", "x"), ("--records-per-second", "-1"), ("--latency", "soon")]
+    "wrong",
+    [
+        ("--shards", "0"),
+        ("--shards", "x"),
+        ("--shards", "٣"),
+        ("--records-per-second", "-1"),
+        ("--records-per-second", "nan"),
+        ("--records-per-second", "inf"),
+        ("--bytes-per-second", "1e400"),
+        ("--latency", "soon"),
+    ],
 )
 def test_a_wrong_number_is_refused_by_name(
     wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]

@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from datetime import timedelta
 
 import pytest
+from sublet.cli import skip
 from sublet.cli.peek import wanted
 from sublet.cli.place import place
 from sublet.cli.record_text import RecordForm, count, json_of, text_of
@@ -87,10 +88,11 @@ def test_a_line_moves_no_cursor_and_json_has_all_of_the_data() -> None:
     assert (read["partition_key"], read["is_aggregated"]) == ("b", False)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", ""])
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "٢"])
 def test_a_number_of_records_is_one_or_more(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="is not a number of records"):
-        count(text)
+    for parse in (count, skip.count):
+        with pytest.raises(ArgumentTypeError, match="is not a number of records"):
+            parse(text)
 
 
 def test_that_workers_start_at_the_tip_is_said_of_a_lease_at_latest(

@@ -89,7 +89,7 @@ def test_a_record_is_named_by_its_number_and_its_number_within_the_aggregate(
     assert record_number(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "LATEST", "49:", "49:x", "-1", "49:1:2"])
+@pytest.mark.parametrize("text", ["", "LATEST", "49:", "49:x", "-1", "49:1:2", "٤٩", "49:٢"])
 def test_other_text_is_no_record(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a sequence number"):
         record_number(text)
@@ -149,7 +149,7 @@ def test_lines_are_records_without_their_ends() -> None:
 def test_a_line_that_is_refused_is_told_with_what_was_put_before(stream: Stream) -> None:
     with pytest.raises(StreamError, match="; 2 records before it were put"):
         put(stream, [b"1", b"2", bytes(11 * 2**20)], "k")
-    with pytest.raises(StreamError, match=r"MaxRecordSizeInKiB.*; 1 records before it were put"):
+    with pytest.raises(StreamError, match=r"MaxRecordSizeInKiB.*; 1 record before it was put"):
         put(stream, [b"1", bytes(2 * 2**20), b"2"], "k")
 
 

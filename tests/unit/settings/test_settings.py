@@ -240,6 +240,7 @@ ENVIRONMENT = {PREFIX + "APPLICATION": "orders", PREFIX + "STREAM": "events"}
         ("WORKER_COUNT", "1.5", "a whole number"),
         ("WORKER_COUNT", "-1", "a whole number"),
         ("WORKER_COUNT", "9" * 13, "a whole number"),
+        ("WORKER_COUNT", "٢", "a whole number"),
         ("POLL_LIMIT", "20000", "from 1 to 10,000"),
     ],
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -57,6 +58,7 @@ examples:
 LISTED_FOR = timedelta(minutes=5)
 PORT = 8470
 LOOPBACK = "127.0.0.1"
+PORT_MAX = 65535
 EXTRA = ("jinja2", "starlette", "uvicorn")
 
 
@@ -72,7 +74,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add_setting(parser, DEFINITIONS["handler_contract"])
     parser.add_argument(
-        "--port", type=int, default=PORT, metavar="NUMBER", help=f"0 for any free port (default: {PORT})"
+        "--port", type=port, default=PORT, metavar="NUMBER", help=f"0 for any free port (default: {PORT})"
     )
     parser.add_argument("--address", default=LOOPBACK, metavar="ADDRESS", help=f"default: {LOOPBACK}")
     parser.add_argument("--token", metavar="TOKEN", help="lets a person sign in; @FILE reads it from a file")
@@ -81,6 +83,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a name under which browsers reach it; may be repeated",
     )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="only print the link")
+
+
+def port(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > PORT_MAX:
+        raise ArgumentTypeError(f"{text!r} is not a port, 0 to {PORT_MAX}")
+    return int(text)
 
 
 def run_console(options: Namespace) -> int:

@@ -84,8 +84,12 @@ def _duration(text: str) -> timedelta:
         raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
 
 
+MOST = 10**12
+"""More than any account has, and few enough digits to print."""
+
+
 class _at_least:  # noqa: N801 - argparse shows a type's name
-    """Parses numbers of at least `least`; whole ones if `least` is 1."""
+    """Parses numbers from `least` to MOST, without `nan`; whole ones if `least` is 1."""
 
     def __init__(self, least: int) -> None:
         self.least = least
@@ -95,8 +99,8 @@ class _at_least:  # noqa: N801 - argparse shows a type's name
             number = int(text) if self.least else float(text)
         except ValueError:
             number = -1
-        if number < self.least:
-            raise ArgumentTypeError(f"{text!r} is not a number, {self.least} or more")
+        if not (text.isascii() and self.least <= number <= MOST):
+            raise ArgumentTypeError(f"{text!r} is not a number, {self.least} to {MOST:,}")
         return number
 
 

@@ -48,9 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def record_number(text: str) -> RecordNumber:
     number, _, sub = text.replace("/", ":").partition(":")
-    if not (number.isascii() and number.isdecimal()) or not (
-        sub.isdecimal() or (not sub and ":" not in text)
-    ):
+    if not (text.isascii() and number.isdecimal()) or not (sub.isdecimal() or (not sub and ":" not in text)):
         raise ArgumentTypeError(
             f"{text!r} is not a sequence number, with or without a colon and a number within its aggregate"
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.stream_option import add_stream, name_or_arn, stream_named
 from sublet.errors import RecordsNotPut, StreamError
+from sublet.operate.shown import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -119,7 +120,9 @@ def _close(producer: Producer) -> None:
 def _with_count(problem: BaseException, before: int) -> BaseException:
     if not before or not isinstance(problem, StreamError):
         return problem
-    return type(problem)(f"{problem}; {before:,} records before it were put")
+    return type(problem)(
+        f"{problem}; {counted(before, 'record')} before it {'was' if before == 1 else 'were'} put"
+    )
 
 
 class _Shown:

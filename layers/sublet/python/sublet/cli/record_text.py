@@ -48,7 +48,7 @@ def add_form(parser: ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    if not (text.isascii() and text.isdecimal()) or not int(text):
         raise ArgumentTypeError(f"{text!r} is not a number of records, 1 or more")
     return int(text)
 

@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def count(text: str) -> int:
     from sublet.decisions.skip import RECORDS_MAX
 
-    if not text.isdecimal() or not 0 < int(text) <= RECORDS_MAX:
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= RECORDS_MAX:
         raise ArgumentTypeError(f"{text!r} is not a number of records, 1 to {RECORDS_MAX}")
     return int(text)
 

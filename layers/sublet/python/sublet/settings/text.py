@@ -96,7 +96,7 @@ def parse_setting(name: str, kind: Any, text: str) -> object:
         return StartPosition.parse(text)
     if kind is StreamChoice:
         return StreamChoice.parse(text)
-    if kind is int and re.fullmatch(r"-?\d{1,12}", text):
+    if kind is int and re.fullmatch(r"-?[0-9]{1,12}", text):
         return int(text)
     if text in (members := _members(kind)):
         return members[text]
