@@ -40,9 +40,19 @@ def world_of_two(streams: Sequence[str] = ("orders", "payments")) -> SeveralWorl
 def test_a_stream_is_read_as_long_as_a_lease_manager_names_it() -> None:
     world = world_of_two()
     assert words(world) == {"orders": "READ", "payments": "READ"}
-    with pytest.raises(RemovalRefused, match="take it out of the setting streams"):
+    with pytest.raises(
+        RemovalRefused, match="take it out of the setting streams, and wait until 1h have passed"
+    ):
         remove_named(world, "orders")
     assert len(world.leases()) == 2
+
+
+def test_a_stream_that_is_deleted_is_not_waited_for_though_no_lease_manager_has_noticed() -> None:
+    world = world_of_two()
+    world.streams["orders"].real.delete()
+    assert words(world)["orders"] == "READ"
+    assert remove_named(world, "orders") == 1
+    assert words(world) == {"payments": "READ"}
 
 
 def test_a_stream_that_nobody_names_for_former_streams_wait_has_left_and_may_be_removed() -> None:

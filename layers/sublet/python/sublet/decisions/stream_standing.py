@@ -18,6 +18,7 @@ from sublet.decisions.stream_parts import by_stream
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
+from sublet.settings.text import duration_text
 
 
 class StreamWord(StrEnum):
@@ -110,13 +111,13 @@ def why_not_removed(standing: StreamStanding, settings: Settings, *, is_describe
     """Why its leases must stay, and what to do; None if they may be removed. `is_described`: Kinesis describes the stream now, or
     gives no answer.
     """
-    name, wait = standing.stream.stream, settings.former_streams_wait
+    name, wait = standing.stream.stream, duration_text(settings.former_streams_wait)
     if standing.owners:
         return f"{standing.owners[0]} reads stream {name}: stop that worker first"
     match standing.word:
         case StreamWord.LEFT:
             return None
-        case StreamWord.GONE if not is_described:
+        case StreamWord.GONE | StreamWord.READ if not is_described:
             return None
         case StreamWord.GONE:
             return (

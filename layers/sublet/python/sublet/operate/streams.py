@@ -43,7 +43,8 @@ def remove(
     now: datetime,
 ) -> int:
     """Returns how many leases were deleted. A lease that changes meanwhile stays. Raises RemovalRefused."""
-    is_described = standing.word is not StreamWord.GONE or _is_described(stream)
+    asks = standing.word in (StreamWord.GONE, StreamWord.READ)
+    is_described = not asks or _is_described(stream)
     why = why_not_removed(standing, settings, is_described=is_described)
     if standing.word is StreamWord.UNKNOWN:
         store.keep_streams({standing.stream: KnownStream(now)})
