@@ -316,6 +316,25 @@ def test_children_come_after_all_of_their_parent_is_acknowledged() -> None:
         assert sorted(data(consumer.fetch(2, expires=60))) == ["a2", "b2"]
 
 
+@pytest.mark.parametrize("window", ["14m", "1m"])
+def test_a_program_that_leaves_an_ended_shard_unacknowledged_has_not_failed(window: str) -> None:
+    """Nobody called a handler of its own, and the next owner gets the records again."""
+    world = PulledWorld()
+    world.put(["a1"])
+    with world.consumer(window=window, window_margin="10s") as consumer:
+        record = consumer.next()
+        world.stream.split("shardId-000000000000")
+        world.sleep(90)
+    assert [line for line in world.log.lines if line.level == "error"] == []
+    [shard] = [each for each in consumer.info().shards if each.shard_id == "shardId-000000000000"]
+    assert (shard.failing, shard.is_ended) == (None, False)
+    with world.consumer() as consumer:
+        again = consumer.next(expires=60)
+        assert record is not None
+        assert again is not None
+        assert again.data == record.data
+
+
 def test_info_tells_how_the_application_stands() -> None:
     world = PulledWorld(shards=2)
     world.put(["a1"])

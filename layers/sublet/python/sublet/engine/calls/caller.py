@@ -203,6 +203,10 @@ class Caller:
                 f"this call for {shard_id} took too long: its lease was given up, and others handle its records"
             )
 
+    @property
+    def is_out_of_time(self) -> bool:
+        return self._remaining_time_in_millis() == 0
+
     def _remaining_time_in_millis(self) -> int:
         return 0 if self.stop.is_set() else max(0, self.time_left() // MILLISECOND)
 

@@ -230,14 +230,16 @@ class LeaseSession:
         moves = self.held.moves
         if self.progress.has_been_moved() or self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
-        if not self._tell("shard_ended", self._tell_ended):
+        if not (self._tell("shard_ended", self._tell_ended) and self.progress.is_all_finished):
             return self._not_handled()
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
     def _tell_ended(self) -> None:
-        """Call shard_ended, the handler's last chance to checkpoint the records that it keeps."""
+        """Call shard_ended, the handler's last chance to checkpoint the records that it keeps. When the window is over, it may
+        return without that: a pull consumer waits there until its program has acknowledged them.
+        """
         self.shared.handler.shard_ended(self.shard_id)
-        if not self.progress.is_all_finished:
+        if not (self.progress.is_all_finished or self.caller.is_out_of_time):
             raise HandlerContractBroken(
                 f"shard_ended has returned for {self.shard_id}, and records after {self.progress.finished} are not checkpointed: "
                 "checkpoint the last of them in shard_ended, and the shard ends"
