@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from argparse import Namespace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from sublet.cli.main import parser
+from sublet.cli.run import DESCRIPTION
 from sublet.cli.settings_options import option_of, settings_of
 from sublet.errors import SettingsError
 from sublet.settings import DEFINITIONS, Mode, Only, Settings, StreamChoice
@@ -23,6 +26,14 @@ def test_a_process_is_continuous_and_a_worker_of_its_own() -> None:
     given = settings(*NAMED)
     assert given.mode is Mode.CONTINUOUS
     assert (given.worker_id or "").startswith(f"orders-{socket.gethostname()}-")
+
+
+def test_the_examples_in_the_help_and_the_documents_are_accepted_as_they_stand() -> None:
+    told = DESCRIPTION + Path("docs/settings.md").read_text() + Path("docs/reference.md").read_text()
+    shown = re.findall(r"(?:--failover-time |FAILOVER_TIME=|failover_time=\")(\d+[a-z]+)", told)
+    assert len(shown) >= 5
+    for text in shown:
+        assert settings(*NAMED, "--failover-time", text).failover_time
 
 
 @pytest.mark.parametrize("missing", ["application", "stream", "handler"])

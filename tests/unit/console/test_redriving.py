@@ -179,7 +179,7 @@ def test_the_oldest_and_when_it_is_deleted_are_in_the_plan() -> None:
     assert "What still waits at 2026-02-11T08:00:00Z is deleted then." in page
 
 
-@pytest.mark.parametrize("rate", ["0", "fast", "-1", "inf", "nan"])
+@pytest.mark.parametrize("rate", ["0", "fast", "-1", "inf", "nan", "٣"])
 def test_a_rate_that_is_none_is_refused(rate: str) -> None:
     world = with_handler(print)
     set_aside(world, 1)

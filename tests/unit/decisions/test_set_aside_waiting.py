@@ -16,6 +16,7 @@ DAY = timedelta(days=1)
     [
         (SetAsideWaiting(0), "nothing waits"),
         (SetAsideWaiting(1200), "about 1,200 batches wait"),
+        (SetAsideWaiting(1), "about 1 batch waits"),
         (SetAsideWaiting(3, NOW - DAY), "about 3 batches wait; the oldest since 2026-01-30T08:00:00Z"),
         (
             SetAsideWaiting(3, NOW - DAY, NOW + 5 * DAY),

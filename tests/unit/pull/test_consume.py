@@ -176,6 +176,7 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells() -> Non
     assert world.told(EventKind.CALLBACK_FAILED) == 2
     logged = [line.fields for line in world.log.lines if line.message == "callback failed"]
     assert [line["error"] for line in logged] == ["ValueError", "ValueError"]
+    assert [str(line["what"]).rpartition(" ")[2] for line in logged] == ["1s", "2s"]
     assert "not now" in str(logged[0]["traceback"])
 
 

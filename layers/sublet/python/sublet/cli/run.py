@@ -35,7 +35,7 @@ descriptors.
 Any number of processes share an application's leases, also with Lambda deployments of sublet and with KCL fleets. The
 application's tables are created if they are missing: the lease table, in KCL's own format, and <application>-sightings.
 
-Each setting can also be set in the environment: --failover-time 10s is SUBLET_FAILOVER_TIME=10s."""
+Each setting can also be set in the environment: --failover-time 1m is SUBLET_FAILOVER_TIME=1m."""
 
 EXAMPLES = """\
 examples:

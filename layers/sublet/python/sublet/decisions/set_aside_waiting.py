@@ -30,7 +30,7 @@ class SetAsideWaiting(Struct, frozen=True):
 def set_aside_text(waiting: SetAsideWaiting, now: datetime) -> str:
     if not waiting.batches:
         return "nothing waits"
-    text = f"about {waiting.batches:,} batches wait"
+    text = "about 1 batch waits" if waiting.batches == 1 else f"about {waiting.batches:,} batches wait"
     if waiting.oldest is not None:
         text += f"; the oldest since {waiting.oldest:%Y-%m-%dT%H:%M:%SZ}"
     left = waiting.left(now)

@@ -24,7 +24,7 @@ SLOWEST = 0.001
 def rate_of(text: str) -> float:
     """Parses records a second. Raises ValueError, which says what is allowed."""
     try:
-        records = float(text)
+        records = float(text) if text.isascii() else 0
     except ValueError:
         records = 0
     if not SLOWEST <= records < inf:

@@ -53,7 +53,7 @@ class Consumer:
     on_event         pull: called with events that do not end the consumer (sublet.decisions.pull_events), from any thread
     until_signalled  pull: SIGTERM and SIGINT call `stop` during the `with` block. A second signal, or the end of
                      `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main thread
-    settings         any other field of Settings, by name, as a value or as text (`failover_time="10s"`). By default a process
+    settings         any other field of Settings, by name, as a value or as text (`failover_time="1m"`). By default a process
                      is continuous and has its own worker id
 
     Raises SettingsError and HandlerNotLoadable. Calls AWS only in `run`, or when the first record is pulled.

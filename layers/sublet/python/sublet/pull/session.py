@@ -30,6 +30,7 @@ from sublet.pull.signs import Signs
 from sublet.pull.watched_ports import watched
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
+from sublet.settings.text import duration_text
 from sublet.several_streams import settings_of_stream
 from sublet.system.at_exit import AtExit
 
@@ -273,7 +274,7 @@ class GroupSession:
         again_after = handler_backoff(record.attempt, settings)
         if not record.nak(again_after):
             return
-        what = f"{type(failure).__name__}; {record!r} comes again after {again_after}"
+        what = f"{type(failure).__name__}; {record!r} comes again after {duration_text(again_after)}"
         if self._log is not None:
             fields = exception_fields(failure, settings.log_exceptions)
             self._log.error("callback failed", shard_id=shard_id, what=what, **fields)
