@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from argparse import ArgumentParser
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import sublet.cli.main
@@ -180,3 +182,30 @@ def test_a_process_without_standard_streams_has_some_to_ask_about() -> None:
         text=True,
     )
     assert (closed.returncode, closed.stderr) == (0, "")
+
+
+COST = ("cost", "--shards", "1", "--records-per-second", "1")
+
+
+@pytest.mark.parametrize("arguments", [COST, ("cost", "--help")])
+def test_a_reader_that_is_gone_is_no_error_though_the_output_is_buffered(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    assert said_to(writing, arguments) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no disk that is always full")
+def test_a_full_disk_is_one_sentence_and_not_the_exit_code_of_a_verdict() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    assert said_to(full, COST) == (2, "sublet: the output cannot be written: No space left on device\n")
+
+
+def said_to(output: int, arguments: tuple[str, ...]) -> tuple[int, str]:
+    """The exit code and standard error of a command whose buffered output goes there."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sublet", *arguments],
+        check=False, stdout=output, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    os.close(output)
+    return done.returncode, done.stderr

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
+from errno import ENOSPC
 from importlib import import_module
 from pathlib import Path
 
@@ -68,8 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     _open_what_is_closed()
     try:
-        options = _parsed(given)
-        return int(options.command.run(options))
+        return _run(given)
     except SubletError as problem:
         print(f"sublet: {harmless(str(problem))}", file=sys.stderr)
         return 2
@@ -78,8 +78,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130  # like a process that SIGINT has ended
     except BrokenPipeError:
         # As in `sublet tail | head`. Nothing is wrong, but Python's own flush at exit would report an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as problem:
+        if problem.errno != ENOSPC:
+            raise
+        _drop_output()
+        print(f"sublet: the output cannot be written: {problem.strerror}", file=sys.stderr)
+        return 2
+
+
+def _run(given: Sequence[str]) -> int:
+    try:
+        options = _parsed(given)
+        return int(options.command.run(options))
+    finally:
+        if not sys.stdout.closed:
+            sys.stdout.flush()  # what a pipe has buffered, so that `main` handles its errors and not Python's exit
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_what_is_closed() -> None:
