@@ -67,6 +67,12 @@ async def one_by_one(batch: Any) -> object:
 POOL = ThreadPool(1)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _pool_ends() -> Iterator[None]:
+    with POOL:
+        yield
+
+
 @contextmanager
 def under_contextmanager(batch: object) -> Iterator[None]:
     SEEN.append(batch)
