@@ -64,12 +64,14 @@ async def one_by_one(batch: Any) -> object:
     return [handle_async(record) for record in batch.records]
 
 
-POOL = ThreadPool(1)
+@functools.cache
+def pool() -> ThreadPool:
+    return ThreadPool(1)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _pool_ends() -> Iterator[None]:
-    with POOL:
+    with pool():
         yield
 
 
@@ -141,9 +143,9 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
         (lambda batch: [handle_async(batch)], "a value of type coroutine in a value of type list, whose"),
         (lambda _: (None, Future()), r"a value of type Future in a value of type tuple, .* its result\(\)"),
         (lambda batch: {"stored": handle_async(batch)}, "a value of type coroutine in a value of type dict"),
-        (lambda batch: POOL.map_async(print, batch.records), r"MapResult, .*: call its get\(\)"),
+        (lambda batch: pool().map_async(print, batch.records), r"MapResult, .*: call its get\(\)"),
         (
-            lambda batch: [POOL.apply_async(print, (batch,))],
+            lambda batch: [pool().apply_async(print, (batch,))],
             r"ApplyResult in .* list, .*: call its get\(\)",
         ),
         (under_contextmanager, "none of which has run: remove @contextmanager"),
