@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion
 from sublet.engine.lease.steps import acquire_lease, delete_lease, is_held_by
 from sublet.metric_names import Metric
+from sublet.ports import LeaseTable
 from sublet.protocol.checkpoint import SHARD_END
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_writes import delete
 
 from tests.doubles.engine_world import EngineWorld
@@ -41,13 +45,15 @@ def test_a_lease_that_has_changed_is_neither_deleted_nor_reported() -> None:
     assert world.metrics.values(Metric.DATA_GAP) == []
 
 
-@pytest.mark.parametrize(("after_crash", "reads"), [({}, 0), ({"after_crash": True}, 1)])
+@pytest.mark.parametrize(
+    ("acquired", "reads"), [(acquire_lease, 0), (partial(acquire_lease, after_crash=True), 1)]
+)
 def test_a_row_is_read_before_it_is_acquired_only_to_count_its_owner_s_crash(
-    after_crash: dict[str, bool], reads: int
+    acquired: Callable[[LeaseTable, LeaseFence, str, str], object], reads: int
 ) -> None:
     world, read = EngineWorld(), list[str]()
     world.table.disturb_get = read.append
-    row = acquire_lease(world.ports.table, world.table.lease().fence, "worker", "holder/1", **after_crash)
+    row = acquired(world.ports.table, world.table.lease().fence, "worker", "holder/1")
     assert isinstance(row, Lease)
     assert is_held_by(row, "worker", "holder/1")
     assert len(read) == reads
