@@ -23,12 +23,3 @@ def test_worlds_that_are_pushed_to(seeds: Sequence[int]) -> None:
 @pytest.mark.parametrize("mistake", [RenewedAtLatest, AheadOfItself])
 def test_a_planted_mistake_is_noticed(mistake: Mistake) -> None:
     assert any(push(seed, mistake=mistake).violation for seed in range(40))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [80527, 80536])
-def test_what_an_operator_does_is_not_held_against_a_worker(seed: int) -> None:
-    """An operator deleted a row whose crashes its owner was about to clear; another moved a lease to TRIM_HORIZON before a
-    worker could see that records after its checkpoint were past retention.
-    """
-    assert push(seed).violation is None

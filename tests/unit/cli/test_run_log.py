@@ -54,6 +54,10 @@ def test_an_output_that_nobody_reads_is_one_sentence_and_no_traceback() -> None:
     assert complaints[0].startswith("sublet: stdout cannot be written")
 
 
+def test_lines_below_the_level_are_left_out() -> None:
+    assert said(OURS.replace('"INFO"', '"WARNING"')) == ([], [])
+
+
 def test_the_level_is_that_of_powertools_and_a_wrong_one_is_refused() -> None:
     assert log_level({}) == "INFO"
     assert log_level({"POWERTOOLS_LOG_LEVEL": "warning"}) == "WARNING"

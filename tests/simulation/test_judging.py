@@ -1,0 +1,66 @@
+"""The checks do not hold against a worker what an operator did, and hold against it all the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import heartbeat
+from sublet.testing.simulation.drawn import draw_settings
+from sublet.testing.simulation.retention import never_told
+from sublet.testing.simulation.scheduler import SECOND, Process, Scheduler
+from sublet.testing.simulation.shard_time import draw_shard_time
+from sublet.testing.simulation.weather import Weather
+from sublet.testing.simulation.world import World
+
+SHARD = "shardId-000000000000"
+CRASHED = Lease(SHARD, TRIM_HORIZON, 7, "worker", holder="item/1", holder_counter=7, crashes=2)
+
+
+def calm_world() -> World:
+    chance = Random(1)
+    scheduler = Scheduler(chance)
+    time = draw_shard_time(chance, is_long=True, is_idle=False, are_stamps_right=True)
+    return World(
+        1, chance, scheduler, Weather({}, 0, chance), draw_settings(chance), MemoryLeaseTable(),
+        MemoryStream(1, clock=scheduler), MemorySightingStore(), time, timedelta(0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("to", "is_owed"), [(TRIM_HORIZON, False), (Checkpoint("5"), True)])
+def test_a_loss_is_to_be_reported_while_the_row_says_which_record_must_still_be_there(
+    to: Checkpoint, is_owed: bool
+) -> None:
+    world = calm_world()
+    world.know_shards()
+    for number in (10, 20):
+        world.ledger.shards[SHARD].put((number, 0), 0)
+    world.untold[SHARD] = {1}
+    world.moved(SHARD, Checkpoint("5"), to)
+    assert bool(never_told(world)) is is_owed
+
+
+@pytest.mark.parametrize(
+    ("row", "is_needless"),
+    [(CRASHED, False), (None, False), (replace(CRASHED, crashes=0), True)],
+    ids=["crashes to clear", "the row was deleted", "nothing to clear"],
+)
+def test_a_heartbeat_that_clears_crashes_may_be_early(
+    row: Lease | None, is_needless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, worker, said = calm_world(), Process("worker/1"), list[str]()
+    monkeypatch.setattr(World, "fail", lambda _, problem: said.append(problem))
+    clearing = heartbeat(CRASHED, caught_up_at=world.scheduler.now())
+    if row is not None:
+        world.table.put_row(encode_row(row))
+    world.write_audit.sent(worker, clearing)
+    world.write_audit.of[worker, SHARD].is_applied = True
+    world.scheduler.now_us += SECOND
+    world.write_audit.sent(worker, clearing)
+    assert ["is needless" in one for one in said] == [True] * is_needless
