@@ -153,13 +153,15 @@ def test_its_log_is_text_in_a_terminal_and_json_elsewhere(
     shown, end = pty.openpty() if in_terminal else os.pipe()
     with os.fdopen(shown, "rb", buffering=0) as log:
         running = subprocess.Popen(
-            command("run", *named, *asked), env=aws, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL
+            command("run", *named, *asked), env=aws, cwd=tmp_path, stdout=end, stderr=subprocess.PIPE
         )
         os.close(end)
         wait_for(tmp_path / "handled")
         running.send_signal(signal.SIGTERM)
         said = read_all(log)
-        assert running.wait(timeout=60) == 0
+        complaints = running.communicate(timeout=60)[1].decode()
+        assert running.returncode == 0
+    assert ("without metrics; --log-format json has both" in complaints) == (in_terminal and not asked)
     assert said.count('"message":"lease acquired"') == is_json
     assert said.count("INFO    sublet: lease acquired lease_key=shardId-000000000000 why=free") == (
         not is_json

@@ -106,6 +106,10 @@ def run_consumer(options: Namespace) -> int:
     is_text = options.log_format == "text" or (options.log_format is None and sys.stdout.isatty())
     if is_text:
         log_as_text(STANDARD_OUTPUT, level)
+        if options.log_format is None:  # a container may have a terminal, and alarms that wait for metrics
+            _say(
+                "standard output is a terminal, so the log is text, without metrics; --log-format json has both"
+            )
     account = AwsAccount(output=None if is_text else STANDARD_OUTPUT)
     wanted = options.register is not None and settings.streams is None
     if wanted:
