@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 from sublet.cli.shown import age_text
-from sublet.cli.status import counted
+from sublet.cli.status import standing_text
 from sublet.decisions.shard_status import BAD_WORDS
 from sublet.decisions.shard_verdict import Word
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
@@ -65,7 +65,7 @@ def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
 
 def _standing(snapshot: Snapshot) -> str:
     """Says how the shards stand, in the words of `sublet status`."""
-    return "" if snapshot.fleet is None else f" · {counted(snapshot.fleet)}"
+    return "" if snapshot.fleet is None else f" · {standing_text(snapshot.fleet)}"
 
 
 def _phases(snapshot: Snapshot) -> Text:

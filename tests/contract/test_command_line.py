@@ -233,7 +233,7 @@ def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(sublet: Sublet
     assert lines[7].startswith("host:java-1 1 12.5 ")
     assert lines[8:] == [
         "",
-        "target: 1 leases and 12.5 KB/s a worker; 0 unowned, - expired, 0 moved in the last hour",
+        "target: 1 lease and 12.5 KB/s a worker; 0 unowned, - expired, 0 moved in the last hour",
     ]
 
 
@@ -419,7 +419,7 @@ def test_a_process_reads_several_streams_and_removes_the_leases_of_one_that_was_
     assert "Kinesis describes stream" in ask("streams", "remove", second, status=2).stderr
     kinesis.delete_stream(StreamName=second)
     kinesis.get_waiter("stream_not_exists").wait(StreamName=second, WaiterConfig={"Delay": 1})
-    assert ask("streams", "remove", second).stdout == f"removed 1 leases of stream {key}\n"
+    assert ask("streams", "remove", second).stdout == f"removed 1 lease of stream {key}\n"
     assert [
         row["streamName"]["S"].split(":")[1] for row in dynamodb.scan(TableName=application)["Items"]
     ] == [first]

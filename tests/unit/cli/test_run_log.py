@@ -63,3 +63,8 @@ def test_the_level_is_that_of_powertools_and_a_wrong_one_is_refused() -> None:
     assert log_level({"POWERTOOLS_LOG_LEVEL": "warning"}) == "WARNING"
     with pytest.raises(SettingsError, match="POWERTOOLS_LOG_LEVEL = 'loud': DEBUG, INFO"):
         log_level({"POWERTOOLS_LOG_LEVEL": "loud"})
+
+
+def test_control_characters_move_no_cursor() -> None:
+    code = OURS + 'PythonLog("sublet").error("handler failed", error="no \\x1b[2J such \\t row\\nat all")\n'
+    assert said(code)[0][1:] == [r"ERROR   sublet: handler failed error=no \x1b[2J such \t row", ""]

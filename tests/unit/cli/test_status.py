@@ -276,12 +276,12 @@ def test_a_hot_shard_whose_keys_are_not_known_has_its_worst_second_alone() -> No
 
 def test_leases_that_cannot_be_shown_are_counted() -> None:
     (_, line) = text_of(replace(fleet_of(), multi_stream=12), ALL, "orders-audit").splitlines()
-    assert line.startswith("12 leases of several streams are not shown")
+    assert line.startswith("12 leases of several streams not shown")
 
 
 def test_leases_of_deleted_streams_are_counted() -> None:
     (_, line) = text_of(replace(fleet_of(), of_gone=2), ALL, "orders-audit").splitlines()
-    assert line == "2 leases of deleted streams are not shown; `sublet streams` names these streams"
+    assert line == "2 leases of deleted streams not shown; `sublet streams` names these streams"
 
 
 def test_the_last_word_of_a_silent_owner_is_shown_with_its_time() -> None:

@@ -39,7 +39,7 @@ def test_the_cheapest_comes_first() -> None:
 
 
 def test_a_slower_schedule_is_cheaper_and_its_records_are_later() -> None:
-    for packing in ("10 leases", "one lease"):
+    for packing in ("10 leases", "1 lease"):
         by_latency = sorted(
             (offer for offer in named(BUSY, "catch_up") if packing in offer.name),
             key=lambda offer: offer.latency,
@@ -52,7 +52,7 @@ def test_a_slower_schedule_is_cheaper_and_its_records_are_later() -> None:
 def test_packing_ten_leases_is_cheaper_than_one() -> None:
     ten, one = (
         next(offer for offer in named(BUSY, "catch_up every 1 minute") if packing in offer.name)
-        for packing in ("10 leases", "one lease")
+        for packing in ("10 leases", "1 lease")
     )
     assert ten.runs < one.runs / 5
 

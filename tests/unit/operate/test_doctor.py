@@ -160,7 +160,7 @@ def test_shards_of_which_nothing_is_known_are_not_called_untroubled() -> None:
     examined = replace(examined, fleet=fleet_with(examined, word=Word.UNKNOWN))
     (finding,) = found(examined)[Check.PROGRESS]
     assert finding.severity is Severity.NOT_CHECKED
-    assert finding.what == "1 of 1 shards UNKNOWN: `sublet status --watch` for five minutes says"
+    assert finding.what == "1 of 1 shard UNKNOWN: `sublet status --watch` for five minutes says"
 
 
 def test_records_that_were_trimmed_unhandled_are_bad() -> None:
@@ -331,7 +331,7 @@ def test_a_lease_without_a_shard_and_a_shard_without_a_lease() -> None:
     world.shards.split(SHARD)
     world.change_lease(checkpoint=SHARD_END)
     assert texts(examined_world(world), Check.UNLEASED) == [
-        "2 shards have no lease though their parents have ended: shardId-000000000001, shardId-000000000002"
+        "2 shards have no lease though the parents have ended: shardId-000000000001, shardId-000000000002"
     ]
     healthy = examined_world()
     assert not isinstance(healthy.scan, NotKnown)

@@ -151,7 +151,7 @@ def test_a_lease_that_changes_meanwhile_stays() -> None:
     standing = chosen(look(world), "orders")
     row = world.table.row(world.shard("orders")) or {}
     world.table.put_row({**row, "leaseCounter": {"N": "9"}})
-    with pytest.raises(RemovalRefused, match="1 have changed meanwhile"):
+    with pytest.raises(RemovalRefused, match="0 leases were removed; 1 has changed meanwhile: look again"):
         remove(
             standing, world.table, world.sightings, world.streams["orders"], world.settings, world.clock.now()
         )

@@ -72,7 +72,7 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
         (("--start", "YESTERDAY"), "startPosition = 'YESTERDAY'"),
         (("--leases", "follow"), "setting leases .*application"),
         (("--every", "60"), "every = '60': a number and a unit"),
-        (("--every", "0s"), "every = '0ms': longer than 0"),
+        (("--every", "0s"), "every = '0s': longer than 0"),
         (("--sink", "iceberg"), "checkpoint is required with iceberg"),
         (("--output", " "), "output = ' '"),
         (("--option", "checkpointLocation=x"), "checkpointLocation.*set by the pipeline"),

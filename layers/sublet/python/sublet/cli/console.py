@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.operated import operated
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import HarmlessLines
 from sublet.errors import SettingsError, SubletError
 from sublet.settings import DEFINITIONS
 
@@ -207,7 +208,7 @@ def _print_links(origin: str, access: SignIn) -> None:
 def _log_to_standard_error() -> None:
     """Logs a line for each change, with its time: who moved what to where."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.setFormatter(HarmlessLines("%(asctime)s %(message)s"))
     logger = logging.getLogger("sublet")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

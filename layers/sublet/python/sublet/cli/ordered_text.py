@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sublet.cli.shown import printable, time_text
+from sublet.decisions.counted import counted
 from sublet.protocol.control import Order, Pause
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
     if pause.order is Order.RELEASE:
         yield f"{application}: {_released(ordered)}"
         return
-    yield f"{application}: {pause.order} of {_leases(len(ordered.leases))}{_ends(pause)}, {_still_held(ordered.held)}"
+    yield f"{application}: {pause.order} of {counted(len(ordered.leases), 'lease')}{_ends(pause)}, {_still_held(ordered.held)}"
     for lease in ordered.held:
         yield f"  {lease.lease_key} by {_owner(lease)}"
     for before in ordered.replaces:
@@ -67,10 +68,6 @@ def progress_text(left: Sequence[Lease]) -> str:
         return "every lease is released; waiting for workers that earlier ticks may have sent"
     named = ", ".join(f"{lease.lease_key} by {_owner(lease)}" for lease in left[:NAMED_MAX])
     return f"{_still_held(left)}: {named}{' and others' if len(left) > NAMED_MAX else ''}"
-
-
-def _leases(count: int) -> str:
-    return "1 lease" if count == 1 else f"{count} leases"
 
 
 def _still_held(left: Sequence[Lease]) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.cli.stream_option import add_stream, name_or_arn, stream_named
+from sublet.decisions.counted import counted
 from sublet.errors import RecordsNotPut, StreamError
-from sublet.operate.shown import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.shown import HarmlessLines
 from sublet.errors import SettingsError
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
@@ -103,7 +104,9 @@ def redrive(options: Namespace) -> int:
 
     settings = settings_of(options, os.environ)
     store = _store(options.source or settings.on_failure)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(HarmlessLines())
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("botocore").setLevel(logging.WARNING)  # otherwise it logs where it found credentials
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
     handler = load_handler(settings.handler, settings)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_settings, settings_of
+from sublet.cli.shown import HarmlessLines
 from sublet.errors import SettingsError
 from sublet.settings import Reading, Settings, check_sets_aside
 
@@ -140,7 +141,7 @@ def log_as_text(output: Output, level: str) -> None:
     Where the handler has configured logging, by Python's or Powertools' means, that stays as it is.
     """
     lines = logging.StreamHandler(output)
-    lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    lines.setFormatter(HarmlessLines("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
     ours = logging.getLogger("sublet")
     ours.addHandler(lines)
     ours.setLevel(level)

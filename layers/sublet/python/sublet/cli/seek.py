@@ -15,8 +15,9 @@ from sublet.cli.pausing import operator
 from sublet.cli.place import place
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shards_option import add_shards
-from sublet.cli.shown import counted, time_text
+from sublet.cli.shown import time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
+from sublet.decisions.counted import counted
 from sublet.errors import SeekRefused, SnapshotUnreadable
 from sublet.settings import DEFINITIONS, Settings
 

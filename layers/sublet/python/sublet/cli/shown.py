@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from sublet.operate.shown import age_text, counted, failure_text, shortened, time_text
+import logging
 
-__all__ = ["age_text", "counted", "failure_text", "harmless", "printable", "shortened", "time_text"]
+from sublet.operate.shown import age_text, failure_text, shortened, time_text
+
+__all__ = ["HarmlessLines", "age_text", "failure_text", "harmless", "printable", "shortened", "time_text"]
 
 
 def harmless(text: str) -> str:
     """Escapes the control characters of a text, except its line breaks."""
     return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+class HarmlessLines(logging.Formatter):
+    """Formats log lines for a terminal. An exception's text, for one, may have control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return harmless(super().format(record))
 
 
 def printable(text: str) -> str:

@@ -16,6 +16,7 @@ from sublet.cli.last_hour import hour_lines
 from sublet.cli.looking import watch_of
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import age_text, failure_text, printable, time_text
+from sublet.decisions.counted import counted
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.hot_shards import HOT, key_shares
 from sublet.decisions.last_hour import LastHour
@@ -251,7 +252,7 @@ def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
         *([] if options.behind is None else [f"--behind {age_text(options.behind)}"]),
         *([] if options.owner is None else [f"--owner {printable(options.owner)}"]),
     ]
-    said = f"no shard matches {' '.join(filters)}; {hidden} {'is' if hidden == 1 else 'are'} hidden"
+    said = f"no shard matches {' '.join(filters)}; {counted(hidden, 'is', 'are')} hidden"
     return [said] if hidden and filters else []
 
 
@@ -259,7 +260,7 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
     """Yields a summary line, then a line for each shard that has not ended."""
     left = found.retention_left
     until = "" if left is None else f"; the oldest record that waits is trimmed in {age_text(left)}"
-    yield f"{application} at {time_text(found.at)}: {counted(found)}{until}"
+    yield f"{application} at {time_text(found.at)}: {standing_text(found)}{until}"
     open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
     width = max((len(shard.shard_id) for shard in open_ones), default=0)
     width = max(width, SHARD_WIDTH)
@@ -269,15 +270,15 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
     for shard in open_ones:
         yield _line(shard, width, owners)
     if found.multi_stream:
-        said = "are not shown: those of one stream are in use. With SUBLET_STREAMS=... they are shown"
-        yield f"{found.multi_stream} leases of several streams {said}"
+        said = "not shown: those of one stream are in use. With SUBLET_STREAMS=... they are shown"
+        yield f"{counted(found.multi_stream, 'lease')} of several streams {said}"
     if found.of_gone:
-        yield f"{found.of_gone} leases of deleted streams are not shown; `sublet streams` names these streams"
+        yield f"{counted(found.of_gone, 'lease')} of deleted streams not shown; `sublet streams` names these streams"
     for row in found.malformed:
         yield f"{printable(row.lease_key):<21} the row cannot be read: {printable(row.problem)}"
 
 
-def counted(found: FleetStatus) -> str:
+def standing_text(found: FleetStatus) -> str:
     """Returns how many shards have each word, and the worst lag."""
     words = found.words
     by_word = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)

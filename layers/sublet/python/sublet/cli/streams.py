@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
+from sublet.decisions.counted import counted
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.settings import DEFINITIONS
 
@@ -82,7 +83,7 @@ def run_streams(options: Namespace) -> int:
         raise RemovalRefused("name the stream: `sublet streams remove STREAM`")
     standing = chosen(found, options.named)
     removed = remove(standing, table, store, _stream_of(standing.stream), settings, clock.now())
-    print(f"removed {removed} leases of stream {printable(str(standing.stream))}")
+    print(f"removed {counted(removed, 'lease')} of stream {printable(str(standing.stream))}")
     if (left := consumer_left(standing.stream, options.consumer or settings.fan_out_name)) is not None:
         print(left)
     return 0

@@ -12,6 +12,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.looking import look_once
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import age_text, printable, shortened
+from sublet.decisions.counted import counted
 from sublet.decisions.fleet_json import distribution_json
 from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
 from sublet.settings import DEFINITIONS
@@ -68,7 +69,7 @@ def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
     even = "" if of.target_kbps is None else f" and {of.target_kbps:,.1f} KB/s"
     expired = "-" if of.expired is None else of.expired
     yield (
-        f"target: {of.target} leases{even} a worker; {of.unowned} unowned, {expired} expired, "
+        f"target: {counted(of.target, 'lease')}{even} a worker; {of.unowned} unowned, {expired} expired, "
         f"{of.moved} moved in the last hour"
     )
 

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from sublet.console.applications import OpenApplication
 from sublet.console.plans import PlanRow, Prepared
+from sublet.decisions.counted import counted
 from sublet.errors import ControlRefused
 from sublet.operate.pausing import Ordered, Pausing
-from sublet.operate.shown import counted, time_text
+from sublet.operate.shown import time_text
 from sublet.operate.skip import planned_skip, skip
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.lease import Lease, shard_id_of

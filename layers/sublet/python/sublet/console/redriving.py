@@ -8,11 +8,12 @@ from functools import partial
 from sublet.console.applications import OpenApplication, Redriver
 from sublet.console.controlling import command_of
 from sublet.console.plans import PlanRow, Prepared
+from sublet.decisions.counted import counted
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.engine.redrive import Redrive, Redriven
 from sublet.errors import ControlRefused
 from sublet.operate.redrive_text import note, said
-from sublet.operate.shown import age_text, counted, time_text
+from sublet.operate.shown import age_text, time_text
 from sublet.ports import Log, SetAsideStore
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sublet.console.applications import Applications, OpenApplication
 from sublet.console.plans import PlanRow, Prepared
+from sublet.decisions.counted import counted
 from sublet.decisions.seek import Effect, Move
 from sublet.decisions.shard_history import position_text
 from sublet.errors import SeekRefused
@@ -16,7 +17,7 @@ from sublet.operate.estimate_text import estimate_lines, move_text, stay_text
 from sublet.operate.place import SeekTime
 from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.seek_target import SeekTarget, at_application, at_place, at_snapshot, before_the_last
-from sublet.operate.shown import age_text, counted
+from sublet.operate.shown import age_text
 from sublet.protocol.shard import Shard
 
 

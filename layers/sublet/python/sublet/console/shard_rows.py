@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sublet.decisions.counted import counted
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.shard_tree import shard_tree
 from sublet.decisions.shard_verdict import Word
-from sublet.operate.shown import age_text, counted, failure_text
+from sublet.operate.shown import age_text, failure_text
 
 ON_A_PAGE = 100
 TREE = "tree"

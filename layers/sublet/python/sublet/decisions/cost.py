@@ -9,6 +9,7 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sublet.decisions.counted import counted
 from sublet.decisions.prices import (
     CONTINUOUS,
     CONTINUOUS_WINDOWS,
@@ -142,7 +143,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
             )
             logs = quiet.logs + _log(awake, LOG_BYTES_PER_WINDOW * windows)
             yield PricedDesign(
-                f"catch_up every {_minutes(every)}, {_packed(leases)} in {gigabytes * 1024:.0f} MB",
+                f"catch_up every {_minutes(every)}, {counted(leases, 'lease')} in {gigabytes * 1024:.0f} MB",
                 every + timedelta(seconds=SECONDS_TO_START + seconds),
                 month(design, awake).total + quiet.total - quiet.logs - (ticks.total - ticks.logs),
                 watched + logs,
@@ -154,7 +155,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
             COUNTED_WRITES[CONTINUOUS],
         )  # fmt: skip
         yield PricedDesign(
-            f"continuous, {_packed(leases)} in {gigabytes * 1024:.0f} MB",
+            f"continuous, {counted(leases, 'lease')} in {gigabytes * 1024:.0f} MB",
             AT_ONCE,
             month(design, load.shards).total,
             watched + _log(load.shards, COUNTED_LOG_BYTES[CONTINUOUS]),
@@ -179,7 +180,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
             AT_ONCE,
             runs,
             watched + log + tasks * HOURS * PUBLIC_ADDRESS_HOUR,
-            f"{_tasks(tasks)}; behind a NAT gateway or endpoints it is dearer",
+            f"{counted(tasks, 'task')}; behind a NAT gateway or endpoints it is dearer",
         )
     tasks = max(KCL_TASKS_MIN, math.ceil(load.shards / KCL_SHARDS_PER_TASK))
     yield PricedDesign(
@@ -187,7 +188,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
         AT_ONCE,
         kcl_on_fargate(load.shards),
         tasks * HOURS * PUBLIC_ADDRESS_HOUR,
-        f"{_tasks(tasks)}; its metrics, alarms and log are not counted",
+        f"{counted(tasks, 'task')}; its metrics, alarms and log are not counted",
         is_ours=False,
     )
 
@@ -236,14 +237,5 @@ def _log(shards: int, bytes_per_hour: float) -> float:
     return LOG_GIGABYTE * bytes_per_hour * HOURS * shards / 1e9
 
 
-def _tasks(count: int) -> str:
-    return "one task" if count == 1 else f"{count:,} tasks"
-
-
-def _packed(leases: int) -> str:
-    return "one lease" if leases == 1 else f"{leases} leases"
-
-
 def _minutes(duration: timedelta) -> str:
-    minutes = duration // timedelta(minutes=1)
-    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+    return counted(duration // timedelta(minutes=1), "minute")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
+from sublet.decisions.counted import counted
 from sublet.decisions.doctor import Check, DoctorRule, Judged, Severity, bad, shown, warning, well
 from sublet.decisions.examination import Known, NotKnown
 from sublet.decisions.fleet_status import FleetStatus
@@ -38,7 +39,7 @@ def stream(shards: Known[Sequence[Shard]]) -> Iterator[Judged]:
         yield bad(shards.why, "Nothing can be consumed until this is possible.")
     else:
         open_ones = sum(shard.is_open for shard in shards)
-        yield well(f"{open_ones:,} open shards, {len(shards) - open_ones:,} closed ones with records")
+        yield well(f"{counted(open_ones, 'open shard')}, {len(shards) - open_ones:,} closed with records")
 
 
 def lease_table(scan: Known[LeaseScan]) -> Iterator[Judged]:
@@ -47,7 +48,7 @@ def lease_table(scan: Known[LeaseScan]) -> Iterator[Judged]:
     elif not scan.leases and not scan.malformed:
         yield warning("the table has no leases", "The first worker creates them: start one.")
     else:
-        yield well(f"{len(scan.leases):,} leases")
+        yield well(counted(len(scan.leases), "lease"))
 
 
 def agreement(other_stream: str | None) -> Iterator[Judged]:
@@ -130,19 +131,19 @@ def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
     repaired = [new.lease.shard_id for new in plan.create if new.why is CreateReason.REPAIR]
     if repaired:
         yield bad(
-            f"{len(repaired):,} shards have no lease though their parents have ended: {shown(repaired)}",
+            f"{counted(len(repaired), 'shard has', 'shards have')} no lease though the parents have ended: {shown(repaired)}",
             "KCL never creates these leases. A lease manager of sublet creates them within a tick: is one running?",
             repaired[0],
         )
     elif missing:
         yield warning(
-            f"{len(missing):,} shards have no lease yet: {shown(missing)}",
+            f"{counted(len(missing), 'shard has', 'shards have')} no lease yet: {shown(missing)}",
             "The next tick, or KCL's next shard sync within two minutes, creates it. If it does not, no lease manager runs.",
             missing[0],
         )
     elif plan.holes:
         yield bad(
-            f"{len(plan.holes):,} ranges of hash keys have no unfinished lease",
+            f"{counted(len(plan.holes), 'range of hash keys has', 'ranges of hash keys have')} no unfinished lease",
             "Records with these keys are not consumed. An unreadable row, or a listing during a reshard, may be why: look "
             "again in a minute.",
         )
@@ -180,14 +181,13 @@ def progress(fleet: FleetStatus) -> Iterator[Judged]:
     words = fleet.words
     for word in (word for word in BAD_WORDS if word in words):
         where = shown(shard.shard_id for shard in fleet.shards if shard.word is word)
-        verb = "is" if words[word] == 1 else "are"
-        yield bad(f"{words[word]:,} {verb} {word}: {where}", ADVICE[word])
+        yield bad(f"{counted(words[word], 'is', 'are')} {word}: {where}", ADVICE[word])
     unfinished = len(fleet.shards) - words.get(Word.ENDED, 0)
     if unknown := words.get(Word.UNKNOWN, 0):
-        what = f"{unknown:,} of {unfinished:,} shards UNKNOWN: `sublet status --watch` for five minutes says"
+        what = f"{unknown:,} of {counted(unfinished, 'shard')} UNKNOWN: `sublet status --watch` for five minutes says"
         yield Judged(Severity.NOT_CHECKED, what)
     elif not any(word in words for word in BAD_WORDS):
-        yield well(f"{unfinished:,} unfinished shards, none of them in trouble")
+        yield well(f"{counted(unfinished, 'unfinished shard')}, none of them in trouble")
 
 
 def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Judged]:

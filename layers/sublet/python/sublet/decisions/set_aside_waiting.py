@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from sublet.decisions.counted import counted
+
 FORGOTTEN_SOON = timedelta(days=4)
 """How long before a set-aside batch is deleted we begin to say so."""
 
@@ -30,7 +32,7 @@ class SetAsideWaiting(Struct, frozen=True):
 def set_aside_text(waiting: SetAsideWaiting, now: datetime) -> str:
     if not waiting.batches:
         return "nothing waits"
-    text = "about 1 batch waits" if waiting.batches == 1 else f"about {waiting.batches:,} batches wait"
+    text = f"about {counted(waiting.batches, 'batch waits', 'batches wait')}"
     if waiting.oldest is not None:
         text += f"; the oldest since {waiting.oldest:%Y-%m-%dT%H:%M:%SZ}"
     left = waiting.left(now)

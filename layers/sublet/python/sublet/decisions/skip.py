@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sublet.decisions.counted import counted
 from sublet.decisions.seek import Effect, Move, SeekPlan
 from sublet.errors import SeekRefused
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of
@@ -31,8 +32,7 @@ class SkipPlan:
     @property
     def what(self) -> str:
         """What is skipped, in words, as logs and snapshots show it."""
-        count = len(self.records)
-        return f"skip past {count} {'record' if count == 1 else 'records'} of {self.shard.shard_id}"
+        return f"skip past {counted(len(self.records), 'record')} of {self.shard.shard_id}"
 
     @property
     def move(self) -> SeekPlan:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sublet.decisions.counted import counted
 from sublet.decisions.seek_estimate import NO_TIME, CatchUp, CountedBy, Extent, MoveEstimate, SeekEstimate
-from sublet.operate.shown import age_text, counted
+from sublet.operate.shown import age_text
 
 NAMED = 5
 """How many shards a line names at most."""
@@ -40,7 +41,7 @@ def move_text(estimate: MoveEstimate | None) -> str:
 
 
 def stay_text(leases: int) -> str:
-    return "1 stays where it is" if leases == 1 else f"{leases:,} stay where they are"
+    return counted(leases, "stays where it is", "stay where they are")
 
 
 def _extent_text(verb: str, extent: Extent, by: CountedBy | None) -> str:

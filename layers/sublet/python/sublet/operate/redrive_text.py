@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from math import inf
 
+from sublet.decisions.counted import counted
 from sublet.engine.redrive import Redriven
-from sublet.operate.shown import counted
 from sublet.ports import GIVEN_FOR
 from sublet.settings import HandlerContract
 

@@ -40,8 +40,3 @@ def shortened(text: str, width: int) -> str:
         return text
     room = max(width - len(MIDDLE), 2)
     return text[: room // 2] + MIDDLE + text[len(text) - (room - room // 2) :]
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """Writes a number with its noun: `1 lease`, `2 leases`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

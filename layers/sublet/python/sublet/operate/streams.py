@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from sublet.decisions.chosen_streams import KnownStream
+from sublet.decisions.counted import counted
 from sublet.decisions.stream_standing import StreamStanding, StreamWord, stream_standings, why_not_removed
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.ports import Applied, LeaseTable, SightingStore, Stream
@@ -52,9 +53,9 @@ def remove(
         raise RemovalRefused(why)
     deleted = sum(isinstance(table.apply(delete(lease)), Applied) for lease in standing.leases)
     if deleted < len(standing.leases):
-        left = len(standing.leases) - deleted
+        left = counted(len(standing.leases) - deleted, "has", "have")
         raise RemovalRefused(
-            f"{deleted} leases were removed; {left} have changed meanwhile and stay: look again"
+            f"{counted(deleted, 'lease was', 'leases were')} removed; {left} changed meanwhile: look again"
         )
     store.forget_stream(standing.stream)
     return deleted

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from sublet.decisions.counted import counted
+
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
@@ -80,9 +82,8 @@ def summary_lines(tally: Tally, took: timedelta, output: str, now: datetime) -> 
     behind = tally.behind(now)
     raw, rejected = tally.rows["raw"], tally.rows["rejected"]
     pace = round(raw / max(took.total_seconds(), 1e-3))
-    batches = "batch" if tally.batches == 1 else "batches"
     lines = [
-        f"{raw:,} rows in {tally.batches:,} {batches}, {seconds(took)} ({pace:,} a second)",
+        f"{raw:,} rows in {counted(tally.batches, 'batch', 'batches')}, {seconds(took)} ({pace:,} a second)",
         f"rejected: {rejected:,}" + (f" (why: {output}/rejected)" if rejected else ""),
         f"behind the stream's tip: {f'at most {seconds(behind)}' if behind is not None else 'not known'}",
     ]

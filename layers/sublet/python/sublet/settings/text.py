@@ -59,8 +59,10 @@ def parse_moment(text: str) -> datetime | None:
 
 def duration_text(duration: timedelta) -> str:
     """The shortest text that `parse_duration` reads back exactly: 30s, 200ms, 14m."""
+    if not duration:
+        return "0s"
     for unit in ("d", "h", "m", "s"):
-        if duration and duration % _UNITS[unit] == timedelta(0):
+        if duration % _UNITS[unit] == timedelta(0):
             return f"{duration // _UNITS[unit]}{unit}"
     milliseconds, microseconds = divmod(duration // timedelta(microseconds=1), 1000)
     return f"{milliseconds}.{microseconds:03}".rstrip("0").rstrip(".") + "ms"
