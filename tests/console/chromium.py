@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 from sublet.console.server import listen, origin_of, server_of
@@ -16,6 +18,7 @@ from tests.doubles.console_world import ConsoleWorld
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING = "No Chromium here: the console is not tested in a browser (apt-get install chromium)"
+AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 WIDE, PHONE = {"width": 1440, "height": 1000}, {"width": 390, "height": 844}
 
 
@@ -86,3 +89,14 @@ def opened(
     context.close()
     # A refused request is one too: which status a page has is for each test to say.
     assert not [each for each in complaints if not each.startswith("Failed to load resource")]
+
+
+def violations(page: Page) -> list[str]:
+    """In words. The policy of our pages lets no script in, so axe-core is evaluated by the browser's own protocol."""
+    page.evaluate(AXE.read_text())
+    result: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['id']}: {rule['help']}: {node['html'][:200]}"
+        for rule in result["violations"]
+        for node in rule["nodes"]
+    ]

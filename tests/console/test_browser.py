@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright")
-
 from playwright.sync_api import Browser, Page, expect
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
@@ -27,27 +22,15 @@ from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
 from tests.console import pictures
-from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
+from tests.console.chromium import PHONE, WIDE, Served, opened, served, violations
 from tests.console.fleet_story import HOT, STALLED, STOPPED, after_an_hour
 from tests.doubles.console_world import ConsoleWorld
 from tests.exploring import explores
 
 pytestmark = pytest.mark.slow
 
-if found() is None and "CI" not in os.environ:
-    pytest.skip(MISSING, allow_module_level=True)
-
-ROOT = Path(__file__).resolve().parents[2]
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 HOT_SHARD = f"shardId-{HOT:012}"
 STALLED_SHARD, STOPPED_SHARD = f"shardId-{STALLED:012}", f"shardId-{STOPPED:012}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert found() is not None, MISSING
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture
@@ -264,17 +247,6 @@ def test_axe_finds_nothing_on_any_page(
         assert violations(page) == []
         page.get_by_role("button", name="Sign out").click()
         assert violations(page) == []
-
-
-def violations(page: Page) -> list[str]:
-    """In words. The policy of our pages lets no script in, so axe-core is evaluated by the browser's own protocol."""
-    page.evaluate(AXE.read_text())
-    result: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{rule['id']}: {rule['help']}: {node['html'][:200]}"
-        for rule in result["violations"]
-        for node in rule["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("width", [WIDE, PHONE], ids=["wide", "phone"])

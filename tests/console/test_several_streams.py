@@ -14,18 +14,10 @@ from sublet.protocol.stream_key import StreamKey, shard_in_stream
 from sublet.settings import StreamChoice
 from sublet.several_streams import with_streams
 
-from tests.console.chromium import MISSING, PHONE, WIDE, Served, chromium, found, opened, served
-from tests.console.test_browser import violations
+from tests.console.chromium import PHONE, WIDE, Served, opened, served, violations
 from tests.doubles.console_world import ConsoleWorld
 
 SHARDS = {"audit-europe-with-a-long-name": 1, "orders": 8, "payments": 3}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert found() is not None, MISSING
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture
