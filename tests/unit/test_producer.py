@@ -416,6 +416,23 @@ def test_on_a_loop_a_record_that_is_given_up_is_raised_by_its_future_and_by_the_
         asyncio.run(produce())
 
 
+def test_on_a_loop_no_future_is_unset_after_a_flush_that_has_nothing_to_wait_for() -> None:
+    """As after a pause of the program: its records were reported while its event loop did not go round."""
+    account = MemoryAccount()
+    account.create("orders", 1)
+
+    async def produce() -> PutRecord:
+        async with sublet.aio.Producer("orders", account=account) as producer:
+            future = await producer.put("key", b"x")
+            loop = producer._made.loop_if_used()
+            assert loop is not None
+            assert loop.flush().wait(timedelta(seconds=60))
+            await producer.flush()
+            return future.result()
+
+    assert asyncio.run(produce()).shard_id == "shardId-000000000000"
+
+
 def test_two_threads_that_begin_at_once_share_one_loop() -> None:
     """Two loops would put a key's records in any order, and `close` would end only one of them."""
     account = MemoryAccount()

@@ -121,5 +121,7 @@ async def _until_set_once(signal: Signal) -> None:
 
 
 async def _until_set(signal: Signal) -> None:
+    """Returns a turn later at the earliest: the futures of what was reported before the signal was set are settled in it."""
     while not signal.is_set():
         await _until_set_once(signal)
+    await asyncio.sleep(0)
