@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
@@ -16,10 +19,11 @@ from sublet.aws.push_requests import PushRequests
 from sublet.aws.pushes import KinesisPushes
 from sublet.aws.pushes_of_streams import PushesOfStreams
 from sublet.aws.streams import AwsStreams
-from sublet.decisions.push import PushEnd
+from sublet.decisions.push import TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition
 from sublet.memory import MemoryFanOut, MemoryLog, MemoryStream
-from sublet.ports import Pushes, ShardSubscription, Stream
+from sublet.memory.pushes import EMPTY_EVENT_EVERY
+from sublet.ports import PollRefusal, Pushed, Pushes, ShardSubscription, Stream
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import ChildShard
 from sublet.protocol.stream_key import StreamKey, child_in_stream, in_stream, own_id, stream_key_of
@@ -36,8 +40,10 @@ from tests.contract.subscriptions import consumed
 HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
 LATEST = ReadPosition(IteratorType.LATEST)
 FIRST, SECOND, THIRD = (f"shardId-{n:012}" for n in range(3))
-PATIENCE = timedelta(seconds=10)
+PATIENCE = timedelta(seconds=60)
+"""Until a test gives up on something that should happen at once."""
 SOON = timedelta(milliseconds=300)
+NEVER = timedelta(hours=1)
 
 
 class CountedPushes:
@@ -53,6 +59,14 @@ class CountedPushes:
         answer = self.real.subscribe(shard_id, position)
         self.answers.append(answer if isinstance(answer, PushEnd) else None)
         return answer
+
+
+class Rules(NamedTuple):
+    """How soon another subscription may take a shard over, and how often an empty event comes: so that a test neither waits for
+    them nor has to be faster than they are."""
+
+    again_after: timedelta = TAKEN_OVER_AFTER
+    empty_event_every: timedelta = EMPTY_EVENT_EVERY
 
 
 @dataclass
@@ -71,6 +85,8 @@ class Bench:
     """Of a stream of several."""
     moment: float = 0.02
     """Seconds that tell two moments apart."""
+    takes: Callable[[Rules], object] = lambda _: None
+    """Changes the service's rules; LocalStack's are fixed."""
     readers: list[FanOutReader] = field(default_factory=list)
 
     def reader(self, position: ReadPosition = HORIZON, shard_id: str = FIRST) -> FanOutReader:
@@ -91,9 +107,14 @@ class Bench:
 def memory_bench(shards: int = 1) -> Iterator[Bench]:
     stream = MemoryStream(shards, clock=SystemClock(), advance=lambda: LONGEST_RETENTION)
     consumer = MemoryFanOut(stream, SystemClock(), ThreadTasks())
+
+    def takes(rules: Rules) -> None:
+        consumer.again_after, consumer.empty_event_every = rules
+
     yield Bench(
         stream, CountedPushes(consumer), lambda data: stream.put("key", data, 0), lambda: stream.split(FIRST),
         lambda: stream.merge(FIRST, SECOND), stream.delete, lambda: setattr(consumer, "is_registered", False),
+        takes=takes,
     )  # fmt: skip
 
 
@@ -154,7 +175,54 @@ def served_bench(aws: EmbeddedAws, shards: int = 1) -> Iterator[Bench]:
         yield Bench(
             stream, CountedPushes(pushes), real.put, split, merge, delete,
             lambda: client.deregister_stream_consumer(ConsumerARN=real.consumer_arn), real.fan_out,
+            takes=lambda rules: real.fan_out.takes(
+                again_after=rules.again_after, quiet_event_every=rules.empty_event_every
+            ),
         )  # fmt: skip
+
+
+class Listened:
+    """A subscription; `listens` is set when its reader begins to wait for an event, which it does until one comes, however long
+    it was to wait."""
+
+    def __init__(self, real: ShardSubscription) -> None:
+        self._real = real
+        self.listens = threading.Event()
+
+    @property
+    def has_more(self) -> bool:
+        return self._real.has_more
+
+    def wait(self, longest: timedelta) -> bool:
+        if not longest:
+            return self._real.wait(longest)
+        self.listens.set()
+        return self._real.wait(NEVER)
+
+    def next(self) -> Pushed | PushEnd:
+        return self._real.next()
+
+    def interrupt(self) -> None:
+        self._real.interrupt()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def interrupted_while_it_waits(bench: Bench) -> threading.Thread:
+    """A thread in which a reader waited for an event that never comes, until it was interrupted."""
+    bench.takes(Rules(empty_event_every=NEVER))
+    reader = bench.reader(LATEST)
+    page_of(reader)
+    assert reader._subscription is not None
+    listened = reader._subscription = Listened(reader._subscription)
+    waits = threading.Thread(target=reader.wait, args=(NEVER,), daemon=True)
+    waits.start()
+    assert listened.listens.wait(PATIENCE.total_seconds())
+    time.sleep(0.1)  # so that it is most likely at the connection, and not only on its way
+    reader.interrupt()
+    waits.join(PATIENCE.total_seconds() / 2)
+    return waits
 
 
 def page_of(reader: FanOutReader, limit: int = 10_000) -> Page:
@@ -165,6 +233,22 @@ def page_of(reader: FanOutReader, limit: int = 10_000) -> Page:
         if isinstance(page, Page):
             return page
     raise AssertionError("no page came")
+
+
+def read_until(reader: FanOutReader, is_so: Callable[[], bool]) -> None:
+    until = datetime.now(UTC) + PATIENCE
+    while not is_so():
+        assert datetime.now(UTC) < until
+        reader.read(10)
+
+
+def answers_until_a_record(reader: FanOutReader) -> list[Page | PollRefusal]:
+    answers: list[Page | PollRefusal] = []
+    until = datetime.now(UTC) + PATIENCE
+    while not any(isinstance(answer, Page) and answer.records for answer in answers):
+        assert datetime.now(UTC) < until, answers
+        answers.append(reader.read(10))
+    return answers
 
 
 def records_of(reader: FanOutReader, count: int, limit: int = 10_000) -> list[StreamRecord]:

@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import FanOut
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds until a test gives up on something that should happen at once."""
 
 Json = dict[str, Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,20 +16,17 @@ from sublet.aws.push_http import WINDOW, Http2Reply, Request
 from sublet.aws.pushes import KinesisPushes
 from sublet.decisions.read_position import after
 from sublet.errors import ShardNotFound
-from sublet.protocol.records import Page
 
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import Fault
 from tests.contract.push_benches import (
-    FIRST,
-    LATEST,
     PATIENCE,
     SECOND,
     THIRD,
     Bench,
     data_of,
     end_of,
-    page_of,
+    interrupted_while_it_waits,
     served_bench,
 )
 from tests.doubles.http2_server import Http2Server, certificate
@@ -99,14 +95,7 @@ def test_an_error_is_named(over_http2: Bench) -> None:
 
 
 def test_an_interrupt_wakes_a_waiting_reader_at_once(over_http2: Bench) -> None:
-    reader = over_http2.reader(LATEST, FIRST)
-    assert isinstance(page_of(reader), Page)
-    waits = threading.Thread(target=reader.wait, args=(timedelta(seconds=20),))
-    waits.start()
-    time.sleep(0.2)
-    reader.interrupt()
-    waits.join(2)
-    assert not waits.is_alive()
+    assert not interrupted_while_it_waits(over_http2).is_alive()
 
 
 def test_tls_negotiates_http2(tmp_path: Path) -> None:

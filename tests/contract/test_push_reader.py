@@ -20,7 +20,7 @@ from sublet.aws.pushes import KinesisSubscription
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamKeyUnavailable, StreamNotFound
-from sublet.ports import PollRefusal
+from sublet.ports import PollRefusal, ShardSubscription
 from sublet.protocol.records import Page
 from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.pushing import FanOutReader
@@ -34,15 +34,21 @@ from tests.contract.push_benches import (
     FIRST,
     HORIZON,
     LATEST,
+    NEVER,
     PATIENCE,
     SECOND,
     SOON,
     THIRD,
     Bench,
+    Listened,
+    Rules,
+    answers_until_a_record,
     data_of,
     end_of,
+    interrupted_while_it_waits,
     memory_bench,
     page_of,
+    read_until,
     records_of,
     served_bench,
     several_in_memory,
@@ -111,7 +117,7 @@ def bench_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             opened.append({**SERVED, **LOCALSTACK}[request.param](aws, shards))
         benches.append(opened[-1].__enter__())
         if request.param in LOCALSTACK:
-            benches[-1].moment = LOCALSTACK_MOMENT
+            benches[-1].moment, benches[-1].takes = LOCALSTACK_MOMENT, lambda _: None
         return benches[-1]
 
     yield made
@@ -181,28 +187,21 @@ def test_a_page_has_no_more_than_its_limit_and_the_rest_comes_next(bench_of: Ben
 
 def test_a_wait_ends_in_time_without_records(bench_of: Benches) -> None:
     bench = bench_of(1)
+    bench.takes(Rules(empty_event_every=NEVER))
     reader = bench.reader(LATEST)
     page_of(reader)
-    began = time.monotonic()
-    reader.wait(SOON)
-    assert time.monotonic() - began < 2
+    waited: list[bool] = []
+    waits = threading.Thread(target=lambda: waited.append(reader.wait(SOON)), daemon=True)
+    waits.start()
+    waits.join(PATIENCE.total_seconds() / 2)
+    assert len(waited) == 1, "it waits on, for an event that never comes"
     answer = reader.read(10)
     assert answer is PollRefusal.NOT_YET or (isinstance(answer, Page) and not answer.records)
 
 
 def test_an_interrupt_wakes_a_waiting_reader_at_once(bench_of: Benches) -> None:
     """botocore's `EventStream.close` does not."""
-    bench = bench_of(1)
-    reader = bench.reader(LATEST)
-    page_of(reader)
-    waits = threading.Thread(target=reader.wait, args=(PATIENCE,))
-    waits.start()
-    time.sleep(0.2)
-    began = time.monotonic()
-    reader.interrupt()
-    waits.join(PATIENCE.total_seconds())
-    assert not waits.is_alive()
-    assert time.monotonic() - began < 0.5
+    assert not interrupted_while_it_waits(bench_of(1)).is_alive()
 
 
 def test_a_split_shard_ends_with_its_children(bench_of: Benches) -> None:
@@ -241,18 +240,21 @@ def test_a_closed_shard_opened_at_its_end_ends_at_once(bench_of: Benches) -> Non
 
 
 def test_a_takeover_ends_the_old_reader_and_loses_nothing(bench_of: Benches) -> None:
+    """The old one does not take it back, although it could at once."""
     bench = bench_of(1)
+    bench.takes(Rules(again_after=NEVER))
     old = bench.reader()
     first = bench.put(b"1")
     assert data_of(old, 1) == [b"1"]
     new = bench.reader(after(first))
     bench.put(b"2")
+    read_until(new, lambda: PushEnd.IN_USE in bench.pushes.answers)  # of which nothing can have come
+    bench.takes(Rules(again_after=timedelta(0)))
     assert data_of(new, 1) == [b"2"]
-    assert PushEnd.IN_USE in bench.pushes.answers, "the old one was younger than five seconds"
     asked = len(bench.pushes.asked)
-    over = time.monotonic() + 7  # longer than the five seconds after which it could take the shard back
-    while time.monotonic() < over:
-        assert old.read(10) not in (PollRefusal.NO_ANSWER, PollRefusal.NOT_PUSHED)
+    read_until(old, lambda: old._known.ended is PushEnd.TAKEN_OVER)
+    for _ in range(2):
+        assert old.read(10) is PollRefusal.NOT_YET
     assert len(bench.pushes.asked) == asked
 
 
@@ -263,16 +265,8 @@ def test_a_consumer_that_is_gone_is_polled_instead(bench_of: Benches) -> None:
     assert data_of(reader, 1) == [b"1"]
     bench.deregister()
     bench.put(b"2")
-    until = time.monotonic() + 10
-    answers: list[PollRefusal] = []
-    found: list[bytes] = []
-    while not found and time.monotonic() < until:
-        answer = reader.read(10)
-        if isinstance(answer, Page):
-            found += [record.data for record in answer.records]
-        else:
-            answers.append(answer)
-    assert found == [b"2"]
+    answers = answers_until_a_record(reader)
+    assert [record.data for page in answers if isinstance(page, Page) for record in page.records] == [b"2"]
     assert answers.count(PollRefusal.NOT_PUSHED) == (1 if reader.is_polling else 0)
     assert reader.read(10) is not PollRefusal.NOT_PUSHED or reader.is_polling
 
@@ -387,9 +381,8 @@ def test_calls_that_are_refused_are_reported_to_the_caller(embedded: Bench) -> N
     )
     reader = embedded.reader()
     embedded.put(b"1")
-    answers = [reader.read(10) for _ in range(2)]
+    answers = answers_until_a_record(reader)
     assert answers[0] is PollRefusal.NO_ANSWER
-    answers += [reader.read(10) for _ in range(6)]
     assert PollRefusal.THROTTLED in answers
     assert [record.data for page in answers if isinstance(page, Page) for record in page.records] == [b"1"]
 
@@ -420,29 +413,39 @@ def test_records_that_are_not_asked_for_stay_with_the_service(embedded: Bench) -
 
 
 def test_a_silent_subscription_is_given_up(embedded: Bench) -> None:
-    """A connection that is open and dead. The watchdog's minute passes on a clock of the test's own."""
+    """A connection that is open and dead. The watchdog's minute passes at once while the reader listens to it."""
     assert embedded.fan_out is not None
     embedded.fan_out.takes(again_after=timedelta(0))
     embedded.fan_out.plant(Fault("silence", at=1))
-    clock = Hurrying()
+    clock = Leaping()
     reader = FanOutReader(embedded.pushes, embedded.stream, FIRST, HORIZON, clock, ThreadTasks(), Random(0))
     embedded.readers.append(reader)
     embedded.put(b"1")
     assert data_of(reader, 1) == [b"1"]
+    assert reader._subscription is not None
+    reader._subscription = Dead(reader._subscription, clock)
     embedded.put(b"2")
     assert data_of(reader, 1) == [b"2"]
     assert len(embedded.pushes.asked) == 2
 
 
-class Hurrying:
-    """A clock that is twenty times as fast."""
+class Leaping(SystemClock):
+    """The real clock, but for its leaps."""
 
-    def __init__(self) -> None:
-        self._real = SystemClock()
-        self._began = self._real.steady()
-
-    def now(self) -> datetime:
-        return self._real.now()
+    leapt = timedelta(0)
 
     def steady(self) -> datetime:
-        return self._began + 20 * (self._real.steady() - self._began)
+        return super().steady() + self.leapt
+
+
+class Dead(Listened):
+    """While its reader listens, nothing comes and a minute passes."""
+
+    def __init__(self, real: ShardSubscription, clock: Leaping) -> None:
+        super().__init__(real)
+        self._clock = clock
+
+    def wait(self, longest: timedelta) -> bool:
+        if longest:
+            self._clock.leapt += timedelta(minutes=1)
+        return super().wait(timedelta(0))

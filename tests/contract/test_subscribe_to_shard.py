@@ -109,12 +109,12 @@ def test_a_subscription_ends_by_itself(stream: Consumed) -> None:
 
 
 def test_a_second_call_is_refused_for_a_while_and_then_takes_over(stream: Consumed) -> None:
-    stream.fan_out.takes(again_after=timedelta(seconds=1))
+    stream.fan_out.takes(again_after=NEVER)
     first = stream.subscribe()
     first.event()
     with pytest.raises(stream.client.exceptions.ResourceInUseException):
         stream.subscribe()
-    time.sleep(1)
+    stream.fan_out.takes(again_after=AT_ONCE)
     second = stream.subscribe()
     stolen = first.last()
     assert isinstance(stolen, EventStreamError)
@@ -129,7 +129,7 @@ def test_a_second_call_is_refused_for_a_while_and_then_takes_over(stream: Consum
 
 
 def test_a_call_after_a_subscription_that_ended_is_refused_as_well(stream: Consumed) -> None:
-    stream.fan_out.takes(lasts=SOON)
+    stream.fan_out.takes(lasts=SOON, again_after=NEVER)
     assert stream.subscribe().last() is END
     with pytest.raises(stream.client.exceptions.ResourceInUseException):
         stream.subscribe()

@@ -29,6 +29,8 @@ class MemoryFanOut:
     is_registered: bool = True
     records_max: int = EVENT_RECORDS_MAX
     looks_every: timedelta = LOOKS_EVERY
+    again_after: timedelta = TAKEN_OVER_AFTER
+    empty_event_every: timedelta = EMPTY_EVENT_EVERY
     _latest: dict[str, MemorySubscription] = field(default_factory=dict)
     _reached: dict[tuple[str, str], datetime] = field(default_factory=dict)
     """How far in the shard's time an event had come, by shard and continuation."""
@@ -40,7 +42,7 @@ class MemoryFanOut:
                 return PushEnd.NO_CONSUMER
             iterator = self._iterator(shard_id, position)
             now, old = self.clock.steady(), self._latest.get(shard_id)
-            if old is not None and now - old.since < TAKEN_OVER_AFTER:
+            if old is not None and now - old.since < self.again_after:
                 return PushEnd.IN_USE
             new = self._latest[shard_id] = MemorySubscription(
                 self, shard_id, iterator, now, self.tasks.signal()
@@ -111,7 +113,8 @@ class MemorySubscription:
         return self._end() is not None or self._is_empty_event_due() or self._has_records()
 
     def _is_empty_event_due(self) -> bool:
-        return self._sent_at is None or self.consumer.clock.steady() - self._sent_at >= EMPTY_EVENT_EVERY
+        quiet_for = self.consumer.empty_event_every
+        return self._sent_at is None or self.consumer.clock.steady() - self._sent_at >= quiet_for
 
     def _has_records(self) -> bool:
         """Whether there are records, the shard's end, or a stretch without records that has to be walked."""
