@@ -10,7 +10,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +55,8 @@ class Application:
     environment: dict[str, str]
     folder: Path
     captured: pytest.CaptureFixture[str]
+    worker: subprocess.Popen[bytes] | None = None
+    """The first process."""
 
     def start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -86,6 +90,19 @@ class Application:
         return None if owner is None else str(owner)
 
 
+class Overheard(StringIO):
+    """Keeps what is said, and acts as soon as something is."""
+
+    def __init__(self, what: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self._what, self._act = what, act
+
+    def write(self, text: str) -> int:
+        if self._what in text:
+            self._act()
+        return super().write(text)
+
+
 def wait_until(what: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     while not what():
@@ -112,7 +129,7 @@ def application(
 
 @pytest.fixture
 def running(application: Application) -> Iterator[Application]:
-    process = application.start()
+    process = application.worker = application.start()
     try:
         application.put("first")
         wait_until(lambda: application.handled() == "first")
@@ -136,9 +153,18 @@ def test_nothing_is_handled_while_paused_and_everything_when_resumed(running: Ap
 
 
 def test_a_drain_before_a_deployment_waits_until_everything_is_released(running: Application) -> None:
-    drained = running.run("drain", "--timeout", "60s")
+    """The worker stands still until the command has seen that it holds the lease: it might read the order before."""
+    worker = running.worker
+    assert worker is not None
+    said = Overheard("still held", lambda: worker.send_signal(signal.SIGCONT))
+    worker.send_signal(signal.SIGSTOP)
+    try:
+        with redirect_stderr(said):
+            drained = running.run("drain", "--timeout", "60s")
+    finally:
+        worker.send_signal(signal.SIGCONT)
     assert drained.out.strip() == f"{running.name}: drain of 1 lease, none held"
-    assert "1 still held: shardId-000000000000 by" in drained.err
+    assert "1 still held: shardId-000000000000 by" in said.getvalue()
     assert running.owner() is None
     running.put("second")
     new = running.start()  # the deployment
