@@ -98,11 +98,25 @@ def test_a_task_that_is_cancelled_again_while_it_leaves_has_released_every_lease
 def test_time_limits_that_pass_while_other_work_has_all_threads(
     way: Callable[[World, Consumer], Any],
 ) -> None:
+    """The first passes once the lease is held, and the second while it is being released."""
+
     async def main(world: World) -> None:
+        async def pass_both(outer: asyncio.Timeout, inner: asyncio.Timeout) -> None:
+            await world.has_got.wait()
+            now = asyncio.get_running_loop().time()
+            inner.reschedule(now)
+            outer.reschedule(now + 0.01)
+
+        async def limited() -> None:
+            async with asyncio.timeout(None) as outer, asyncio.timeout(None) as inner:
+                passing.append(asyncio.create_task(pass_both(outer, inner)))
+                await way(world, world.consumer())
+
+        passing: list[asyncio.Task[None]] = []
         with busy_default_executor():
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1.01), asyncio.timeout(1):
-                    await way(world, world.consumer())
+                await limited()
             assert world.owners == {None}
+            await passing[0]
 
     run(main)
