@@ -52,7 +52,7 @@ def test_readers_that_have_waited_for_a_look_in_vain_do_not_look_one_after_the_o
     with ThreadPoolExecutor(READERS) as readers:
         answers = [readers.submit(consumer.arn) for _ in range(READERS)]
         assert client.called.wait(20)
-        clock.all_asked.wait(2)
+        assert clock.all_asked.wait(20)
         client.fails.set()
         assert [answer.result() for answer in answers] == [PushEnd.REFUSED] * READERS
     assert client.calls == 1

@@ -196,7 +196,7 @@ def test_calls_overlap_only_if_asked_for(concurrency: int, at_once: int) -> None
             inside += 1
             most = max(most, inside)
         if concurrency > 1:
-            both.wait(5)
+            both.wait(30)
         with lock:
             inside -= 1
 
@@ -207,7 +207,7 @@ def test_calls_overlap_only_if_asked_for(concurrency: int, at_once: int) -> None
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
     assert most == at_once
 
 

@@ -73,9 +73,12 @@ stream.put("a", b"data")
 
 
 def callback(record):
-    for _ in range(int(sys.argv[1])):
+    is_once = sys.argv[1] == "1"
+    while True:  # more than one until it ends, each long after the one before
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait(1.5)
+        if is_once:
+            break
     print("acknowledged", record.ack(), flush=True)
 
 

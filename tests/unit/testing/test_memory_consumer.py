@@ -68,9 +68,9 @@ def test_aggregates_are_taken_apart() -> None:
 def test_minutes_of_backoff_take_no_time() -> None:
     handler, began = Remembering(failures=4), time.perf_counter()
     done = consume(handler, [b"a"], handler_backoff=30 * timedelta(seconds=1))
-    assert time.perf_counter() - began < 5
     assert (handler.data, done.retries) == ([b"a"], 4)
     assert done.elapsed >= 2 * MINUTE
+    assert time.perf_counter() - began < done.elapsed.total_seconds() / 2
     assert [batch.attempt for batch in done.batches] == [1, 2, 3, 4, 5]
 
 
