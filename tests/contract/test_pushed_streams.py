@@ -45,6 +45,12 @@ def one(embedded_aws: EmbeddedAws) -> Iterator[Consumed]:
         yield stream
 
 
+def named_on(stream: Consumed) -> set[str]:
+    """The names that are taken, also by what is being deleted."""
+    listed = stream.client.list_stream_consumers(StreamARN=stream.stream_arn)["Consumers"]
+    return {each["ConsumerName"] for each in listed}
+
+
 def consumers_of(stream: Consumed) -> dict[str, str]:
     """The ARNs of those that are not being deleted, by name."""
     listed = stream.client.list_stream_consumers(StreamARN=stream.stream_arn)["Consumers"]
@@ -163,7 +169,7 @@ def test_one_that_was_deregistered_is_not_registered_again_but_found_again(one: 
     arn = found.soon()
     assert isinstance(arn, str)
     one.client.deregister_stream_consumer(ConsumerARN=arn)
-    eventually(lambda: NAME not in consumers_of(one))
+    eventually(lambda: NAME not in named_on(one))
     found.consumer.lost(arn)
     assert found.consumer.arn() is PushEnd.NO_CONSUMER
     again = registered(one.client, one.stream_arn, NAME)
