@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -94,6 +95,15 @@ def test_a_loop_that_ignores_the_stop_gets_an_error(world: PulledWorld) -> None:
     assert world.owners == {None}
 
 
+def wait_until_it_gives_no_more(consumer: Consumer) -> None:
+    """Which it looks for twice a second."""
+    assert consumer._group.entered is not None
+    until = time.monotonic() + 30
+    while consumer._group.entered.buffer.gives:
+        assert time.monotonic() < until, "the signal was not heard"
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_messages_after_the_record_in_hand(ports: Ports, number: int) -> None:
     seen = 0
@@ -102,7 +112,7 @@ def test_a_signal_ends_messages_after_the_record_in_hand(ports: Ports, number: i
             seen += 1
             if seen == 3:
                 os.kill(os.getpid(), number)
-                threading.Event().wait(1)
+                wait_until_it_gives_no_more(consumer)
             assert record.ack()
             last = record
     assert 3 <= seen < 100
@@ -116,7 +126,7 @@ def test_a_signal_lets_calls_that_are_under_way_end_and_begins_none(ports: Ports
 
     def callback(record: Record) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        threading.Event().wait(1)
+        wait_until_it_gives_no_more(consumer)
         ended.append(record.ack())
 
     with Consumer("audit", "orders", ports=ports, until_signalled=True) as consumer:
