@@ -199,3 +199,6 @@ class Ledger:
 
     def write(self, name: str, text: str) -> None:
         self.dynamodb.put_item(TableName=self.name, Item={"name": {"S": name}, "text": {"S": text}})
+
+    def remove(self, name: str) -> None:
+        self.dynamodb.delete_item(TableName=self.name, Key={"name": {"S": name}})

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +31,7 @@ class Place(Protocol):
     def names(self) -> list[str]: ...
     def read(self, name: str) -> str: ...
     def write(self, name: str, text: str) -> None: ...
+    def remove(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,13 @@ class Folder:
         return (self.path / name).read_text()
 
     def write(self, name: str, text: str) -> None:
-        (self.path / name).write_text(text)
+        """In one step: a handler may read it at this moment."""
+        new = self.path / f".{name}"
+        new.write_text(text)
+        new.replace(self.path / name)
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,9 @@ class Bucket:
     def write(self, name: str, text: str) -> None:
         self.s3.put_object(Bucket=self.name, Key=name, Body=text.encode())
 
+    def remove(self, name: str) -> None:
+        self.s3.delete_object(Bucket=self.name, Key=name)
+
 
 class Recorder:
     """The recorder handler, from the test's side."""
@@ -77,6 +88,15 @@ class Recorder:
     def dawdle(self, seconds: float) -> None:
         """From now on each handler call takes this long."""
         self.place.write("delay", str(seconds))
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """No handler call ends in the block."""
+        self.place.write("hold", "")
+        try:
+            yield
+        finally:
+            self.place.remove("hold")
 
     def fail(self, times: int) -> None:
         for number in range(times):

@@ -1,7 +1,7 @@
 """The recorder for an AWS that runs its functions out of this machine's reach: the same, through a bucket.
 
 `<pid>-<number>.jsonl` holds the records of one call, `delay` the seconds that each call takes, `fail-<n>` a failure
-to come, and `kill` ends the first slow process that sees it.
+to come, and `kill` ends the first slow process that sees it. No call ends while there is a `hold`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,14 @@ def handle(batch: Batch) -> None:
 def dawdle(seconds: float) -> None:
     """May be killed meanwhile, if the test asks for it."""
     over = time.monotonic() + seconds
-    while time.monotonic() < over:
+    while time.monotonic() < over or is_held():
         for _ in ordered("kill"):
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.1)
+
+
+def is_held() -> bool:
+    return "Contents" in s3.list_objects_v2(Bucket=BUCKET, Prefix="hold")
 
 
 def ordered(prefix: str) -> Iterator[str]:

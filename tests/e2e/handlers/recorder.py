@@ -2,7 +2,7 @@
 
 Everything goes through files in one directory, because the Lambdas of the embedded AWS are processes on this machine:
 `<pid>.jsonl` holds a line for each record handled, `delay` the seconds that each call takes, `fail-<n>` a failure to
-come.
+come. No call ends while there is a `hold`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def handle(batch: Batch) -> None:
             place = [batch.shard_id, record.sequence_number, record.sub_sequence_number, record.partition_key]
             lines.write(json.dumps([time.time_ns(), *place, record.data.decode()]) + "\n")
     time.sleep(delay)
+    while (DIRECTORY / "hold").exists():
+        time.sleep(0.05)
 
 
 def shard_ended(shard_id: str) -> None:
