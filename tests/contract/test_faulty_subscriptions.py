@@ -91,7 +91,7 @@ def test_a_damaged_message(stream: Consumed) -> None:
 
 
 def test_a_reply_without_chunks(stream: Consumed) -> None:
-    stream.fan_out.takes(lasts=timedelta(seconds=0.3))
+    stream.fan_out.takes(lasts=timedelta(seconds=2))
     stream.fan_out.plant(Fault("unchunked"))
     reply = stream.client.subscribe_to_shard(
         ConsumerARN=stream.consumer_arn,
