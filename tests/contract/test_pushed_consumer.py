@@ -108,7 +108,7 @@ def test_a_consumer_is_registered_once_and_without_room_for_it_shards_are_polled
     assert again is not None
     assert (new.is_new, again.is_new, new.arn) == (True, False, again.arn)
     for number in range(18):
-        assert registered(stream.client, stream.stream_arn, f"other-{number}", stop) is not None
+        stream.client.register_stream_consumer(StreamARN=stream.stream_arn, ConsumerName=f"other-{number}")
     assert registered(stream.client, stream.stream_arn, "one-too-many", stop) is None
     stream.put(b"one")
     (tmp_path / "handling.py").write_text("def handle(batch):\n    open('came', 'w').close()\n")

@@ -25,6 +25,7 @@ from tests.e2e.fleet import Fleet, deployed
 from tests.e2e.processes import running
 from tests.e2e.test_giving_up import GIVES_UP, HANDLER, POISON, Destination, environment_of
 from tests.e2e.test_signed_only import send
+from tests.exploring import explores
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -76,6 +77,7 @@ def fleet(aws: EmbeddedAws, place: Path) -> Iterator[Fleet]:
         yield fleet
 
 
+@explores
 def test_a_tick_a_window_that_sets_aside_and_a_redrive(
     aws: EmbeddedAws, fleet: Fleet, place: Path, tmp_path: Path
 ) -> None:

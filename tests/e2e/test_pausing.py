@@ -120,6 +120,7 @@ def test_one_shard_waits_and_the_other_goes_on(fleet: Fleet) -> None:
     assert out_of_order(deliveries) == []
 
 
+@explores
 def test_all_of_it_stops_in_the_middle_of_its_work_and_what_waits_is_still_watched(fleet: Fleet) -> None:
     fleet.recorder.dawdle(1)
     before = len(fleet.recorder.deliveries())
