@@ -49,6 +49,7 @@ synth: setup ## the CloudFormation template, in cdk.out
 # Four at once, on two cores too, since most tests wait. Each process has an embedded AWS of its own if its tests ask for one.
 SIDE_BY_SIDE := -n 4 --dist worksteal
 HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
+# In a fresh clone one process compiles the tests first, which all four would do otherwise.
 .PHONY: test
 test: setup ## tests of every promise: twelve minutes on two cores, with those on Spark
 	@$(say) "Tests, and those on Spark beside them, whose output comes at the end"
@@ -58,6 +59,7 @@ test: setup ## tests of every promise: twelve minutes on two cores, with those o
 		on_spark=$$!; \
 		trap 'kill $$on_spark 2>/dev/null || true; cat "$$log"; rm -f "$$log"' EXIT; \
 	fi; \
+	[ -d tests/unit/__pycache__ ] || $(PY) -m pytest --collect-only -qq >/dev/null || true; \
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not explores" $(PYTEST_ARGS); \
 	[ -z "$${on_spark:-}" ] || wait $$on_spark
 

@@ -99,6 +99,7 @@ def test_on_lambda_it_is_set_aside_and_redriven(
     assert {row["checkpoint"]["S"] for row in rows.values()} == last_positions(fleet)
 
 
+@explores
 def test_killed_between_setting_aside_and_checkpoint_it_loses_nothing(
     aws: EmbeddedAws, application: str, destination: Destination, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from tests.simulation.side_by_side import give_up_side_by_side
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("world", [give_up, give_up_side_by_side])
-@pytest.mark.parametrize("seeds", in_blocks(range(40), size=10, few=1))
+@pytest.mark.parametrize("seeds", in_blocks(range(40), size=5, few=1))
 def test_every_record_ends_handled_or_set_aside(seeds: Sequence[int], world: Callable[[int], Result]) -> None:
     """The worlds drain: all records are finished or in the destination, and no checkpoint was ever ahead of that.
 

@@ -16,7 +16,7 @@ WORLDS = 60
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seeds", in_blocks(range(200), size=10, few=1))
+@pytest.mark.parametrize("seeds", in_blocks(range(200), size=5, few=1))
 def test_worlds_with_hot_shards(seeds: Sequence[int]) -> None:
     tried = Tried()
     broken = {seed: found for seed in seeds if (found := run_hot(seed, tried=tried).violation)}

@@ -24,7 +24,7 @@ WORLDS = 60
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seeds", in_blocks(range(200), size=10, few=1))
+@pytest.mark.parametrize("seeds", in_blocks(range(200), size=5, few=1))
 def test_worlds_with_producers(seeds: Sequence[int]) -> None:
     """And something happens in them: records are given up, answers are lost, and records come twice."""
     seen: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from tests.simulation.pushing import AheadOfItself, Mistake, RenewedAtLatest, pu
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seeds", in_blocks(range(200), size=10, few=1))
+@pytest.mark.parametrize("seeds", in_blocks(range(200), size=5, few=1))
 def test_worlds_that_are_pushed_to(seeds: Sequence[int]) -> None:
     broken = {seed: found for seed in seeds if (found := push(seed).violation)}
     assert not broken, broken

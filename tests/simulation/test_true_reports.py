@@ -14,7 +14,7 @@ from tests.simulation.true_reports import report_truly
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seeds", in_blocks(range(40), size=10, few=1))
+@pytest.mark.parametrize("seeds", in_blocks(range(40), size=5, few=1))
 def test_reports_are_true(seeds: Sequence[int]) -> None:
     found = {seed: report_truly(seed) for seed in seeds}
     broken = {seed: result.violation for seed, (result, _) in found.items() if result.violation}

@@ -24,6 +24,7 @@ from sublet.system.threads import ThreadTasks
 
 from infra.local import EmbeddedAws
 from tests.contract.dynamodb_tables import create_table
+from tests.exploring import explores
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
 
@@ -208,6 +209,7 @@ def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path, rounds: int) 
     assert world.by_fleet
 
 
+@explores
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "ending", ["kill_jvm", *(pytest.param(each, marks=pytest.mark.slow) for each in ("stop", "stop_blind"))]

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, datasource
 from sublet.spark import drain, lag
 
 from infra.local import EmbeddedAws
+from tests.exploring import explores
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.local_session import local_session
 
@@ -73,6 +74,7 @@ def check_that_a_filter_on_the_stream_reads_no_other(spark: SparkSession, patter
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@explores
 def test_one_stream_then_two_then_those_of_a_pattern(
     spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
