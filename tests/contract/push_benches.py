@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,8 +41,8 @@ from tests.contract.subscriptions import consumed
 HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
 LATEST = ReadPosition(IteratorType.LATEST)
 FIRST, SECOND, THIRD = (f"shardId-{n:012}" for n in range(3))
-PATIENCE = timedelta(seconds=60)
-"""Until a test gives up on something that should happen at once."""
+PATIENCE = timedelta(seconds=20 if os.environ.get("E2E_AWS") == "localstack" else 60)
+"""Until a test gives up on something that should happen at once. Some of it never happens on LocalStack."""
 SOON = timedelta(milliseconds=300)
 NEVER = timedelta(hours=1)
 
