@@ -113,6 +113,8 @@ def test_how_long_the_next_call_waits(end: PushEnd, pause: timedelta) -> None:
     later = NOW + LASTS
     known = begun().moved("9", NOW).over(end, later, LEAST)
     assert pause_after(known, later) == pause
+    if pause:
+        assert next_step(known, later) == Step(Act.WAIT, later + pause, end)
     assert begun().moved("9", NOW).over(end, later, MOST).wait_until in (
         None,
         later + pause * (1 + 1023 / 1024 / 4),

@@ -93,6 +93,21 @@ def test_a_batch_tells_how_long_the_window_still_lasts() -> None:
     assert told == [20_000, 13_000, 0]
 
 
+def test_a_worker_that_is_told_to_stop_leaves_a_batch_no_time() -> None:
+    world = EngineWorld()
+    world.put("a")
+    stop = world.tasks.signal()
+    told: list[int] = []
+
+    def script(batch: Batch) -> None:
+        stop.set()
+        told.append(batch.remaining_time_in_millis())
+
+    world.handler.script = script
+    world.window(stop=stop)
+    assert told == [0]
+
+
 def test_a_batch_tells_how_often_it_has_come() -> None:
     world = EngineWorld()
     world.put("a", "b")

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from sublet.engine.manager.stream_watch import DESCRIBED_MAX, LISTED_EVERY
+from sublet.engine.manager.stream_watch import DESCRIBED_EVERY, DESCRIBED_MAX, LISTED_EVERY
 from sublet.errors import LeaseTableUnavailable, StreamAccessDenied, StreamNotFound, StreamUnavailable
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON
@@ -221,6 +221,18 @@ def test_a_stream_that_is_gone_is_described_only_to_be_sure() -> None:
     assert Counter((what, name) for _, what, name in world.calls if what == "describe") == {
         ("describe", "orders"): 1,
         ("describe", "payments"): 1,
+    }
+
+
+def test_each_stream_is_described_every_five_minutes() -> None:
+    world = SeveralWorld("orders,payments", "orders", "payments")
+    manager = world.manager()
+    for _ in range(3):
+        manager.tick()
+        world.clock.advance(DESCRIBED_EVERY / 2)
+    assert Counter(name for _, what, name in world.calls if what == "describe") == {
+        "orders": 2,
+        "payments": 2,
     }
 
 
