@@ -208,7 +208,7 @@ def test_a_record_that_is_too_large_fails_alone(bench: ProducerBench) -> None:
             producer.put("a", bytes(3 * 2**19)),
             producer.put("a", b"2"),
         )
-        with pytest.raises(RecordsNotPut, match=r"1 records were given up.*MaxRecordSizeInKiB is 1,024"):
+        with pytest.raises(RecordsNotPut, match=r"1 record was given up.*MaxRecordSizeInKiB is 1,024"):
             producer.flush()
         assert isinstance(bad.exception(), RecordRefused)
         assert isinstance(good.result(), PutRecord)

@@ -130,7 +130,7 @@ def test_what_a_shard_refuses_for_as_long_as_patience_is_given_up_by_name(orders
     producer = orders.producer(patience=5)
     began = orders.clock.steady()
     future = producer.put("key", b"x")
-    with pytest.raises(RecordsNotPut, match=r"1 records were given up.*needs more shards.*RecordTimedOut"):
+    with pytest.raises(RecordsNotPut, match=r"1 record was given up.*needs more shards.*RecordTimedOut"):
         producer.close()
     assert timedelta(seconds=5) <= orders.clock.steady() - began <= timedelta(seconds=8)
     assert isinstance(future.exception(0), RecordTimedOut)

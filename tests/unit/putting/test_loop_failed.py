@@ -99,7 +99,7 @@ def test_what_has_failed_is_counted_as_given_up_and_the_next_flush_says_why_once
     assert bench.loop.flush().wait(WAITED)
     failure = bench.loop.failure()
     assert failure is not None
-    assert "1 records were given up" in str(failure)
+    assert "1 record was given up" in str(failure)
     assert "LookupError: plan is broken" in str(failure)
     assert isinstance(failure.__cause__, ProducerFailed)
     assert isinstance(failure.__cause__.__cause__, LookupError)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
 from sublet.decisions.cost import Load, PricedDesign, cheapest, offers
+from sublet.decisions.counted import counted
 from sublet.decisions.prices import AS_OF, REGION
 from sublet.errors import SettingsError
 from sublet.settings import MetricsByShard
@@ -151,8 +152,8 @@ def measured(streams: Sequence[str], over: timedelta, *, volume_too: bool) -> tu
 
 def lines_of(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
     yield (
-        f"{load.shards:,} shards, {load.records_per_second:,.1f} records and {load.bytes_per_second / 1000:,.1f} kB a second; "
-        f"US$ a month, {REGION}, {AS_OF}"
+        f"{counted(load.shards, 'shard')}, {load.records_per_second:,.1f} records and "
+        f"{load.bytes_per_second / 1000:,.1f} kB a second; US$ a month, {REGION}, {AS_OF}"
     )
     width = max((len(offer.name) for offer in found), default=0)
     yield f"{'':<{width}} {'late by':>8} {'runs':>9} {'beside':>9} {'in all':>9}"

@@ -121,7 +121,7 @@ def _with_count(problem: BaseException, before: int) -> BaseException:
     if not before or not isinstance(problem, StreamError):
         return problem
     return type(problem)(
-        f"{problem}; {counted(before, 'record')} before it {'was' if before == 1 else 'were'} put"
+        f"{problem}; {counted(before, 'record before it was', 'records before it were')} put"
     )
 
 

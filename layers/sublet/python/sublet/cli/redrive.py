@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import HarmlessLines
+from sublet.decisions.counted import counted
 from sublet.errors import SettingsError
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
@@ -155,7 +156,8 @@ def shown() -> Iterator[Callable[[Redriven], None]]:
         task = bar.add_task("redrive", total=None)
 
         def show(so_far: Redriven) -> None:
-            words = f"redrive: {so_far.records_done:,} records, {so_far.failed:,} batches failed again"
+            done, failed = counted(so_far.records_done, "record"), counted(so_far.failed, "batch", "batches")
+            words = f"redrive: {done}, {failed} failed again"
             bar.update(
                 task,
                 description=words,

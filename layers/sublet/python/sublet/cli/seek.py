@@ -220,13 +220,13 @@ def _confirm(found: PlannedSeek, confirmed: str | None) -> None:
         return
     if confirmed is None and sys.stdin.isatty():
         print(
-            f"\nRecords of {skipped} shards will be skipped for ever. To go on, type the application's name: ",
+            f"\nRecords of {counted(skipped, 'shard')} will be skipped for ever. To go on, type the application's name: ",
             file=sys.stderr, end="", flush=True,
         )  # fmt: skip
         if sys.stdin.readline().strip() == application:
             return
     raise SeekRefused(
-        f"records of {skipped} shards would be skipped for ever: nothing has been moved. Add --confirm {application}"
+        f"records of {counted(skipped, 'shard')} would be skipped for ever: nothing has been moved. Add --confirm {application}"
     )
 
 

@@ -14,6 +14,7 @@ from sublet.cli.operated import operated
 from sublet.cli.record_text import RecordForm, text_of
 from sublet.cli.settings_options import add_setting
 from sublet.cli.snapshots import snapshot_store, stream_of
+from sublet.decisions.counted import counted
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def skip_lines(plan: SkipPlan, where: str) -> Iterable[str]:
         yield text_of(record, RecordForm.LINE)
     if len(plan.records) > SHOWN_MAX:
         yield f"and {len(plan.records) - SHOWN_MAX} more"
-    tried = f", tried {plan.lease.attempts} times" if plan.lease.attempts else ""
+    tried = f", tried {counted(plan.lease.attempts, 'time')}" if plan.lease.attempts else ""
     yield f"{plan.what}{tried}; they are first kept in {where}"
     if len(plan.records) < plan.wanted:
         yield f"{plan.wanted} were asked for, but the shard has no more"

@@ -137,7 +137,11 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
         )
         for record in found.plan.records
     )
-    tried = f"; the handler has failed {found.plan.lease.attempts} times" if found.plan.lease.attempts else ""
+    tried = (
+        f"; the handler has failed {counted(found.plan.lease.attempts, 'time')}"
+        if found.plan.lease.attempts
+        else ""
+    )
     return Prepared(
         rows,
         f"{found.plan.what}{tried}",

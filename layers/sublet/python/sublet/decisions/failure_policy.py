@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from sublet.decisions.counted import counted
 from sublet.decisions.crash_caution import Caution
 from sublet.decisions.window import handler_backoff
 from sublet.settings import Settings
@@ -215,14 +216,14 @@ def _to_set_aside(first: Run, arrived: ArrivedAt, now: datetime, settings: Setti
             why = f"older than maximum_record_age ({age})"
             return SetAside(Run(first.start, old, first.attempts), Condition.RECORD_AGE_EXCEEDED, why)
     if most != FOR_EVER and first.attempts > most:
-        why = f"tried {first.attempts} times; maximum_retry_attempts is {most}"
+        why = f"tried {counted(first.attempts, 'time')}; maximum_retry_attempts is {most}"
         return SetAside(first, Condition.RETRY_ATTEMPTS_EXHAUSTED, why)
     return None
 
 
 def _rest(course: Course, time_left: timedelta, settings: Settings) -> Wait | GiveUp:
     what = "refused by the destination" if course.is_refused else "failed"
-    said = f"{what} {course.in_a_row} times in a row"
+    said = f"{what} {counted(course.in_a_row, 'time')} in a row"
     backoff = handler_backoff(course.in_a_row, settings)
     if course.in_a_row >= settings.handler_attempts:
         return GiveUp(f"{said}: handler_attempts")

@@ -49,7 +49,7 @@ def said(done: Redriven, *, dry_run: bool) -> str:
         text += f"; about {done.hidden:,} more are hidden, since another consumer received them: "
         text += f"for {minutes} minutes at most if it was a redrive"
     if done.failed:
-        text += f"; {counted(done.failed, 'batch', 'batches')} failed again and {'stays' if done.failed == 1 else 'stay'}"
+        text += f"; {counted(done.failed, 'batch failed again and stays', 'batches failed again and stay')}"
     if done.changed:
         text += f"; {done.changed:,} are handled, but stay, since they were set aside again or received by others meanwhile"
     if done.foreign:

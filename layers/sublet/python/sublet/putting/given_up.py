@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from sublet.decisions.counted import counted
 from sublet.decisions.producing import Settled
 from sublet.errors import RecordsNotPut
 from sublet.ports import Clock, Log, Tasks
@@ -42,7 +43,7 @@ class GivenUp:
         if first is None:
             return None
         error = RecordsNotPut(
-            f"{count:,} records were given up, the first one because: {first} ({type(first).__name__})"
+            f"{counted(count, 'record was', 'records were')} given up, the first one because: {first} ({type(first).__name__})"
         )
         error.__cause__ = first
         return error
