@@ -571,6 +571,49 @@ producer.put("key", b"x")
     assert (done.stdout, done.stderr) == ("put 1\n", "")
 
 
+ENDED_WHILE_CLOSING = """
+import asyncio, os, signal, sys, threading
+import sublet, sublet.aio, sublet.memory
+from sublet.protocol.records import PutRefused
+account = sublet.memory.MemoryAccount()
+account.create("orders", 1)
+writer, left, calls = account.writing("orders"), threading.Event(), []
+class Writer:
+    def put(self, records):
+        calls.append(records)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.{signal})
+            left.wait()
+            return [PutRefused("NoAnswer", "lost", passes=True)]
+        answers = writer.put(records)
+        print("put", len(records), flush=True)
+        return answers
+account.writing = lambda stream: Writer()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+def plain():
+    with sublet.Producer("orders", account=account) as producer:
+        producer.put("key", b"x")
+async def on_loop():
+    async with sublet.aio.Producer("orders", account=account) as producer:
+        await producer.put("key", b"x")
+try:
+    {call}
+finally:
+    left.set()
+"""
+
+
+@pytest.mark.parametrize("call", ["plain()", "asyncio.run(on_loop())"])
+@pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
+def test_a_program_that_a_signal_ends_while_its_block_is_left_has_put_everything(
+    call: str, signal: str
+) -> None:
+    program = ENDED_WHILE_CLOSING.format(signal=signal, call=call)
+    done = run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "put 1\n", done.stderr
+    assert done.returncode == (0 if signal == "SIGTERM" else -2)
+
+
 def test_a_producer_serves_one_event_loop_after_another() -> None:
     account = MemoryAccount()
     account.create("orders", 1)

@@ -105,13 +105,16 @@ class Producer:
         """
         self._refuse_callbacks()
         if (loop := self._made.loop_if_used()) is not None:
-            _wait(loop, loop.flush())
+            _until_set(loop.flush())
+            raise_failure(loop)
 
     def close(self) -> None:
         """Flush, and take no more records. May be repeated, and does nothing in a child process."""
         self._refuse_callbacks()
         if (loop := self._made.loop_to_close()) is not None:
-            _wait(loop, loop.close())
+            _until_set(loop.close())
+            self._made.closed()
+            raise_failure(loop)
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +127,7 @@ class Producer:
             self.close()
         elif (loop := self._made.loop_to_close()) is not None and get_ident() not in self._calling_back:
             _until_set(loop.close())
+            self._made.closed()
 
     def _refuse_callbacks(self) -> None:
         if get_ident() in self._calling_back:
@@ -204,15 +208,20 @@ class LazyLoop:
         return self._loop
 
     def loop_to_close(self) -> PuttingLoop | None:
-        """Allows no new loop from now on, and returns the loop to close. None if this process has none."""
+        """Allows no new loop from now on, and returns the loop to close. None if this process has none. Call `closed` once it is:
+        a signal's handler may end the program while it waits for that.
+        """
         if self._loop is None:
             with self._making:
                 self._is_closed = True
         if self._loop is None or self._is_of_parent:
             return None
+        return self._loop
+
+    def closed(self) -> None:
+        """The outcome of every record is known: nothing is left for Python's exit."""
         if self._at_exit is not None:
             self._at_exit.forget()
-        return self._loop
 
     @property
     def _is_of_parent(self) -> bool:
@@ -247,8 +256,7 @@ def _aws_account() -> Account:
     return AwsAccount()
 
 
-def _wait(loop: PuttingLoop, done: Signal) -> None:
-    _until_set(done)
+def raise_failure(loop: PuttingLoop) -> None:
     if (failure := loop.failure()) is not None:
         raise failure
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from sublet.aio.event_loop import LoopWaiter, in_thread
 from sublet.ports import Signal
-from sublet.producer import WAITED_AT_ONCE, LazyLoop, check_record
+from sublet.producer import WAITED_AT_ONCE, LazyLoop, check_record, raise_failure
 from sublet.protocol.stream_info import PutRecord
 
 if TYPE_CHECKING:  # not loaded with it
@@ -59,12 +59,15 @@ class Producer:
     async def flush(self) -> None:
         """See sublet.Producer.flush. A task that is cancelled stops waiting; the records are still sent."""
         if (loop := self._made.loop_if_used()) is not None:
-            await _wait(loop, loop.flush())
+            await _until_set(loop.flush())
+            raise_failure(loop)
 
     async def close(self) -> None:
         """See sublet.Producer.close."""
         if (loop := self._made.loop_to_close()) is not None:
-            await _wait(loop, loop.close())
+            await _until_set(loop.close())
+            self._made.closed()
+            raise_failure(loop)
 
     async def __aenter__(self) -> Self:
         await self._begun()
@@ -78,15 +81,10 @@ class Producer:
             await self.close()
         elif (loop := self._made.loop_to_close()) is not None:
             await _until_set(loop.close())
+            self._made.closed()
 
     async def _begun(self) -> PuttingLoop:
         return await in_thread(self._made.loop, _tell)
-
-
-async def _wait(loop: PuttingLoop, done: Signal) -> None:
-    await _until_set(done)
-    if (failure := loop.failure()) is not None:
-        raise failure
 
 
 def _tell(settled: Sequence[Settled]) -> None:
