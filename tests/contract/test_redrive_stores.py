@@ -127,6 +127,64 @@ def test_each_batch_has_its_fifteen_minutes_however_long_it_waited(fifo: bool) -
     assert sorted(redriving.handled) == [str(number) for number in range(8)], "each once"
 
 
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_queue_s_dead_letter_queue_gets_nothing_that_waits_for_its_turn(fifo: bool) -> None:
+    """The redrive takes two hours. A message that was received three times goes to the dead-letter queue."""
+    model, redriving = queue_of(*alone(range(30)), fifo=fifo)
+    model.max_receive_count = 3
+    redriving.takes = 4 * 60
+    done = redriving.run()
+    assert (done.done, len(model.dead_letters)) == (30, 0)
+    assert done.is_complete
+    assert sorted(map(int, redriving.handled)) == list(range(30)), "each once"
+
+
+def test_what_fails_stays_in_a_queue_however_long_the_redrive_takes() -> None:
+    """Until a redrive has ended, it receives each message once."""
+    model, redriving = queue_of(*alone(range(30)), fifo=False)
+    model.max_receive_count = 1
+    redriving.takes, redriving.fails = 4 * 60, {"0", "1"}
+    done = redriving.run()
+    assert (done.done, done.failed, len(model.messages), len(model.dead_letters)) == (28, 2, 2, 0)
+
+
+def test_what_waits_stays_hidden_while_the_rate_is_kept() -> None:
+    """A record every twenty minutes."""
+    model, redriving = queue_of(*alone(range(6)), fifo=False)
+    model.max_receive_count = 1
+    redrive = Redrive(
+        redriving.store,
+        HandlerFunctions(redriving.handle),
+        SETTINGS,
+        redriving.clock,
+        redriving.log,
+        max_rate=1 / 1200,
+        pause=redriving.clock.advance,
+    )
+    done = redrive.run()
+    assert (done.done, len(model.dead_letters)) == (6, 0)
+
+
+def test_what_cannot_be_hidden_any_longer_is_received_once_more() -> None:
+    """SQS hides a message for 12 hours at most. The redrive takes 24."""
+    model, redriving = queue_of(*alone(range(144)), fifo=False)
+    redriving.takes = 10 * 60
+    done = redriving.run()
+    assert (done.done, len(model.messages)) == (144, 0)
+    assert len(redriving.handled) == 144, "each once"
+    assert model.received < 3 * 144
+
+
+def test_what_the_dead_letter_queue_took_is_missed() -> None:
+    """Calls of 20 minutes: nothing can be extended meanwhile."""
+    model, redriving = queue_of(*alone(range(5)), fifo=False)
+    model.max_receive_count = 2
+    redriving.takes = 20 * 60
+    done = redriving.run()
+    assert done.missed == len(model.dead_letters) > 0
+    assert not done.is_complete
+
+
 @pytest.mark.parametrize("ignores_conditions", [False, True])
 def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditions: bool) -> None:
     """By another version, which names it by its first position alone. If conditions are ignored, by this one."""

@@ -4,11 +4,17 @@ A plain queue returns its messages in any order, as many as it likes, and at lea
 message group in order, none while any of the group is hidden, and accepts none twice within five minutes, even if the
 first is deleted.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
+
+A message that was received max_receive_count times, and would be received once more, goes to the dead-letter queue instead.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
+
+Nothing is hidden for more than 12 hours after it was received, nor can its time be changed once that has passed.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
@@ -18,6 +24,10 @@ from typing import Any, NoReturn
 from botocore.exceptions import ClientError
 
 GIVEN_AT_ONCE = 10
+CHANGED_AT_ONCE = 10
+HIDDEN_MAX = 120_000
+HIDDEN_FOR_MAX = timedelta(hours=12)
+MESSAGE_BYTES_MAX = 1024 * 1024
 REMEMBERED_FOR = timedelta(minutes=5)
 
 
@@ -29,6 +39,8 @@ class _Message:
     visible_at: datetime
     handle: str = ""
     """The last one issued."""
+    received_at: datetime | None = None
+    receives: int = 0
 
 
 @dataclass(slots=True)
@@ -36,13 +48,17 @@ class SqsModel:
     """One queue. `arn`: as in the setting `on_failure`; that of a FIFO queue ends accordingly.
 
     `gives_twice`: the probability that a plain queue's reply has a message that should be hidden, since it only
-    promises "at least once".
+    promises "at least once". `max_receive_count`: of its redrive policy; None if it has no dead-letter queue.
+    `message_bytes_max`: its attribute MaximumMessageSize.
     """
 
     arn: str
     now: Callable[[], datetime]
     chance: Random = field(default_factory=lambda: Random(0))
     gives_twice: float = 0
+    max_receive_count: int | None = None
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    dead_letters: list[_Message] = field(default_factory=list)
     messages: list[_Message] = field(default_factory=list)
     received: int = 0
     _sent: dict[str, tuple[datetime, str]] = field(default_factory=dict)
@@ -62,13 +78,14 @@ class SqsModel:
     def get_queue_url(self, **_: object) -> dict[str, str]:
         return {"QueueUrl": f"https://{self.arn}"}
 
-    def get_queue_attributes(self, **_: object) -> dict[str, Any]:
+    def get_queue_attributes(self, *, AttributeNames: Sequence[str], **_: object) -> dict[str, Any]:  # noqa: N803
         hidden = sum(self._is_hidden(message) for message in self.messages)
-        counts = {
+        known = {
             "ApproximateNumberOfMessages": str(len(self.messages) - hidden),
             "ApproximateNumberOfMessagesNotVisible": str(hidden),
+            "MaximumMessageSize": str(self.message_bytes_max),
         }
-        return {"Attributes": counts}
+        return {"Attributes": {name: known[name] for name in AttributeNames}}
 
     def send_message(
         self,
@@ -78,6 +95,9 @@ class SqsModel:
         MessageDeduplicationId: str = "",  # noqa: N803
         **_: object,
     ) -> dict[str, str]:
+        if len(MessageBody.encode()) > self.message_bytes_max:
+            said = f"Reason: Message must be shorter than {self.message_bytes_max} bytes."
+            _refuse("InvalidParameterValue", "SendMessage", f"One or more parameters are invalid. {said}")
         if self.is_fifo:
             assert MessageGroupId
             assert MessageDeduplicationId
@@ -97,10 +117,15 @@ class SqsModel:
         **_: object,
     ) -> dict[str, Any]:
         assert MaxNumberOfMessages <= GIVEN_AT_ONCE
+        if not self.is_fifo and sum(map(self._is_hidden, self.messages)) + GIVEN_AT_ONCE > HIDDEN_MAX:
+            _refuse("OverLimit", "ReceiveMessage")
+        self._give_up_on_some()
         found = list(self._in_order() if self.is_fifo else self._in_any_order())[:MaxNumberOfMessages]
         self.received += len(found)
         for message in found:
             message.handle = f"handle-{next(self._numbers)}"
+            message.receives += 1
+            message.received_at = self.now()
             message.visible_at = self.now() + timedelta(seconds=VisibilityTimeout)
         given = [
             {
@@ -114,13 +139,31 @@ class SqsModel:
         return {"Messages": given} if given else {}
 
     def change_message_visibility(self, *, ReceiptHandle: str, VisibilityTimeout: int, **_: object) -> None:  # noqa: N803
-        message = self._given_as(ReceiptHandle)
-        if message is None:
-            _refuse("InvalidParameterValue", "ChangeMessageVisibility")
-        if not self._is_hidden(message):
-            code = "InvalidParameterValue" if self.is_fifo else "AWS.SimpleQueueService.MessageNotInflight"
+        if code := self._changed(ReceiptHandle, timedelta(seconds=VisibilityTimeout)):
             _refuse(code, "ChangeMessageVisibility")
-        message.visible_at = self.now() + timedelta(seconds=VisibilityTimeout)
+
+    def change_message_visibility_batch(self, *, Entries: Sequence[Any], **_: object) -> dict[str, Any]:  # noqa: N803
+        """Says of each entry whether it was changed; nothing is raised for those that were not."""
+        assert 0 < len(Entries) <= CHANGED_AT_ONCE
+        assert len({entry["Id"] for entry in Entries}) == len(Entries)
+        codes = {
+            entry["Id"]: self._changed(entry["ReceiptHandle"], timedelta(seconds=entry["VisibilityTimeout"]))
+            for entry in Entries
+        }
+        failed = [{"Id": each, "Code": code, "SenderFault": True} for each, code in codes.items() if code]
+        return {"Successful": [{"Id": each} for each, code in codes.items() if not code], "Failed": failed}
+
+    def _changed(self, handle: str, timeout: timedelta) -> str:
+        """Why the message's time cannot be changed; empty if it was."""
+        message = self._given_as(handle)
+        if message is None or message.received_at is None:
+            return "InvalidParameterValue"
+        if not self._is_hidden(message):
+            return "InvalidParameterValue" if self.is_fifo else "AWS.SimpleQueueService.MessageNotInflight"
+        if self.now() + timeout > message.received_at + HIDDEN_FOR_MAX:
+            return "InvalidParameterValue"
+        message.visible_at = self.now() + timeout
+        return ""
 
     def delete_message(self, *, ReceiptHandle: str, **_: object) -> None:  # noqa: N803
         """With a handle that is not the latest one, or has expired in a FIFO queue, the message stays."""
@@ -132,8 +175,23 @@ class SqsModel:
 
     # Its contents
 
+    def _give_up_on_some(self) -> None:
+        """Every visible message may be the next to be received."""
+        if self.max_receive_count is None:
+            return
+        locked = self._locked() if self.is_fifo else set()
+        for message in list(self.messages):
+            is_next = not self._is_hidden(message) and message.group not in locked
+            if is_next and message.receives >= self.max_receive_count:
+                self.messages.remove(message)
+                self.dead_letters.append(message)
+
     def _is_hidden(self, message: _Message) -> bool:
         return message.visible_at > self.now()
+
+    def _locked(self) -> set[str]:
+        """The message groups of which none is given."""
+        return {message.group for message in self.messages if self._is_hidden(message)}
 
     def _given_as(self, handle: str) -> _Message | None:
         return next((message for message in self.messages if message.handle == handle), None)
@@ -150,11 +208,10 @@ class SqsModel:
 
     def _in_order(self) -> Iterable[_Message]:
         """All of one group, then the next; any group may be first."""
-        locked = {message.group for message in self.messages if self._is_hidden(message)}
-        groups = sorted({message.group for message in self.messages} - locked)
+        groups = sorted({message.group for message in self.messages} - self._locked())
         self.chance.shuffle(groups)
         return [message for group in groups for message in self.messages if message.group == group]
 
 
-def _refuse(code: str, operation: str) -> NoReturn:
-    raise ClientError({"Error": {"Code": code, "Message": "as SQS says it"}}, operation)
+def _refuse(code: str, operation: str, said: str = "as SQS says it") -> NoReturn:
+    raise ClientError({"Error": {"Code": code, "Message": said}}, operation)

@@ -32,6 +32,9 @@ ACTIONS = {
         "s3:GetLifecycleConfiguration"
     },  # S3 API, GetBucketLifecycleConfiguration
     "s3:HeadObject": {"s3:GetObject"},  # S3 API, HeadObject
+    "sqs:ChangeMessageVisibilityBatch": {
+        "sqs:ChangeMessageVisibility"
+    },  # SQS Developer Guide, "Amazon SQS API permissions"
     "dynamodb:CreateTable": {
         "dynamodb:CreateTable",
         "dynamodb:TagResource",

@@ -136,7 +136,8 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     ("push_requests.py", ""): {"kinesis:SubscribeToShard": WITH_FAN_OUT},
     ("put_records.py", ""): dict.fromkeys(("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM),
     ("received_messages.py", ""): {
-        f"sqs:{name}": TAKES_BACK for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")
+        f"sqs:{name}": TAKES_BACK
+        for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
     },
     ("role_permissions.py", ""): dict.fromkeys(
         (

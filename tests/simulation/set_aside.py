@@ -5,7 +5,8 @@ between setting aside and the checkpoint, so that the same records are grouped d
 change the settings that group them. Redrives run beside all that, sometimes two at once, and are sometimes killed.
 
 The promise: each record covered by a checkpoint was handled or is in the destination, and no redrive removes an
-unhandled record.
+unhandled record. Nor does a redrive receive a queue's message twice, however long it takes: at the end the queue has a
+dead-letter queue that would take it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ REDRIVES_AT_ONCE = 2
 FACTORS = (1, 1, 2, 3, 10)
 ROUNDS = 6
 """Redrives at the end, each of which sees what was hidden before."""
+
+LONG_REDRIVE = 40 * 60 * SECOND
+LONG_CALL = 8 * 60 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ class AsideWorld:
     redrives: int = 0
     running: set[Process] = field(default_factory=set)
     """Redrives that have not ended."""
+    longer: int = 0
+    """How much longer each call of a redrive takes, in microseconds."""
 
     # The wiring
 
@@ -190,7 +196,12 @@ class AsideWorld:
         for _ in range(ROUNDS):
             if not self.kept.documents() or world.scheduler.is_stopped:
                 break
+            self._have_dead_letter_queue()
             self._wait_for(world, self.start(world, mended, is_chaotic=False))
+            if taken := self.kept.queue.dead_letters:
+                return (
+                    f"a redrive has received {len(taken)} messages twice, and a dead-letter queue took them"
+                )
             if self.kept.documents():
                 world.scheduler.run_until(world.scheduler.now_us + GIVEN_FOR // MICROSECOND + 60 * SECOND)
         if world.violation is not None:
@@ -200,6 +211,15 @@ class AsideWorld:
         if lost := self.kept.lost():
             return f"records that were set aside have not been handled: {sorted(lost)}"
         return None
+
+    def _have_dead_letter_queue(self) -> None:
+        """From now on the queue gives every message once, and in half of the worlds the redrive takes long."""
+        queue = self.kept.queue
+        queue.gives_twice, queue.max_receive_count = 0, 1
+        for message in queue.messages:
+            message.receives = 0
+        if self.chance.random() < 0.5:
+            self.longer = min(LONG_CALL, LONG_REDRIVE // len(self.kept.documents()))
 
     def _wait_for(self, world: World, redrive: Process) -> None:
         while redrive in self.running and not world.scheduler.is_stopped:
@@ -264,6 +284,8 @@ class AsideHandler:
         world, count = self.aside.kept.world, len(batch.records)
         if batch.is_redrive and world.has_faults and self._chance.random() < 0.02:
             world.scheduler.sleep(int(self._chance.uniform(0.1, 1.2) * (GIVEN_FOR // MICROSECOND)))
+        if batch.is_redrive and self.aside.longer:
+            world.scheduler.sleep(self.aside.longer)
         for _ in batch.records:
             world.scheduler.sleep(int(self._chance.uniform(0, 0.2) * SECOND))
         if not batch.is_redrive and world.strikes(Fault.HANDLER_EXITS):

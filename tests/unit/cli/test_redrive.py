@@ -15,6 +15,10 @@ from sublet.settings import HandlerContract
         (Redriven(foreign=2), "; 2 belong to other applications or cannot be read, and stay"),
         (Redriven(changed=1), "; 1 are handled, but stay, since they were set aside again"),
         (Redriven(hidden=4), "; about 4 more are hidden"),
+        (
+            Redriven(batches=5, missed=5),
+            "; about 5 that were counted never came: another consumer or a dead-letter queue",
+        ),
         (Redriven(is_shared=True), "; another redrive is removing the same batches"),
         (
             Redriven(failed=20, held_back=("orders.shardId-1", "orders.shardId-2"), behind=7),

@@ -418,6 +418,9 @@ class HeldBack(Struct, frozen=True):
 GIVEN_FOR = timedelta(minutes=15)
 """A window's length: a store gives a batch to no other consumer during this time."""
 
+HELD_EVERY = GIVEN_FOR / 3
+"""How often a redrive calls SetAsideStore.hold, except during a call of the handler."""
+
 
 class Counted(NamedTuple):
     """About how many batches a store keeps: those that are available, and those that another consumer has received."""
@@ -447,11 +450,15 @@ class SetAsideStore(Protocol):
         Batches of other applications may be listed without being read. HeldBack comes last.
 
         Remove or leave each before asking for the next. No other consumer gets it for GIVEN_FOR, unless the store says
-        that it cannot promise that. Once this is closed, or has raised, others can get what it has not returned.
+        that it cannot promise that; nor those that wait for their turn, for GIVEN_FOR since the last `hold`. Once this is
+        closed, or has raised, others can get what it has not returned.
         """
 
     def remove(self, kept: KeptBatch) -> Removal:
         """Delete a handled batch: exactly what was read, nothing else. Removing a batch that is gone is no error."""
+
+    def hold(self) -> None:
+        """Other consumers do not get what `kept` has received, and not yet returned, for another GIVEN_FOR."""
 
     def leave(self, kept: KeptBatch) -> None:
         """Keep it; any consumer may get it again."""

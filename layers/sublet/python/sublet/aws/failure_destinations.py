@@ -92,7 +92,7 @@ class SqsDestination:
         reply = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
         return reply["QueueUrl"]
 
-    @property
+    @cached_property
     def _queue(self) -> Queue:
         return Queue(self._client, self._url, self._long_poll)
 
@@ -122,6 +122,12 @@ class SqsDestination:
     def remove(self, kept: KeptBatch) -> Removal:
         try:
             return Removal.REMOVED if self._queue.delete(kept.name) else Removal.STAYS
+        except REFUSED as problem:
+            refused(self._arn, problem)
+
+    def hold(self) -> None:
+        try:
+            self._queue.hold()
         except REFUSED as problem:
             refused(self._arn, problem)
 

@@ -41,7 +41,7 @@ def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
         held_back = giving.held_back()
     finally:
         with suppress(DestinationRefused):  # the first error is the one to raise
-            giving.leave_all()
+            queue.leave_all()
     yield from held_back
 
 
@@ -84,12 +84,6 @@ class _Giving:
     def held_back(self) -> list[HeldBack]:
         lefts = {group: len(held.handles) for group, held in self.held.items()}
         return [HeldBack(group, left) for group, left in lefts.items() if left >= RECEIVED_AT_ONCE]
-
-    def leave_all(self) -> None:
-        for message in self.in_hand:
-            self.queue.leave(message["ReceiptHandle"])
-        for group in list(self.held):
-            self._release(group)
 
     def _release(self, group: str) -> None:
         for handle in self.held.pop(group).handles:

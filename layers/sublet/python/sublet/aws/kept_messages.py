@@ -18,8 +18,11 @@ from sublet.protocol.failure_document_read import NotADocument, batch_of_message
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
+ROUND_MAX = 20_000
+"""Messages received per round. All of them are hidden again every few minutes, ten with a call."""
+
 HIDDEN_MAX = 100_000
-"""Messages received per round. SQS lets at most 120,000 messages of a queue be hidden at a time."""
+"""SQS lets at most 120,000 messages of a queue be hidden at a time."""
 
 IN_MEMORY_MAX = 8 * 2**20
 """Bytes of bodies kept in memory; more go to a file."""
@@ -40,24 +43,20 @@ class _Message(NamedTuple):
 
 def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
     """Yields each message once, in order per shard within a round. Messages left by the caller come again in the next
-    round and are released.
+    round, if there is one, and then stay hidden until the end: a dead-letter queue takes what is received too often.
 
     A message whose visibility timeout passed while it waited is yielded in a later round, if no other redrive has removed
     it.
     """
     known: set[str] = set()
     is_over = False
-    while not is_over:
-        with SpooledTemporaryFile(max_size=IN_MEMORY_MAX) as bodies:
-            waiting: list[_Message] = []
-            try:
-                waiting.extend(_put_down(each, bodies) for each in _received(queue))
-                is_over = len(waiting) < HIDDEN_MAX
-                again = [message for message in waiting if message.id in known]
-                waiting = sorted((m for m in waiting if m.id not in known), reverse=True)
+    try:
+        while not is_over:
+            with SpooledTemporaryFile(max_size=IN_MEMORY_MAX) as bodies:
+                received = [_put_down(each, bodies) for each in _received(queue)]
+                is_over = len(received) < ROUND_MAX
+                waiting = sorted((m for m in received if m.id not in known), reverse=True)
                 is_over = is_over or not waiting
-                for message in again:
-                    queue.leave(message.handle)
                 while waiting:
                     given = waiting.pop()
                     if queue.hide(given.handle):
@@ -65,16 +64,15 @@ def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
                         yield _batch(given, bodies)
                     else:
                         is_over = False
-            finally:
-                with suppress(DestinationRefused):  # the first error is the one to raise
-                    for each in waiting:
-                        queue.leave(each.handle)
+    finally:
+        with suppress(DestinationRefused):  # the first error is the one to raise
+            queue.leave_all()
 
 
 def _received(queue: Queue) -> Iterator[MessageTypeDef]:
     """Receives messages until the queue is empty, or a round is full."""
-    for _ in range(HIDDEN_MAX // RECEIVED_AT_ONCE):
-        messages = queue.receive()
+    for _ in range(ROUND_MAX // RECEIVED_AT_ONCE):
+        messages = queue.receive() if len(queue.hidden) < HIDDEN_MAX else ()
         if not messages:
             return
         yield from messages

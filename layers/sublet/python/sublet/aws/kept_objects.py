@@ -125,6 +125,9 @@ class S3Destination:
             refused(self._said, problem)
         return True
 
+    def hold(self) -> None:
+        """Does nothing: objects are never hidden."""
+
     def leave(self, kept: KeptBatch) -> None:
         """Does nothing: objects are never hidden."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 RECEIVED_AT_ONCE = 10
 """SQS' limit for one ReceiveMessage."""
 
+CHANGED_AT_ONCE = 10
+"""SQS' limit for one ChangeMessageVisibilityBatch."""
+
+SECONDS_HIDDEN = int(GIVEN_FOR.total_seconds())
+
 NO_LONGER_OURS = (
     "MessageNotInflight",
     "AWS.SimpleQueueService.MessageNotInflight",
@@ -26,32 +32,55 @@ NO_LONGER_OURS = (
 """SQS' errors for a message that is no longer hidden, or that another receiver has taken."""
 
 
-class Queue(NamedTuple):
+@dataclass(slots=True)
+class Queue:
     """long_poll   seconds to wait for messages when there seem to be none; a long poll queries all of the queue's
-    servers"""
+    servers
+    hidden         the handles of the messages that it has received, and that wait for their turn
+    """
 
     client: SQSClient
     url: str
     long_poll: int
+    hidden: set[str] = field(default_factory=set)
 
     def receive(self) -> Sequence[MessageTypeDef]:
         """The messages stay hidden for GIVEN_FOR."""
         reply = self.client.receive_message(
             QueueUrl=self.url,
             MaxNumberOfMessages=RECEIVED_AT_ONCE,
-            VisibilityTimeout=int(GIVEN_FOR.total_seconds()),
+            VisibilityTimeout=SECONDS_HIDDEN,
             WaitTimeSeconds=self.long_poll,
             AttributeNames=["MessageGroupId"],
         )
-        return reply.get("Messages", ())
+        messages = reply.get("Messages", ())
+        self.hidden.update(message["ReceiptHandle"] for message in messages)
+        return messages
+
+    def hold(self) -> None:
+        """Hides all that is hidden for another GIVEN_FOR. Whatever that cannot be done for is no longer ours, or has been
+        hidden for the 12 hours that SQS allows.
+        """
+        self.hidden -= self._change_all(SECONDS_HIDDEN)
 
     def hide(self, handle: str) -> bool:
-        """Hides the message for another GIVEN_FOR. False if its time had run out, so that others may receive it."""
-        return self._change(handle, int(GIVEN_FOR.total_seconds()))
+        """Hides the message, whose turn it is, for another GIVEN_FOR. False if its time had run out, so that others may
+        receive it, or if SQS hides it no longer: it is then made available, to be received again.
+        """
+        self.hidden.discard(handle)
+        is_hidden = self._change(handle, SECONDS_HIDDEN)
+        if not is_hidden:
+            self.leave(handle)
+        return is_hidden
 
     def leave(self, handle: str) -> None:
         """Makes the message available at once; it already is if it is no longer ours."""
+        self.hidden.discard(handle)
         self._change(handle, 0)
+
+    def leave_all(self) -> None:
+        self._change_all(0)
+        self.hidden.clear()
 
     def delete(self, handle: str) -> bool:
         """Deletes the message. Returns False if it is no longer ours, and stays in the queue."""
@@ -73,6 +102,24 @@ class Queue(NamedTuple):
                 raise
             return False
         return True
+
+    def _change_all(self, seconds: int) -> set[str]:
+        """Returns the handles that SQS refused. One that it failed to change may be changed the next time."""
+        refused: set[str] = set()
+        hidden = sorted(self.hidden)
+        for start in range(0, len(hidden), CHANGED_AT_ONCE):
+            handles = hidden[start : start + CHANGED_AT_ONCE]
+            reply = self.client.change_message_visibility_batch(
+                QueueUrl=self.url,
+                Entries=[
+                    {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                    for number, handle in enumerate(handles)
+                ],
+            )
+            refused.update(
+                handles[int(each["Id"])] for each in reply.get("Failed", ()) if each["SenderFault"]
+            )
+        return refused
 
 
 def batch_in(body: str, message_id: str, handle: str) -> KeptBatch:

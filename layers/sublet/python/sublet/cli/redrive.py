@@ -28,13 +28,14 @@ DESCRIPTION = """\
 Pass the records that an application has set aside to its handler again, in order within each shard: from an SQS queue, a folder
 of S3, or a folder of this machine that `sublet skip` has filled. Batches that succeed are removed. Batches that fail again stay,
 and so do those of other applications. Each batch is passed as a whole and tried once; delivery is at least once, as always. The
-exit code is 1 if anything stays.
+exit code is 1 if anything stays, or if fewer batches came than the store had counted.
 
 The handler may have handled later records of the same shard long ago, and can check batch.is_redrive: see "What a redrive
 delivers" in docs/handlers.md.
 
-During the redrive a queue's messages are hidden from other consumers, for 15 minutes at most; redrive also asks the queue how
-many were hidden before (sqs:GetQueueAttributes). A FIFO queue returns ten batches of a shard at a time: once ten of a shard stay,
+During the redrive a queue's messages are hidden from other consumers, and until 15 minutes after it if it is killed; redrive also
+asks the queue how many were hidden before (sqs:GetQueueAttributes). A dead-letter queue counts each redrive and each --dry-run as
+one receive. A FIFO queue returns ten batches of a shard at a time: once ten of a shard stay,
 it returns no more of that shard, and redrive names the shard."""
 
 EXAMPLES = """\
@@ -126,7 +127,7 @@ def redrive(options: Namespace) -> int:
             ThreadTasks().signal().wait,
         ).run()
     print(said(done, dry_run=options.dry_run))
-    return 1 if (done.stays or done.is_shared) and not options.dry_run else 0
+    return 0 if done.is_complete or options.dry_run else 1
 
 
 def _store(source: str | None) -> SetAsideStore:

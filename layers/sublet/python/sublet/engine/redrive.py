@@ -11,7 +11,7 @@ from functools import partial
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch, CheckpointReply, Handler
-from sublet.ports import Clock, HeldBack, KeptBatch, Log, Removal, SetAsideStore
+from sublet.ports import HELD_EVERY, Clock, HeldBack, KeptBatch, Log, Removal, SetAsideStore
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import UserRecord
@@ -31,6 +31,7 @@ class Redriven:
     held_back  message groups of a FIFO queue: ten batches of each stay, so the queue delivers no more of the group
     behind     about how many were not reached because of these
     is_shared  it has stopped, because another redrive removes what this one handles
+    missed     about how many were counted, and never came: other consumers or a dead-letter queue took them
     """
 
     batches: int = 0
@@ -43,10 +44,16 @@ class Redriven:
     held_back: tuple[str, ...] = ()
     behind: int = 0
     is_shared: bool = False
+    missed: int = 0
 
     @property
     def stays(self) -> int:
         return self.failed + self.foreign + self.changed + self.behind
+
+    @property
+    def is_complete(self) -> bool:
+        """All that was counted has come, and been removed."""
+        return not (self.stays or self.missed or self.is_shared)
 
 
 @dataclass(slots=True)
@@ -71,6 +78,7 @@ class Redrive:
     """Records that the handler was called with, whether or not it finished them."""
     _handled: str | None = field(default=None, init=False)
     """The identity of the batch that was handled last."""
+    _held_at: datetime = field(init=False)
     _logged: set[str] = field(default_factory=set, init=False)
     """The reasons for leaving batches alone that are in the log already."""
 
@@ -81,6 +89,7 @@ class Redrive:
         counted = self.store.counted()  # before we hide any ourselves
         self._so_far = Redriven(counted.available, hidden=counted.hidden)
         began, seen = self.clock.steady(), 0
+        self._held_at = began
         with closing(self.store.kept(self.settings.application)) as kept:
             for each in kept:
                 if isinstance(each, HeldBack):
@@ -91,11 +100,23 @@ class Redrive:
                 if self._so_far.is_shared:
                     break
                 seen += 1
+                self._hold()
                 if seen != counted.available:  # more than were counted may come
                     self._keep_to_rate(began)
         if self._so_far.held_back:
             self._count_behind()
+        elif not self._so_far.is_shared:
+            came = self._so_far.done + self._so_far.stays
+            self._so_far = replace(self._so_far, missed=max(0, counted.available - came))
         return self._so_far
+
+    def _hold(self) -> None:
+        """What waits must not be received by others meanwhile, nor again by us: a dead-letter queue takes what is received too
+        often.
+        """
+        if self.clock.steady() - self._held_at >= HELD_EVERY:
+            self.store.hold()
+            self._held_at = self.clock.steady()
 
     def _keep_to_rate(self, began: datetime) -> None:
         """Waits before the next batch is received: from then on it is hidden from others for a limited time, in which it must be
@@ -104,8 +125,10 @@ class Redrive:
         if self.max_rate is None or self.dry_run:
             return
         ahead = timedelta(seconds=self._handed / self.max_rate) - (self.clock.steady() - began)
-        if ahead > timedelta(0):
-            self.pause(ahead)
+        while ahead > timedelta(0):
+            self.pause(min(ahead, HELD_EVERY))
+            self._hold()
+            ahead -= HELD_EVERY
 
     def _take(self, kept: KeptBatch) -> None:
         try:

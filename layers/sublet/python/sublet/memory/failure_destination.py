@@ -37,5 +37,8 @@ class MemoryDestination:
     def remove(self, kept: KeptBatch) -> Removal:
         return Removal.GONE if self._kept.pop(kept.name, None) is None else Removal.REMOVED
 
+    def hold(self) -> None:
+        """Batches are never hidden here."""
+
     def leave(self, kept: KeptBatch) -> None:
         """Batches are never hidden here."""

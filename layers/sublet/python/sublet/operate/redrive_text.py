@@ -56,6 +56,8 @@ def said(done: Redriven, *, dry_run: bool) -> str:
         text += f"; {done.foreign:,} belong to other applications or cannot be read, and stay"
     if done.held_back:
         text += f"; {_behind(done)}"
+    if done.missed:
+        text += f"; about {done.missed:,} that were counted never came: another consumer or a dead-letter queue has them"
     if done.is_shared:
         text += (
             "; another redrive is removing the same batches, so this one has stopped and leaves it the rest"

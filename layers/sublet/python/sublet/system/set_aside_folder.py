@@ -62,6 +62,9 @@ class SetAsideFolder:
             raise DestinationRefused(f"{file} cannot be removed: {problem.strerror}") from problem
         return Removal.REMOVED
 
+    def hold(self) -> None:
+        """Does nothing: files are never hidden."""
+
     def leave(self, kept: KeptBatch) -> None:
         """Does nothing: files are never hidden."""
 
