@@ -5,17 +5,18 @@ operator does is the commands' own code.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 
-from sublet.decisions.seek import Effect, Move, SeekPlan
-from sublet.errors import SubletError
+from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
+from sublet.errors import SeekRefused, SubletError
 from sublet.memory import MemoryLog
 from sublet.operate.pausing import Pausing
 from sublet.operate.planned_seek import PlannedSeek, carry_out
 from sublet.operate.seek import Seek
 from sublet.operate.skip import planned_skip, skip
+from sublet.operate.snapshots import seeks_made
 from sublet.ports import Applied, Ports, Refused
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Order
@@ -38,6 +39,8 @@ from tests.simulation.seeking import BEGINS_WITHIN, may_seek
 from tests.simulation.simulation import JavaNeighbours, draw_java
 
 DRAIN_TIMEOUT = timedelta(minutes=3)
+PLANS_THAT_WAIT = 0.3
+"""Of the plans, how many wait while a colleague moves a lease of theirs."""
 
 
 @dataclass(slots=True)
@@ -220,9 +223,30 @@ class OperatorAtWork:
             return None
         plan = SeekPlan(tuple(moves))
         seek = Seek(plan, self.ports, what)
-        stream = self.ports.stream.describe().identity
-        carry_out(PlannedSeek("orders", plan, what, self.table.scan(), {}, stream), seek, self._store)
+        stream, seeks = self.ports.stream.describe().identity, seeks_made(self._store)
+        found = PlannedSeek("orders", plan, what, self.table.scan(), {}, stream, seeks=seeks)
+        if self.world.chance.random() < PLANS_THAT_WAIT:
+            self._refused_behind_another(found, seek)
+            return None
+        carry_out(found, seek, self._store)
         return seek
+
+    def _refused_behind_another(self, found: PlannedSeek, seek: Seek) -> None:
+        """A colleague moves a lease of the plan back while it waits; carried out, the plan would skip what they wanted again."""
+        mine = found.plan.moves[0]
+        assert mine.lease is not None
+        if BEGINNING in (mine.then, mine.before):
+            return
+        theirs = SeekPlan((replace(mine, then=BEGINNING),))
+        theirs_found = replace(found, plan=theirs, what="a colleague's")
+        carry_out(theirs_found, Seek(theirs, self.ports, theirs_found.what), self._store)
+        try:
+            carry_out(found, seek, self._store)
+        except SeekRefused:
+            return
+        self.world.fail(
+            f"a plan of {mine.lease_key} was carried out after a colleague's seek to its beginning"
+        )
 
     def _skip(self) -> None:
         world = self.world

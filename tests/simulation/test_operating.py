@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from sublet.decisions.skip import SkipPlan, plan_skip
 from sublet.engine.worker.upkeep import Upkeep
-from sublet.operate import pausing, skip
+from sublet.operate import pausing, planned_seek, seek, skip
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
@@ -53,3 +53,12 @@ def test_a_skip_past_a_record_that_was_not_set_aside_is_noticed(monkeypatch: pyt
 
     monkeypatch.setattr(skip, "plan_skip", without_the_first)
     assert is_noticed(range(60), "no destination has it")
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_carried_out_behind_a_colleague_s_seek_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(seek, "why_not", lambda *_, **__: "")
+    monkeypatch.setattr(planned_seek, "newer_seeks", lambda *_: ())
+    assert is_noticed(range(20), "was carried out after a colleague's seek")

@@ -198,6 +198,23 @@ def test_a_lease_that_ended_since_the_plan_is_not_moved_and_the_page_says_so() -
     assert "has ended, or begun, since this was planned" in client.until(path, "It was not finished")
 
 
+def test_a_plan_is_not_carried_out_on_positions_that_another_seek_has_moved_since() -> None:
+    """Ours only repeats, so that no name is asked for; beyond their position it would skip what they wanted again."""
+    world = ConsoleWorld()
+    handled_to_the_tip(world)
+    client = ConsoleClient(world)
+    ours, theirs = planned(client, to="ago", ago="90m"), planned(client, to="earliest")
+    client.until(ours, "repeats")
+    client.until(theirs, "2 repeats")
+    client.post(theirs)
+    client.until(theirs, "2 leases moved.")
+    client.post(ours)
+    page = client.until(ours, "It was not finished")
+    assert "was moved back since this was planned: plan again. Nothing was moved." in page
+    assert "0 of" in page
+    assert lease(world).checkpoint == TRIM_HORIZON
+
+
 def test_a_read_only_console_shows_the_plan_and_the_command_and_does_nothing() -> None:
     world = ConsoleWorld(allows_changes=False)
     handled_to_the_tip(world)

@@ -122,21 +122,26 @@ def _add_seeking(parser: ArgumentParser) -> None:
 
 
 def seek(options: Namespace) -> int:
+    from sublet.operate.snapshots import seeks_made
+
     settings, ports = operated(options, required=("application", "stream"))
-    scan, shards = ports.table.scan(), ports.stream.list_shards()
     snapshots = snapshot_store(settings)
+    seeks = seeks_made(snapshots)
+    scan, shards = ports.table.scan(), ports.stream.list_shards()
     wanted = _wanted(options, settings, ports, snapshots, shards)
-    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
+    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, seeks)
 
 
 def undo(options: Namespace) -> int:
     from sublet.operate.seek_target import before_the_last
+    from sublet.operate.snapshots import seeks_made
 
     settings, ports = operated(options, required=("application", "stream"))
-    scan, shards = ports.table.scan(), ports.stream.list_shards()
     snapshots = snapshot_store(settings)
+    seeks = seeks_made(snapshots)
+    scan, shards = ports.table.scan(), ports.stream.list_shards()
     wanted = before_the_last(settings.application, snapshots, shards, ports)
-    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted)
+    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, seeks)
 
 
 def _wanted(
@@ -184,6 +189,7 @@ def _carry_out(
     scan: LeaseScan,
     shards: Sequence[Shard],
     wanted: SeekTarget,
+    seeks: frozenset[str],
 ) -> int:
     from sublet.aws.inspection import AwsInspection
     from sublet.cli.seek_plan import plan_json, plan_lines
@@ -191,7 +197,7 @@ def _carry_out(
 
     known = stream_of(settings.application)
     inspection = AwsInspection(settings, None if known is None else known.arn)
-    found = planned(settings.application, known, scan, shards, wanted, ports, inspection)
+    found = planned(settings.application, known, scan, shards, wanted, ports, inspection, seeks)
     if options.json:
         print(json.dumps(plan_json(found), indent=2))
     else:

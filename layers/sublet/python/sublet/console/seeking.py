@@ -18,6 +18,7 @@ from sublet.operate.place import SeekTime
 from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.seek_target import SeekTarget, at_application, at_place, at_snapshot, before_the_last
 from sublet.operate.shown import age_text
+from sublet.operate.snapshots import seeks_made
 from sublet.protocol.shard import Shard
 
 
@@ -73,9 +74,12 @@ def prepare_seek(
 ) -> Prepared:
     """Prepares a seek. Reads the leases, the shards and, for a time, each shard. `by`: the operator. Raises SubletError."""
     ports = application.ports
+    seeks = seeks_made(application.snapshots)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     target = _target(request, application, applications, shards)
-    found = planned(application.name, application.known, scan, shards, target, ports, application.inspection)
+    found = planned(
+        application.name, application.known, scan, shards, target, ports, application.inspection, seeks
+    )
     seek = seek_of(found, ports)
 
     def run() -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import SeekPlan, plan_seek
 from sublet.decisions.seek_estimate import SeekEstimate
+from sublet.decisions.seek_stands import newer_seeks
 from sublet.decisions.stream_adoption import suspects
 from sublet.engine.handled_positions import positions
 from sublet.errors import SeekRefused
@@ -15,6 +16,7 @@ from sublet.inspection import Inspection
 from sublet.operate.seek import Seek, begun, check_stream, opens, undone_by
 from sublet.operate.seek_estimate import estimated, estimated_by_stream
 from sublet.operate.seek_target import SeekTarget
+from sublet.operate.shown import time_text
 from sublet.operate.snapshots import after_all, automatic_name, forget_old, snapshot_of
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.lease import Lease, LeaseScan
@@ -35,6 +37,8 @@ class PlannedSeek:
     in_time   by lease key, what is known of the positions of leases that move
     stream    None in an application of several streams, whose lease keys name them
     estimate  what is repeated or skipped, and how long the fleet needs to catch up
+    seeks     the names of the snapshots of seeks made before this one was planned (`seeks_made`); None: they were not looked up,
+              and only the leases' positions show whether the plan is still true
     """
 
     application: str
@@ -44,6 +48,7 @@ class PlannedSeek:
     in_time: Mapping[str, HandledPosition]
     stream: StreamIdentity | None
     estimate: SeekEstimate = NOTHING_KNOWN
+    seeks: frozenset[str] | None = None
 
     @property
     def needs_confirmation(self) -> bool:
@@ -59,9 +64,10 @@ def planned(
     wanted: SeekTarget,
     ports: Ports,
     inspection: Inspection | None = None,
+    seeks: frozenset[str] | None = None,
 ) -> PlannedSeek:
-    """Plans a seek, and moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's figures. Raises
-    SeekRefused and StreamNotAdopted.
+    """Plans a seek, and moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's figures. `seeks`:
+    see PlannedSeek; looked up before the scan. Raises SeekRefused and StreamNotAdopted.
     """
     if not scan.leases:
         raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
@@ -77,7 +83,7 @@ def planned(
         if stream is None
         else estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
     )
-    return PlannedSeek(application, plan, wanted.what, scan, in_time, identity, estimate)
+    return PlannedSeek(application, plan, wanted.what, scan, in_time, identity, estimate, seeks)
 
 
 def _check_target(
@@ -109,9 +115,12 @@ def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
 
 
 def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str = "") -> None:
-    """Keeps a snapshot, then moves the leases. If this raises, the snapshot undoes the moves made so far; if the process is
-    killed, it undoes the whole plan. `by`: the name of the person who ordered it, for the history.
+    """Checks that the plan is still true, keeps a snapshot, then moves the leases. If this raises, the snapshot undoes the moves
+    made so far; if the process is killed, it undoes the whole plan. `by`: the name of the person who ordered it, for the history.
     """
+    seek.check()
+    if found.seeks is not None:
+        _check_newest(found.plan, found.seeks, snapshots)
     now = after_all(snapshots, seek.ports.clock.now())
     snapshot = snapshot_of(automatic_name(now), found.scan, now, found.what, by, found.stream)
     snapshots.keep_snapshot(begun(snapshot, found.plan))
@@ -120,3 +129,15 @@ def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str 
     finally:
         snapshots.keep_snapshot(undone_by(snapshot, seek))
         forget_old(snapshots)
+
+
+def _check_newest(plan: SeekPlan, known: frozenset[str], snapshots: SnapshotStore) -> None:
+    """Raises SeekRefused if another seek has moved leases of this plan since it was made. Called after the leases were looked at:
+    a seek that moves them later has its snapshot later too, and shows in their counters.
+    """
+    for newer in newer_seeks(snapshots.snapshots(), known, plan.moves):
+        by = f" by {newer.by}" if newer.by else ""
+        raise SeekRefused(
+            f"positions of this plan were moved since it was made, at {time_text(newer.taken_at)}{by}: {newer.why}. Nothing was "
+            "moved: plan again"
+        )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec.structs import replace as replaced
 
 from sublet.decisions.read_position import read_position
 from sublet.decisions.seek import Move, SeekPlan
+from sublet.decisions.seek_stands import moved_already, why_not
 from sublet.decisions.stream_adoption import other_stream, other_streams_lease, suspects
 from sublet.engine.manager.adoption import is_foreign
 from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
@@ -73,11 +74,21 @@ class Seek:
     why: str
     only_from_there: bool = False
     before: dict[str, Position] = field(default_factory=dict, init=False)
+    _checked: Mapping[str, Lease] | None = field(default=None, init=False)
+
+    def check(self) -> None:
+        """Looks at all leases of the plan at once, before the first is moved. Raises SeekRefused where it is no longer true."""
+        self._checked = {lease.lease_key: lease for lease in self.ports.table.scan().leases}
+        for move in self.plan.moves:
+            if move.lease is not None:
+                self._refuse(move, self._checked.get(move.lease_key), None)
 
     def run(self) -> None:
         """Raises SeekRefused where a lease has changed so that the plan is no longer true of it. Those before it have been moved
-        then; the same seek planned again goes on from there.
+        then, and are named; the same seek planned again goes on from there.
         """
+        if self._checked is None:
+            self.check()
         for move in self.plan.moves:
             before = self._create(move) if move.lease is None else self._move(move)
             self.before[move.lease_key] = before
@@ -101,29 +112,40 @@ class Seek:
 
     def _move(self, move: Move) -> Position:
         """Returns the position that was replaced."""
-        assert move.lease is not None
+        assert self._checked is not None
         before: Position | None = None
         for _ in range(TRIES):
-            row = self.ports.table.get(move.lease_key)
-            if not isinstance(row, Lease):
-                raise SeekRefused(f"lease {move.lease_key} is gone, or its row cannot be read: plan again")
-            if before is None or row.position != move.then:  # else it may be our write, whose answer was lost
-                before = row.position
-            if row.position == move.then and row.actual_owner is None:
+            found = self.ports.table.get(move.lease_key)
+            row = found if isinstance(found, Lease) else None
+            if row is not None and (before is None or row.position != move.then):
+                before = row.position  # else it may be our write, whose answer was lost
+            if (
+                before is not None
+                and row is not None
+                and row.position == move.then
+                and row.actual_owner is None
+            ):
                 return before
-            if row.is_ended != move.lease.is_ended:
-                raise SeekRefused(
-                    f"lease {move.lease_key} has ended, or begun, since this was planned: plan again"
-                )
-            if self.only_from_there and before != move.before:
-                raise SeekRefused(
-                    f"lease {move.lease_key} has moved on since this was planned: nothing was moved. Plan again"
-                )
-            if row.checkpoint_owner is not None:
-                raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds")
+            row = self._refuse(move, row, self._checked.get(move.lease_key))
             if isinstance(self.ports.table.apply(seek(row, move.then)), Applied):
+                assert before is not None
                 return before
-        raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again")
+        moved = moved_already(tuple(self.before))
+        raise SeekRefused(
+            f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again. {moved}"
+        )
+
+    def _refuse(self, move: Move, row: Lease | None, checked: Lease | None) -> Lease:
+        """Returns the row if the move may be made on it. Raises SeekRefused."""
+        why = why_not(move, row, checked, only_from_there=self.only_from_there)
+        moved = moved_already(tuple(self.before))
+        if why or row is None:
+            raise SeekRefused(f"lease {move.lease_key} {why}: plan again. {moved}")
+        if row.checkpoint_owner is not None:
+            raise SeekRefused(
+                f"lease {move.lease_key} is being handed over: try again in some seconds. {moved}"
+            )
+        return row
 
 
 def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:

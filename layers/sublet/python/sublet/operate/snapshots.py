@@ -56,6 +56,11 @@ def began_at(scan: LeaseScan, now: datetime) -> datetime:
     return (scan.at or now) - SCANNED_WITHIN
 
 
+def seeks_made(snapshots: SnapshotStore) -> frozenset[str]:
+    """Returns the names of the snapshots of all seeks that are kept."""
+    return frozenset(each.name for each in snapshots.snapshots() if each.why != BY_HAND)
+
+
 def automatic_name(now: datetime) -> str:
     return f"seek-{now:%Y%m%dT%H%M%S.%f}Z"
 
