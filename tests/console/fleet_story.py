@@ -19,13 +19,13 @@ from tests.doubles.traffic import Traffic, sketch_of
 
 MINUTES = 60
 WORKERS = ("orders-lambda-0", "orders-lambda-1", "ip-10-0-3-17:4f1c", "ip-10-0-4-92:9ab0")
-STALLED, STOPPED, BEHIND, REWOUND, SPLIT = 3, 7, 11, 14, 5
+STALLED, STOPPED, BEHIND, REWOUND, FAILING, SPLIT = 3, 7, 11, 14, 16, 5
 HOT = 9
 
 
 def lag_of(shard: int, minute: int) -> int:
     """How many minutes behind a shard is, at a minute of the hour."""
-    if shard == STALLED:
+    if shard in (STALLED, FAILING):
         return max(0, minute - 38)
     if shard == STOPPED:
         return max(0, minute - 22)
@@ -86,8 +86,8 @@ class FleetStory:
         )
 
     def failure(self, index: int, minute: int) -> HandlerFailure | None:
-        """Of the stalled shard: its handler fails with the same record again and again."""
-        stands_for = lag_of(index, minute) if index == STALLED else 0
+        """Of the failing shard: its handler fails with the same record again and again."""
+        stands_for = lag_of(index, minute) if index == FAILING else 0
         since = self.clock.now() - timedelta(minutes=stands_for)
         return HandlerFailure("ValueError", 2 * stands_for, since) if stands_for else None
 

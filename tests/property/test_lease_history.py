@@ -12,6 +12,7 @@ from sublet.decisions.lease_history import History, histories_after
 from sublet.decisions.liveness import Sighting, observe
 from sublet.decisions.shard_verdict import Word, standing_of
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -49,6 +50,24 @@ def test_observations_stay_few_and_apart(
         if stands.caught_up_in is not None:
             assert stands.trend is not None
             assert stands.trend < 0
+
+
+@given(ticks, st.integers(1, 3), st.integers(0, 3))
+def test_what_a_row_says_comes_before_what_was_observed(
+    seen: list[tuple[int, Checkpoint, int, str | None, timedelta | None]], attempt: int, crashes: int
+) -> None:
+    histories: dict[str, History] = {}
+    sightings: dict[str, Sighting] = {}
+    now, counter = NOW, 0
+    for later, checkpoint, writes, owner, waiting in seen:
+        now, counter = now + timedelta(seconds=later), counter + writes
+        failing = HandlerFailure("ValueError", attempt, now)
+        lease = Lease(KEY, checkpoint, counter, owner, failing=failing, crashes=crashes)
+        histories = dict(histories_after(histories, [lease], sightings, {KEY: waiting}, now))
+        sightings = dict(observe(sightings, [lease], now))
+        stands = standing_of(lease, histories.get(KEY, ()), now, waiting=waiting)
+        is_failing = attempt > 1 or crashes > 1
+        assert (stands.verdict.word is Word.FAILING) == is_failing or stands.verdict.word is Word.STOPPED
 
 
 @given(ticks)

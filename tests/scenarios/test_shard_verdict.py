@@ -10,6 +10,8 @@ reported   what its row says: [seconds ago, seconds that the next record had wai
            checkpointed record had arrived (left out: not known)]
 seen       instead of a history, what its owners have left in the row: [seconds ago, seconds waited, arrived seconds ago]
 paused     for how many seconds an operator has paused it
+failing    how its handler fails: [error, attempt, seconds ago]
+gone       for how many seconds its owner has been gone, if others should have taken the lease since
 silent_after  after how many seconds of silence an owner's word is no longer believed (left out: 120)
 """
 
@@ -21,6 +23,7 @@ from sublet.decisions.lease_history import Observation, seen_by_owners
 from sublet.decisions.shard_verdict import standing_of
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Order, Pause
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, Position
@@ -44,6 +47,7 @@ def test_shard_verdict(story: Story) -> None:
         pause=Pause(Order.PAUSE, ago(given["paused"]), "an operator") if "paused" in given else None,
         here=here if "seen" in given else None,
         silent_after=timedelta(seconds=given.get("silent_after", 120)),
+        gone_since=ago(given.get("gone")),
     )
     since = stands.verdict.since
     decided = {
@@ -65,7 +69,11 @@ def lease_of(given: Any) -> Lease:
     reported = given.get("reported")
     report = None if reported is None else LagReport(*lag_seen(*reported))
     seen = tuple(lag_seen(*row) for row in given.get("seen", []))
-    return replace(lease, caught_up_at=ago(caught_up), lag_report=report, lag_history=seen)
+    lease = replace(lease, caught_up_at=ago(caught_up), lag_report=report, lag_history=seen)
+    if "failing" not in given:
+        return lease
+    error, attempt, since = given["failing"]
+    return replace(lease, failing=HandlerFailure(error, attempt, ago(since)))
 
 
 def lag_seen(before: float, lag: float | None, arrived: float | None = None) -> LagSeen:

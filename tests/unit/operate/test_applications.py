@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from sublet.operate.applications import applications
 from sublet.ports import Clock, Remembered, Tasks
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
+from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.settings import Settings
@@ -68,9 +69,13 @@ def test_the_worst_comes_first_and_what_is_no_lease_table_is_left_out() -> None:
         malformed=ApplicationRows(LeaseScan((WELL,), (MalformedRow("x", "half a row"),))),
         secret=LeaseTableAccessDenied("not allowed on lease table secret"),
         none=ApplicationRows(LeaseScan(())),
+        failing=ApplicationRows(
+            LeaseScan((replace(WELL, failing=HandlerFailure("ValueError", 2, NOW - MINUTE)),))
+        ),
     )
     assert [(one.name, one.word, one.is_bad) for one in found] == [
         ("secret", None, True),
+        ("failing", Word.FAILING, True),
         ("malformed", Word.OK, True),
         ("none", None, False),
         ("java", Word.UNKNOWN, False),

@@ -111,6 +111,7 @@ def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
     ("word", "command"),
     [
         (Word.STOPPED, "sublet workers"),
+        (Word.FAILING, "sublet skip"),
         (Word.STALLED, "sublet skip"),
         (Word.REWOUND, "sublet history"),
         (Word.BEHIND, "sublet hot"),

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
+from sublet.handler import Batch
 from sublet.operate.standing import Watch
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
@@ -170,16 +172,53 @@ def test_a_shard_whose_owner_was_killed_at_the_tip_is_asked(after: timedelta) ->
 def test_a_silent_owners_last_word_is_not_shown_as_how_its_shard_stands_now() -> None:
     world = killed_at_the_tip()
     assert watch(world, probes=False).look(DAY).shards[0].because is Because.NOTHING_WAITS
-    said = world.clock.now()
+    said, failover_time = world.clock.now(), world.settings.failover_time
     watched = watch(world, probes=False)
-    for _ in range(3):
-        world.clock.advance(MINUTE)
-        (shard,) = watched.look(DAY).shards
-        assert (shard.word, shard.because, shard.lag) == (Word.OK, Because.NOTHING_WAITED, None)
-        assert shard.since is not None
-        assert abs(said - shard.since) < timedelta(seconds=5)
-    world.clock.advance(10 * MINUTE)
-    assert words(world, watch(world, probes=False)) == [Word.UNKNOWN]
+    world.clock.advance(2 * failover_time)
+    (shard,) = watched.look(DAY).shards
+    assert (shard.word, shard.because, shard.lag) == (Word.OK, Because.NOTHING_WAITED, None)
+    assert shard.since is not None
+    assert abs(said - shard.since) < timedelta(seconds=5)
+    world.clock.advance(4 * failover_time)
+    assert words(world, watched) == [Word.UNKNOWN]
+
+
+def test_a_shard_with_records_is_stopped_once_others_should_have_taken_it_from_its_dead_owner() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.put("data")
+    world.window()
+    world.change_lease(lease_owner="orders-1", lease_counter=world.table.lease().lease_counter + 1)
+    world.put("data")
+    watched = watch(world)
+    seen: list[ShardStatus] = []
+    for _ in range(5):
+        world.clock.advance(world.settings.failover_time)
+        seen += watched.look(DAY).shards
+    assert [shard.word for shard in seen[:2]] == [Word.OK, Word.OK]
+    assert (seen[-1].word, seen[-1].because) == (Word.STOPPED, Because.OWNER_GONE)
+
+
+def test_a_shard_that_was_at_its_tip_a_moment_ago_is_failing_from_the_second_call_that_fails() -> None:
+    world = EngineWorld(replace(CONTINUOUS, handler_backoff_max=timedelta(seconds=3)))
+    world.put("data")
+    world.window()
+    seen: list[Word] = []
+
+    def fails(_: Batch) -> None:
+        seen.extend(words(world, watch(world)))
+        raise ValueError
+
+    world.put("poison")
+    world.handler.script = fails
+    world.window()
+    seen += words(world, watch(world))
+    assert (seen[0], seen[-1]) == (Word.OK, Word.FAILING)
+    (shard,) = watch(world).look(DAY).shards
+    assert shard.is_bad
+    assert shard.failing is not None
+    assert (shard.since, shard.trend) == (shard.failing.since, 1)
+    assert shard.lag is not None
+    assert shard.lag >= world.clock.now() - shard.failing.since
 
 
 def test_a_shard_that_was_released_at_its_tip_is_still_quiet_after_a_minute() -> None:

@@ -43,6 +43,7 @@ caught up, its owner, and the reason for the word. Read-only; works with any lea
   OK        no record waits, or the lag falls
   BEHIND    the position advances, but the lag does not fall
   STALLED   the owner lives, but the position does not advance
+  FAILING   the handler has failed more than once with what follows the position, or owners have died there
   STOPPED   records wait, and no owner writes to the lease
   REWOUND   the position was moved back, and has not come as far again
   WAITING   the shard's parents are not finished
@@ -59,8 +60,8 @@ aside there, and until when it is kept.
 
 For a shard that is not OK, `sublet doctor` says what to do, and `sublet peek` shows the records that wait.
 
-The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, STOPPED or REWOUND, or a row cannot be read, and 2 for an
-error."""
+The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, FAILING, STOPPED or REWOUND, or a row cannot be read, and 2
+for an error."""
 
 EXAMPLES = """\
 examples:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.group_balance import group_of
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.lease_history import History, seen_by_owners, shown_idle
-from sublet.decisions.liveness import Sighting, is_expired
+from sublet.decisions.liveness import VERY_OLD, Sighting, is_expired
 from sublet.decisions.reading_rate import reading_rate
 from sublet.decisions.shard_status import ShardState, ShardStatus
 from sublet.decisions.shard_verdict import TimeStanding, Word, standing_of
@@ -214,6 +214,7 @@ def _standing(
         pause=known.paused.get(key),
         here=here,
         silent_after=settings.failover_time,
+        gone_since=_gone_since(lease, known.sightings, now, settings.failover_time),
     )
 
 
@@ -244,6 +245,17 @@ def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
 def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
     """Since when a record has waited, as ticks have found, if the lease has not moved since."""
     return unread.since if unread is not None and unread.checkpoint == str(lease.checkpoint) else None
+
+
+def _gone_since(
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> datetime | None:
+    """When the owner last wrote, if it is gone and others would have taken the lease by now: as long as KCL waits before it
+    takes a lease regardless of the fair share.
+    """
+    idle = shown_idle(lease, sightings, now)
+    is_gone = _is_owner_gone(lease, sightings, now, failover_time)
+    return now - idle if is_gone and idle is not None and idle > VERY_OLD * failover_time else None
 
 
 def _is_owner_gone(

@@ -15,7 +15,7 @@ from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.shard import HashKeyRange
 from sublet.protocol.stream_key import stream_key_of
 
-BAD_WORDS = (Word.STOPPED, Word.STALLED, Word.REWOUND, Word.BEHIND)
+BAD_WORDS = (Word.STOPPED, Word.FAILING, Word.STALLED, Word.REWOUND, Word.BEHIND)
 WORST_FIRST = (*BAD_WORDS, Word.UNKNOWN, Word.PAUSED, Word.WAITING, Word.OK, Word.ENDED)
 NOTHING = timedelta(0)
 

@@ -2,6 +2,9 @@
 
 The rules and their order are Burrow's (core/internal/evaluator/caching.go, calculatePartitionStatus), with lag in time
 instead of a number of messages. There are no thresholds: a shard is compared with its own last ten observations.
+
+What the row says now comes before what ten observations suggest: that the handler fails, that owners die, that the owner is gone,
+and since when a record waits.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from sublet.decisions.lease_history import (
 )
 from sublet.decisions.read_position import is_unopened
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
+from sublet.errors import HandlerOverdue
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, Position
@@ -32,6 +36,9 @@ ENOUGH = LENGTH // 2
 
 WINDOW = LENGTH * PACE
 """The shortest time that ten observations span."""
+
+AGAIN = 2
+"""From the second failed call, or the second dead owner, at one position a shard is FAILING. Once may be chance."""
 
 LONGEST_FORECAST = timedelta(days=365)
 NOTHING = timedelta(0)
@@ -46,7 +53,9 @@ class Word(StrEnum):
     STALLED = "STALLED"
     """Its owner lives and records wait, but its position stands still."""
     STOPPED = "STOPPED"
-    """Records wait, and its lease has not been written for longer than the last ten observations span."""
+    """Records wait, and its lease has not been written for longer than the last ten observations span; or its owner is gone."""
+    FAILING = "FAILING"
+    """By its row, the handler has failed more than once with what follows the position, or owners have died there."""
     REWOUND = "REWOUND"
     """Its position was moved back, and has not reached the same place again."""
     WAITING = "WAITING"
@@ -58,6 +67,10 @@ class Word(StrEnum):
     """Not enough is known. A shard without records is never BEHIND, and a page without records that lags proves nothing."""
 
 
+STANDS = frozenset({Word.FAILING, Word.STOPPED})
+"""Words of shards whose position stands still as a matter of fact, whatever it did within the last ten observations."""
+
+
 class Because(StrEnum):
     """Why the shard has its word."""
 
@@ -67,8 +80,11 @@ class Because(StrEnum):
     """What has come since then is not known. `since` is that moment."""
     LAG_FALLS = "its lag falls"
     LAG_NEVER_FELL = "its lag has not fallen once"
+    HANDLER_FAILS = "its handler fails at this position"
+    OWNERS_DIE = "its owners die at this position"
     POSITION_STANDS = "records wait, its owner lives, and its position stands still"
     NO_SIGN_OF_LIFE = "records wait, and no owner has written to its lease"
+    OWNER_GONE = "records wait, its owner is gone, and no other has taken its lease"
     MOVED_BACK = "its position was moved back"
     PAUSED = "an operator has paused it"
     PARENTS = "its parents are not finished"
@@ -115,6 +131,7 @@ def standing_of(
     pause: Pause | None = None,
     here: Position | None = None,
     silent_after: timedelta = HELD_CAUGHT_UP_LATELY,
+    gone_since: datetime | None = None,
 ) -> TimeStanding:
     """Judges a shard from its lease's row and its last observations.
 
@@ -125,14 +142,15 @@ def standing_of(
     pause        by an operator
     here         where the lease stands, if the observations have positions of another kind than its row (`seen_by_owners`)
     silent_after  as for `believed_for`
+    gone_since   when its owner last wrote, if it has been silent for so long that others should have taken the lease
     """
     here = here or lease.position
     if lease.is_ended:
         return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
     lag = _lag(lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after))
     seen = _until_now(history, here, now, lag)
-    trend = _trend(seen, now, lag) if lag else None
-    said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag)
+    said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag, gone_since)
+    trend = _trend(seen, now, lag, said.word) if lag else None
     behind = lag if lag is None or retention is None else min(lag, retention)
     return TimeStanding(
         said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, here, now, retention)
@@ -160,10 +178,10 @@ def _lag(
     unhandled = [now - at for at in since]
     if waiting is not None:
         return max([waiting, *unhandled]) if waiting else waiting
-    if is_caught_up(lease, now, believed):
-        return NOTHING
     if unhandled:
         return max(unhandled)
+    if is_caught_up(lease, now, believed):
+        return NOTHING
     return _lag_when_it_moved(history[-1], here) if history else None
 
 
@@ -195,20 +213,28 @@ def _lost(
     return now - since - retention
 
 
-def _verdict(lease: Lease, seen: History, now: datetime, lag: timedelta | None) -> ShardVerdict:
+def _verdict(
+    lease: Lease, seen: History, now: datetime, lag: timedelta | None, gone_since: datetime | None
+) -> ShardVerdict:
     return (
-        _caught_up(lag)
-        or _stopped(seen, lease, now, lag)
+        _stopped(seen, lease, now, lag)
+        or _failing(lease)
+        or _caught_up(lag)
+        or _left_alone(lag, gone_since)
         or _rewound(seen)
-        or _was_caught_up(seen, lease, now, lag)
+        or (_was_caught_up(seen, lease, now, lag) if gone_since is None else None)
         or _unknown(seen, lease, lag)
         or _stalled(seen)
         or _behind(seen)
     )
 
 
-def _trend(seen: History, now: datetime, lag: timedelta | None) -> float | None:
-    """The slope of the line that best fits the observations since the last rewind; None with fewer than three of known lag."""
+def _trend(seen: History, now: datetime, lag: timedelta | None, word: Word) -> float | None:
+    """The slope of the line that best fits the observations since the last rewind; None with fewer than three of known lag. While
+    a position stands, its lag grows with time.
+    """
+    if word in STANDS:
+        return 1.0
     seen = _since_the_last_rewind(seen)
     known = {look.at: look.behind.total_seconds() for look in seen if look.behind is not None}
     if lag is not None:
@@ -248,12 +274,29 @@ def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) 
     if lag is None:
         return None
     if not seen:  # it never had an owner
-        is_silent = lease.actual_owner is None and lag > WINDOW
+        is_silent = lease.actual_owner is None and lag > WINDOW and _failing(lease) is None
         return ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE) if is_silent else None
     span = seen[-1].at - seen[0].at
     window = span if len(seen) == LENGTH else max(span, WINDOW)
     is_silent = now - seen[-1].at > window and lag > window
     return ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE, seen[-1].at) if is_silent else None
+
+
+def _failing(lease: Lease) -> ShardVerdict | None:
+    """The row's own facts, which are void after any progress. Of dead owners a call that hung once is not one, though it counts
+    as two (`crashes_by_hanging`).
+    """
+    failing = lease.failing
+    if failing is not None and failing.attempt >= AGAIN:
+        return ShardVerdict(Word.FAILING, Because.HANDLER_FAILS, failing.since)
+    hung = failing is not None and failing.error == HandlerOverdue.__name__
+    return ShardVerdict(Word.FAILING, Because.OWNERS_DIE) if lease.crashes >= AGAIN and not hung else None
+
+
+def _left_alone(lag: timedelta | None, gone_since: datetime | None) -> ShardVerdict | None:
+    if gone_since is None or lag is None:
+        return None
+    return ShardVerdict(Word.STOPPED, Because.OWNER_GONE, gone_since)
 
 
 def _rewound(seen: History) -> ShardVerdict | None:
