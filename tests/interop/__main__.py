@@ -1,5 +1,5 @@
 """`make interop`, `make interop-long`: Java's own KCL, 2.x and 3.x, and the KPL, together with sublet on one lease
-table.
+table, and AWS' matcher of event patterns beside ours.
 
 `python -m tests.interop [STORY...]`, or `--long` for the long stories; by default the short ones. Everything is real
 except AWS, which is embedded (infra/local): on loopback, with random keys of its own. Exits with 1 if a story's
@@ -29,6 +29,8 @@ from tests.e2e.fleet import Fleet, deployed
 from tests.interop import several_streams
 from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
+from tests.interop.filters import COUNT as FILTERED
+from tests.interop.filters import compare as compare_filters
 from tests.interop.produced import PRODUCED, compare_produced
 from tests.interop.stories.catch_up import CatchUp
 from tests.interop.stories.even_shares import OF_FOUR, ON_LAMBDA, EvenOnLambda, EvenShares, First, Size
@@ -50,6 +52,8 @@ SMALL = Size(3, 5)
 DEAGGREGATION = "deaggregation"
 """Not a story: see deaggregation.py, and produced.py for what sublet.Producer puts. `python -m tests.interop.deaggregation` uses
 other records."""
+FILTERS = "filters"
+"""Not a story: see filters.py."""
 SEED = 20260131
 SEVERAL = {"several-2": Profile.KCL_2, "several-3": Profile.KCL_3}
 """Not stories of one stream: see several_streams.py."""
@@ -123,7 +127,7 @@ def main() -> int:
         print(f"skipped: {why}")
         return int("CI" in os.environ)
     build()
-    names = arguments.stories or list(LONG if arguments.long else [*SHORT, *SEVERAL, DEAGGREGATION])
+    names = arguments.stories or list(LONG if arguments.long else [*SHORT, *SEVERAL, DEAGGREGATION, FILTERS])
     if len(names) == 1:
         return int(not _told(*names))
     wrong = [
@@ -139,6 +143,8 @@ def _told(name: str) -> bool:
     print(f"==> {name}", flush=True)
     if name == DEAGGREGATION:
         clean = compare(COUNT, SEED) & compare_produced(PRODUCED, SEED)
+    elif name == FILTERS:
+        clean = compare_filters(FILTERED, SEED)
     elif name in SEVERAL:
         with embedded_aws() as aws:
             clean = several_streams.is_well(aws, SEVERAL[name])
@@ -200,11 +206,14 @@ def _fleet(aws: EmbeddedAws, name: str, folder: Path) -> AbstractContextManager[
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.interop")
     parser.add_argument(
-        "stories", nargs="*", metavar="STORY", help=", ".join([DEAGGREGATION, *SHORT, *SEVERAL, *LONG])
+        "stories",
+        nargs="*",
+        metavar="STORY",
+        help=", ".join([DEAGGREGATION, FILTERS, *SHORT, *SEVERAL, *LONG]),
     )
     parser.add_argument("--long", action="store_true", help="the long ones, instead of the short ones")
     arguments = parser.parse_args()
-    if unknown := set(arguments.stories) - {DEAGGREGATION, *SHORT, *SEVERAL, *LONG}:
+    if unknown := set(arguments.stories) - {DEAGGREGATION, FILTERS, *SHORT, *SEVERAL, *LONG}:
         parser.error(f"no such story: {', '.join(sorted(unknown))}")
     return arguments
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Profile(StrEnum):
     KCL_3 = "kcl3"
     KCL_3_4 = "kcl34"
     KPL = "kpl"
+    FILTER = "filter"
 
 
 PROGRAMS: Mapping[Profile, tuple[str, ...]] = {
@@ -40,6 +41,7 @@ PROGRAMS: Mapping[Profile, tuple[str, ...]] = {
     Profile.KCL_3: ("Consumer", "Deaggregator"),
     Profile.KCL_3_4: ("Consumer",),
     Profile.KPL: ("Producer",),
+    Profile.FILTER: ("Filter",),
 }
 
 
@@ -57,9 +59,9 @@ def problem() -> str | None:
     return f"{NEEDED}; this one is {number}" if number is not None and number < OLDEST_JDK else None
 
 
-def build() -> None:
+def build(profiles: Iterable[Profile] = Profile) -> None:
     """Builds whatever is missing or has changed sources. Raises WrongJars, CalledProcessError."""
-    for profile in Profile:
+    for profile in profiles:
         stamp, wanted = BUILT / profile / "built", _fingerprint(profile)
         if stamp.exists() and stamp.read_text() == wanted:
             continue

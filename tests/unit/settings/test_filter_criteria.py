@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sublet.errors import SettingsError
-from sublet.settings.filter_criteria import any_matches, patterns_of
+from sublet.settings.filter_criteria import any_matches, parsed, patterns_of
 
 
 def criteria(*patterns: Any) -> str:
@@ -54,11 +54,70 @@ METADATA = {"UserID": "", "Name": "Ann", "Price": 100, "Flag": True, "Nothing": 
         ({"Tags": ["c"]}, False),
         ({"Name": {"First": ["Ann"]}}, False),
         ({"Missing": {"First": [{"exists": False}]}}, True),
+        ({"Name": {"First": [{"exists": False}]}}, True),
     ],
     ids=lambda given: json.dumps(given)[:60],
 )
 def test_a_pattern(pattern: dict[str, Any], matches: bool) -> None:
     assert any_matches(patterns_of(criteria(pattern)), METADATA) is matches
+
+
+ABSENT, PRESENT = [{"exists": False}], [{"exists": True}]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "event", "matches"),
+    [
+        ({"a": ABSENT}, {"a": []}, True),
+        ({"a": ABSENT}, {"a": {}}, True),
+        ({"a": ABSENT}, {"a": [[], {}]}, True),
+        ({"a": ABSENT}, {"a": {"b": None}}, True),
+        ({"a": ABSENT}, {"a": None}, False),
+        ({"a": ABSENT}, {"a": [{"b": 1}, 2]}, False),
+        ({"a": PRESENT}, {"a": []}, False),
+        ({"a": PRESENT}, {"a": {"b": 1}}, False),
+        ({"a": PRESENT}, {"a": [[None]]}, True),
+        ({"a": [{"anything-but": ["x"]}]}, {"a": {}}, False),
+        ({"a": [{"anything-but": ["x"]}]}, {"a": ["x", "y"]}, True),
+        ({"a": [1]}, {"a": [[2], [[1]]]}, True),
+        ({"a": {"b": ABSENT}}, {"a": []}, True),
+        ({"a": {"b": ABSENT}}, {"a": [{"b": []}, {}]}, True),
+        ({"a": {"b": ABSENT}}, {"a": [{"b": 1}, {}]}, False),
+        ({"a": {"b": ABSENT}, "c": [1]}, {"a": [], "c": 1}, True),
+        ({"a": {"b": [1], "c": [2]}}, {"a": [{"b": 1, "c": 0}, {"b": 0, "c": 2}]}, False),
+        ({"a": {"b": [1], "c": [2]}}, {"a": [{"b": 1}, {"b": [0, 1], "c": [2]}]}, True),
+        ({"a": {"b": [1], "c": ABSENT}}, {"a": [{"b": 1}, {"c": 1}]}, True),
+        ({"a": {"b": ABSENT, "c": [1]}}, {"a": [{"b": 1}, {"c": 1}]}, True),
+        ({"a": {"x": [1]}, "$or": [{"a": {"y": [2]}}, {"z": [3]}]}, {"a": [{"x": 1}, {"y": 2}]}, False),
+        (
+            {"a": {"x": [1]}, "$or": [{"a": {"y": [2]}}, {"z": [3]}]},
+            {"a": [{"x": 1}, {"y": 2}], "z": 3},
+            True,
+        ),
+        ({"a": {"b": [1]}}, {"a.b": 1}, True),
+        ({"a.b": [1]}, {"a": {"b": 1}}, True),
+        ({"a.b": [1]}, {"a.b": 1, "a": {"b": 2}}, True),
+        ({"a.b": [1]}, {"a.b": 1, "a": 2}, True),
+        ({"a": [1], "a.b": [2]}, {"a": [1, {"b": 2}]}, True),
+        ({"a": [{"equals-ignore-case": "ı"}]}, {"a": "I"}, True),
+    ],
+    ids=lambda given: json.dumps(given)[:60],
+)
+def test_conditions_are_about_leaves_and_an_array_stands_for_its_elements(
+    pattern: dict[str, Any], event: dict[str, Any], matches: bool
+) -> None:
+    """As event-ruler answers, but where `b` is absent in the element that has `c`: it looks at all of `a`, as `b` comes first."""
+    assert any_matches(patterns_of(criteria(pattern)), event) is matches
+
+
+def test_a_number_is_what_is_written() -> None:
+    patterns = patterns_of(criteria({"a": [{"anything-but": [1]}]}))
+    assert any_matches(patterns, parsed('{"a": 1.00000000000000000001}'))
+    assert not any_matches(patterns, parsed('{"a": 1.0}'))
+    assert any_matches(
+        patterns_of(criteria({"a": [{"numeric": [">", 5]}]})), parsed('{"a": 1e9999999999999999999}')
+    )
+    assert not any_matches(patterns_of(criteria({"a": [{"numeric": [">", 5]}]})), parsed('{"a": NaN}'))
 
 
 def test_any_of_several_patterns_is_enough() -> None:
@@ -92,7 +151,11 @@ def test_a_pattern_may_be_an_object() -> None:
         (criteria({"$or": [{"a": ["b"]}]}), "two patterns or more"),
         (criteria({"a": ["x" * 5000]}), "at most 4096 characters"),
         (criteria(*[{"a": ["b"]}] * 11), "one to 10"),
-        ('{"Filters": [{"Pattern": ' + '{"a": ' * 900 + "1" + "}" * 900 + "}]}", "nested too deeply"),
+        ('{"Filters": [{"Pattern": ' + '{"a": ' * 101 + "[1]" + "}" * 101 + "}]}", "nested too deeply"),
+        (
+            criteria({str(a): {"$or": [{"b": [1]}, {"c": [1]}]} for a in range(10)}),
+            "at most 1000 combinations",
+        ),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

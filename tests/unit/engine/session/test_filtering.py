@@ -68,6 +68,22 @@ def test_text_and_metadata_are_matched_too() -> None:
     assert world.handler.data() == [b"hello", b"9"]
 
 
+def test_a_field_without_a_leaf_is_absent() -> None:
+    world = world_with({"data": {"errors": [{"exists": False}]}})
+    kept = ['{"errors": []}', '{"errors": {}}', '{"errors": {"code": null}}']
+    world.put(*kept, '{"errors": ["x"]}', '{"errors": null}')
+    world.window()
+    assert world.handler.data() == [each.encode() for each in kept]
+
+
+@pytest.mark.parametrize("wanted", [{"exists": True}, {"prefix": "{"}, ORDER])
+def test_a_condition_on_the_data_is_about_their_text(wanted: object) -> None:
+    world = world_with({"data": [wanted]})
+    world.put(ORDER)
+    world.window()
+    assert world.handler.data() == [ORDER.encode()]
+
+
 def test_user_records_of_an_aggregate_are_matched_one_by_one() -> None:
     world = world_with(ORDERS)
     aggregated = aggregate([("a", None, VISIT.encode()), ("b", None, ORDER.encode())])

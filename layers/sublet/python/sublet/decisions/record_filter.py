@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sublet.errors import RecordUnreadable
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
-from sublet.settings.filter_criteria import DATA, Pattern, any_matches, patterns_of
+from sublet.settings.filter_criteria import DATA, any_matches, parsed, patterns_of
 
 
 class Fault(NamedTuple):
@@ -44,13 +45,13 @@ class Filtered(NamedTuple):
 
 
 class RecordFilter:
-    """Filters like ESM: on `data`, parsed as JSON if a pattern asks for its fields and it is JSON, and on the event's
-    metadata.
-    """
+    """Filters like ESM: on the fields of `data`, which are then parsed as JSON, on its text, and on the event's metadata."""
 
     def __init__(self, settings: Settings) -> None:
         text = settings.filter_criteria
-        self._patterns: tuple[Pattern, ...] = () if text is None else patterns_of(text)
+        patterns = () if text is None else patterns_of(text)
+        self._of_fields = tuple(pattern for pattern in patterns if pattern.is_of_fields)
+        self._of_text = tuple(pattern for pattern in patterns if not pattern.is_of_fields)
         self._stream_arn = settings.stream_arn
 
     def wanted(self, records: Iterable[UserRecord], faults: Faults) -> Filtered:
@@ -66,18 +67,22 @@ class RecordFilter:
         return Filtered(kept, found)
 
     def _wants(self, record: UserRecord) -> bool:
-        return any_matches(self._patterns, self._event(record))
+        text = _text(record.data)
+        event = {DATA: text, **self._metadata(record)}
+        if any_matches(self._of_text, event):
+            return True
+        fields = _fields(text) if self._of_fields else None
+        return fields is not None and any_matches(self._of_fields, event | {DATA: fields})
 
     def __bool__(self) -> bool:
         """Whether there is a filter."""
-        return bool(self._patterns)
+        return bool(self._of_fields or self._of_text)
 
-    def _event(self, record: UserRecord) -> dict[str, Any]:
+    def _metadata(self, record: UserRecord) -> dict[str, Any]:
         return {
-            DATA: _data(record.data),
             "partitionKey": record.partition_key,
             "sequenceNumber": record.sequence_number,
-            "approximateArrivalTimestamp": record.approximate_arrival_timestamp.timestamp(),
+            "approximateArrivalTimestamp": Decimal(repr(record.approximate_arrival_timestamp.timestamp())),
             "kinesisSchemaVersion": "1.0",
             "eventSource": "aws:kinesis",
             "eventName": "aws:kinesis:record",
@@ -98,23 +103,18 @@ def apart(records: Sequence[UserRecord], faults: Faults) -> Iterator[Sequence[Us
         yield records[start:]
 
 
-def _data(data: bytes) -> Any:
-    """A JSON object as a dict, any other text as text, None for other bytes. None matches no pattern on `data`."""
+def _text(data: bytes) -> str | None:
+    """None for bytes that are no text."""
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return None
-    try:
-        value = _json(text)
-    except json.JSONDecodeError:
-        return text
-    return value if isinstance(value, dict) else text
 
 
-def _json(text: str) -> Any:
+def _fields(text: str | None) -> dict[str, Any] | None:
+    """None for what is not a JSON object."""
     try:
-        return json.loads(text)
+        value = None if text is None else parsed(text)
     except json.JSONDecodeError:
-        raise
-    except ValueError:  # an integer of more digits than Python parses: JSON has no such limit
-        return json.loads(text, parse_int=float)
+        return None
+    return value if isinstance(value, dict) else None

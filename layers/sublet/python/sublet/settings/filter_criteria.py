@@ -1,7 +1,8 @@
 """`filter_criteria`: which records a handler wants, as event patterns in the event source mapping's format.
 
 A record is wanted if any pattern matches. A pattern is an object of fields; all of its fields must match. A field's condition is
-a list, at least one of whose elements must match: a value, or one of the operators below. `$or` has a list of patterns.
+a list, at least one of whose elements must match: a value, or one of the operators below. `$or` has a list of patterns. What a
+field of an event is, `event_pattern` says; `python -m tests.interop.filters` compares both with AWS' own matcher.
 
 The operators are those that the Lambda Developer Guide lists for a mapping ("Filter rule syntax"). EventBridge's own rules have
 more (`wildcard`, `cidr`), which are refused.
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sublet.errors import SettingsError
+from sublet.settings.event_pattern import LeafCondition, Path, PatternNode, node_of
 
 NAME = "filter_criteria"
 DATA = "data"
@@ -25,10 +28,15 @@ FILTERS_MAX = 10
 PATTERN_MAX = 4096
 """Characters, as in ESM."""
 
-Matches = Callable[[Any], bool]
-"""Whether a value matches. A missing field's value is ABSENT."""
+COMBINATIONS_MAX = 1000
+"""Of the alternatives in a pattern's `$or`, as in EventBridge."""
+DEPTH_MAX = 100
+"""Fields within fields, which are matched by recursion."""
+EXISTS = "exists"
 
-ABSENT = object()
+Matches = Callable[[Any], bool]
+"""Whether a leaf matches."""
+Combination = Mapping[Path, LeafCondition]
 
 _COMPARED = {
     "=": operator.eq,
@@ -41,31 +49,15 @@ _COMPARED = {
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Fields, each with a nested pattern or a condition, and alternatives, one of which must match.
+    """One combination of a pattern's alternatives.
 
-    is_of_data   the pattern is on a record's `data`. Data that are not a JSON object match no such pattern, even if it requires
-                 a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such records are dropped)
+    is_of_fields    it wants fields of the record's data. Data that are not a JSON object match no such pattern, even if it
+                    requires a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such records are
+                    dropped)
     """
 
-    fields: Mapping[str, Pattern | Matches]
-    any_of: tuple[Pattern, ...] = ()
-    is_of_data: bool = False
-
-    def matches(self, value: Any) -> bool:
-        """A value that is not an object has none of the fields."""
-        if self.is_of_data and not isinstance(value, Mapping):
-            return False
-        of = value if isinstance(value, Mapping) else {}
-        if not all(_field_matches(wanted, of.get(name, ABSENT)) for name, wanted in self.fields.items()):
-            return False
-        return not self.any_of or any(each.matches(value) for each in self.any_of)
-
-
-def _field_matches(wanted: Pattern | Matches, found: Any) -> bool:
-    """Any element of a list may match."""
-    if isinstance(wanted, Pattern):
-        return any(map(wanted.matches, found)) if isinstance(found, list) else wanted.matches(found)
-    return any(map(wanted, found)) if isinstance(found, list) and found else wanted(found)
+    wanted: PatternNode
+    is_of_fields: bool
 
 
 def patterns_of(text: str) -> tuple[Pattern, ...]:
@@ -81,48 +73,64 @@ def _patterns(text: str) -> tuple[Pattern, ...]:
     filters = given.get("Filters") if isinstance(given, dict) else None
     if not isinstance(filters, list) or not 1 <= len(filters) <= FILTERS_MAX:
         raise _refused(text, f'{{"Filters": [{{"Pattern": "..."}}]}}, with one to {FILTERS_MAX} of them')
-    return tuple(_of_filter(each) for each in filters)
+    return tuple(pattern for each in filters for pattern in _of_filter(each))
 
 
-def _of_filter(given: object) -> Pattern:
+def _of_filter(given: object) -> Iterator[Pattern]:
     pattern = given.get("Pattern") if isinstance(given, dict) else None
     if isinstance(pattern, str):
         if len(pattern) > PATTERN_MAX:
             raise _refused(pattern, f"a pattern of at most {PATTERN_MAX} characters")
         pattern = _json(pattern)
-    return _pattern(pattern, {DATA})
+    for conditions in _combinations(pattern, (), [{}]):
+        is_of_fields = any(path[0] == DATA and len(path) > 1 for path in conditions)
+        yield Pattern(node_of(conditions), is_of_fields)
 
 
-def _pattern(given: object, of_data: Collection[str] = (), *, is_of_data: bool = False) -> Pattern:
-    """`of_data`: the fields that hold a record's data."""
+def _combinations(given: object, at: Path, so_far: list[Combination]) -> list[Combination]:
+    """Each combination with the pattern's fields; with `$or` once for each alternative, in which a condition replaces an earlier
+    one of the same field.
+    """
     if not isinstance(given, dict) or not given:
         raise _refused(given, "a pattern: an object of fields, each with a list of conditions")
-    fields = {
-        name: _field(wanted, is_data=name in of_data) for name, wanted in given.items() if name != "$or"
-    }
-    alternatives = given.get("$or", [])
-    if "$or" in given and (not isinstance(alternatives, list) or len(alternatives) < 2):
-        raise _refused(alternatives, "$or with a list of two patterns or more")
-    return Pattern(fields, tuple(_pattern(each, of_data) for each in alternatives), is_of_data)
+    for name, wanted in given.items():
+        path = (*at, *name.split("."))
+        if len(path) > DEPTH_MAX:
+            raise RecursionError
+        if name == "$or":
+            if not isinstance(wanted, list) or len(wanted) < 2:
+                raise _refused(wanted, "$or with a list of two patterns or more")
+            so_far = [made for each in wanted for made in _combinations(each, at, so_far)]
+        elif isinstance(wanted, dict):
+            so_far = _combinations(wanted, path, so_far)
+        else:
+            condition = _condition_of(wanted)
+            so_far = [{**each, path: condition} for each in so_far]
+        if len(so_far) > COMBINATIONS_MAX:
+            raise _refused(name, f"at most {COMBINATIONS_MAX} combinations of $or in a pattern")
+    return so_far
 
 
-def _field(wanted: object, *, is_data: bool) -> Pattern | Matches:
-    if isinstance(wanted, dict):
-        return _pattern(wanted, is_of_data=is_data)
+def _condition_of(wanted: object) -> LeafCondition:
+    """One of a list is enough."""
     if not isinstance(wanted, list) or not wanted:
         raise _refused(wanted, "a list of conditions, or a nested pattern")
     conditions = [_condition(each) for each in wanted]
-    return lambda found: any(condition(found) for condition in conditions)
+    return LeafCondition(
+        lambda found: any(each.matches(found) for each in conditions),
+        any(each.wants_absence for each in conditions),
+    )
 
 
-def _condition(wanted: object) -> Matches:
+def _condition(wanted: object) -> LeafCondition:
     if isinstance(wanted, dict):
         if len(wanted) != 1 or (name := next(iter(wanted))) not in _OPERATORS:
             raise _refused(wanted, f"one operator of {', '.join(_OPERATORS)}")
-        return _OPERATORS[name](wanted[name])
+        made = _OPERATORS[name](wanted[name])
+        return LeafCondition(made, wants_absence=name == EXISTS and wanted[name] is False)
     if isinstance(wanted, list):
         raise _refused(wanted, "a value or an operator")
-    return lambda found: _is(found, wanted)
+    return LeafCondition(lambda found: _is(found, wanted))
 
 
 def _is(found: object, wanted: object) -> bool:
@@ -142,15 +150,14 @@ def _text_operator(matches: Callable[[str, str], bool]) -> Callable[[object], Ma
 
 
 def _anything_but(wanted: object) -> Matches:
-    """Matches only a field that is present."""
     unwanted = [_condition(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
-    return lambda found: found is not ABSENT and not any(condition(found) for condition in unwanted)
+    return lambda found: not any(condition.matches(found) for condition in unwanted)
 
 
 def _exists(wanted: object) -> Matches:
     if not isinstance(wanted, bool):
         raise _refused(wanted, "exists with true or false")
-    return lambda found: (found is not ABSENT) is wanted
+    return lambda _: wanted
 
 
 def _numeric(wanted: object) -> Matches:
@@ -165,26 +172,50 @@ def _numeric(wanted: object) -> Matches:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """NaN, which Python's JSON has, is compared with nothing."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and value == value
+
+
+def _without_case(text: str) -> str:
+    """By way of capitals, because a letter may have several small ones."""
+    return text.upper().casefold()
 
 
 _OPERATORS: Mapping[str, Callable[[object], Matches]] = {
-    "exists": _exists,
+    EXISTS: _exists,
     "prefix": _text_operator(str.startswith),
     "suffix": _text_operator(str.endswith),
-    "equals-ignore-case": _text_operator(lambda found, wanted: found.casefold() == wanted.casefold()),
+    "equals-ignore-case": _text_operator(lambda found, wanted: _without_case(found) == _without_case(wanted)),
     "anything-but": _anything_but,
     "numeric": _numeric,
 }
 
 
 def any_matches(patterns: Sequence[Pattern], value: Mapping[str, Any]) -> bool:
-    return any(pattern.matches(value) for pattern in patterns)
+    return any(pattern.wanted.matches(value) for pattern in patterns)
+
+
+def parsed(text: str) -> Any:
+    """JSON with its numbers as they are written: 1.00000000000000000001 is not 1. Raises ValueError."""
+    try:
+        return json.loads(text, parse_float=_decimal)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of more digits than Python parses: JSON has no such limit
+        return json.loads(text, parse_float=_decimal, parse_int=_decimal)
+
+
+def _decimal(text: str) -> Decimal | float:
+    """As a float where the exponent is beyond what Decimal has."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return float(text)
 
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parsed(text)
     except ValueError as problem:
         raise _refused(text, f"JSON ({problem})") from problem
 

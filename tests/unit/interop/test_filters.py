@@ -1,0 +1,50 @@
+"""The comparison with AWS' matcher can say no, and what it allows is what its table says."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.interop.filters import UNKNOWN, WIDE, Case, cases, judged, sublet_delivers
+
+ABSENT = '{"data": {"a": [{"exists": false}]}}'
+
+
+def said(case: Case) -> str:
+    return str(sublet_delivers(case)).lower()
+
+
+@pytest.mark.parametrize("event", ['{"data": {"a": []}}', '{"data": {"a": {"b": 1}}}', '{"data": {}}'])
+def test_neither_side_may_differ_about_what_is_absent(event: str) -> None:
+    case = Case(ABSENT, event)
+    assert judged(case, "true") == "delivered by both"
+    assert judged(case, "false") == judged(case, "raised java.lang.IllegalStateException") == UNKNOWN
+
+
+def test_nothing_is_dropped_that_aws_delivers() -> None:
+    for pattern in (ABSENT, '{"data": {"a": [{"anything-but": [1]}]}}'):
+        case = Case(pattern, '{"data": {"a": 1}}')
+        assert judged(case, "false") == "dropped by both"
+        assert judged(case, "true") == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        (Case('{"data": {"a": [{"numeric": [">", 0]}]}}', f'{{"data": {{"a": {WIDE}}}}}'), "a number that no double holds"),
+        (Case('{"data": {"a": [{"equals-ignore-case": "SS"}]}}', '{"data": {"a": "ß"}}'), "letters that become several"),
+        (
+            Case('{"data": {"a": {"b": [{"exists": false}], "c": [1]}}}', '{"data": {"a": [{"b": 1}, {"c": 1}]}}'),
+            "absent in the chosen element",
+        ),
+    ],
+)  # fmt: skip
+def test_what_sublet_delivers_alone_has_its_reason(case: Case, why: str) -> None:
+    assert judged(case, "false") == why
+
+
+def test_what_is_drawn_is_of_both_kinds_and_the_same_for_a_seed() -> None:
+    drawn = list(cases(600, Random(1)))
+    assert drawn == list(cases(600, Random(1)))
+    assert {judged(case, said(case)) for case in drawn} == {"delivered by both", "dropped by both"}
