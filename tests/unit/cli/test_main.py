@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 import sublet.cli.main
+from botocore.exceptions import ClientError
 from sublet.cli.command import Command
 from sublet.cli.main import all_commands, main
+from sublet.cli.unexpected import unexpected
 from sublet.errors import SeekRefused
 
 HEAVY = {"boto3", "aws_lambda_powertools", "pyspark", "aws_cdk"}
@@ -83,6 +85,59 @@ def test_what_a_row_holds_moves_no_cursor(
     """A refusal may name an owner as the row has it."""
     assert run_raising(SeekRefused("held by java\x1b[2J\x07\nin two lines"), monkeypatch) == 2
     assert capsys.readouterr().err == "sublet: held by java\\x1b[2J\\x07\nin two lines\n"
+
+
+def an_aws_error() -> ClientError:
+    said = {"Error": {"Code": "BrandNewException", "Message": "tables are\nnot what they were"}}
+    return ClientError(said, "Scan")  # type: ignore[arg-type]  # as a service may answer tomorrow
+
+
+def test_an_error_of_aws_that_has_no_name_here_is_one_line_and_not_the_exit_code_of_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_raising(an_aws_error(), monkeypatch) == 2
+    assert capsys.readouterr().err == (
+        "sublet: An error occurred (BrandNewException) when calling the Scan operation: tables are not what they were\n"
+    )
+
+
+def test_a_fault_of_ours_is_one_line_that_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_raising(KeyError("lease"), monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sublet: an error of sublet, KeyError: 'lease' (cli/main.py, line ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["run", "pipeline"])
+def test_a_program_s_log_has_the_whole_traceback_too(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert unexpected(ValueError("of the handler"), command).startswith(
+        "an error of sublet, ValueError: of the"
+    )
+    assert capsys.readouterr().err == "ValueError: of the handler\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("stauts", "there is no command 'stauts'; did you mean status?"),
+        ("snapshit", "did you mean snapshot?"),
+        ("frobnicate", "there is no command 'frobnicate'; `sublet --help` lists them"),
+    ],
+)
+def test_an_unknown_command_is_refused_with_a_suggestion(
+    given: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main([given, "--application", "orders"])
+    assert refused.value.code == 2
+    usage, said = capsys.readouterr().err.splitlines()
+    assert usage.startswith("usage: sublet ")
+    assert said.startswith("sublet: error: ")
+    assert says in said
 
 
 def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,6 +64,9 @@ PLACES: Mapping[str, str] = {name: place for group in GROUPS.values() for name, 
 """Only the command that runs is imported, since importing all of them takes a fifth of a second."""
 
 
+USAGE = "%(prog)s [-h] [--version] COMMAND ..."
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: the command's own, 2 after an error (one sentence on standard error), or 130 after Ctrl-C."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -80,11 +83,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # As in `sublet tail | head`. Nothing is wrong, but Python's own flush at exit would report an error.
         _drop_output()
         return 0
-    except OSError as problem:
-        if problem.errno != ENOSPC:
-            raise
-        _drop_output()
-        print(f"sublet: the output cannot be written: {problem.strerror}", file=sys.stderr)
+    except Exception as problem:  # noqa: BLE001 -- a traceback would end with 1, which means that something is unhealthy
+        if isinstance(problem, OSError) and problem.errno == ENOSPC:
+            _drop_output()
+            said = f"the output cannot be written: {problem.strerror}"
+        else:
+            from sublet.cli.unexpected import unexpected
+
+            said = unexpected(problem, next(iter(given), ""))
+        print(f"sublet: {harmless(said)}", file=sys.stderr)
         return 2
 
 
@@ -110,6 +117,10 @@ def _open_what_is_closed() -> None:
 
 def _parsed(given: Sequence[str]) -> Namespace:
     """Parses the arguments. Importing the command's modules takes most of a start, so `main` handles a Ctrl-C during it."""
+    if given and not given[0].startswith("-") and given[0] not in PLACES:
+        from sublet.cli.unexpected import no_such_command
+
+        ArgumentParser("sublet", USAGE).error(no_such_command(given[0], PLACES))
     options, unknown = parser(given[:1]).parse_known_args(given)
     if unknown:
         from sublet.cli.unrecognized import unrecognized
@@ -134,7 +145,7 @@ def parser(given: Iterable[str] = ()) -> ArgumentParser:
     chosen = [_command(name) for name in given if name in PLACES]
     program = ArgumentParser(
         prog="sublet",
-        usage="%(prog)s [-h] [--version] COMMAND ...",
+        usage=USAGE,
         description="Consume Kinesis streams on KCL's leases.",
         epilog=None if chosen else _summaries(),
         formatter_class=RawDescriptionHelpFormatter,

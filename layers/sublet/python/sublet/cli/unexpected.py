@@ -1,0 +1,45 @@
+"""One sentence for an exception that nothing has turned into a named error, and for a command that does not exist."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from traceback import extract_tb, print_exception
+
+from sublet.settings.nearest import nearest
+
+PACKAGE = Path(__file__).parent.parent
+PROGRAMS = frozenset({"run", "pipeline"})
+"""The commands that run the user's own code, whose log the whole traceback belongs in."""
+
+
+def unexpected(problem: Exception, command: str) -> str:
+    """Returns the sentence. Prints the traceback before it if the command is a program, or in Python's development mode."""
+    if command in PROGRAMS or sys.flags.dev_mode:
+        print_exception(problem)
+    said = " ".join(str(problem).split())
+    if _is_of_aws(problem):
+        return said
+    kind = type(problem).__name__
+    return f"an error of sublet, {kind}: {said}{_place_of(problem)}; `python -X dev -m sublet ...` shows the traceback"
+
+
+def _is_of_aws(problem: Exception) -> bool:
+    """Whether boto3 raised it: its text names the call and the service's own words."""
+    return any(kind.__module__.partition(".")[0] in ("botocore", "boto3") for kind in type(problem).__mro__)
+
+
+def _place_of(problem: Exception) -> str:
+    """Where in sublet it was raised, or what was called from there."""
+    ours = [frame for frame in extract_tb(problem.__traceback__) if PACKAGE in Path(frame.filename).parents]
+    if not ours:
+        return ""
+    return f" ({Path(ours[-1].filename).relative_to(PACKAGE)}, line {ours[-1].lineno})"
+
+
+def no_such_command(name: str, known: Iterable[str]) -> str:
+    meant = nearest(name, known)
+    return f"there is no command {name!r}" + (
+        f"; did you mean {meant}?" if meant else "; `sublet --help` lists them"
+    )
