@@ -160,7 +160,7 @@ def test_what_is_set_aside_counts_as_done() -> None:
     (run,) = simulate(
         handle,
         [2],
-        maximum_retry_attempts=1,
+        maximum_retry_attempts=5,  # more than the crashes, which count as attempts
         bisect_batch_on_function_error=True,
         on_failure="arn:aws:sqs:us-east-1:123456789012:given-up",
     ).runs

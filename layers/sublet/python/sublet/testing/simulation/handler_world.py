@@ -14,6 +14,7 @@ from sublet.settings import HandlerContract, StartKind, StartPosition
 from sublet.testing.batches import STREAM, arn_of
 from sublet.testing.simulation.deliveries import Delivery, SimulatedRun, SimulationFailed
 from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.handler_crashes import HandlerCrashes
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.user_handler import Calls, SimulatedCall, SimulatedHandler
@@ -39,7 +40,7 @@ def play_handler(
     result = play(
         seed,
         is_recorded=is_recorded,
-        wiring=Wiring(handler=partial(_wired, handler, calls)),
+        wiring=Wiring(handler=partial(_wired, handler, calls, HandlerCrashes(seed))),
         without=BY_HAND,
         data=lambda *_: data(next(numbers)),
         **{"start_position": FROM_THE_START, "stream_arn": arn_of(STREAM), **settings},
@@ -48,12 +49,12 @@ def play_handler(
     return SimulatedRun(seed, result.records, tuple(_deliveries(calls.made)), result.faults, result.history)
 
 
-def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
+def _wired(handler: object, calls: Calls, crashes: HandlerCrashes, world: World, process: Process) -> Handler:
     """A class is instantiated for the process; a record processor for each lease, by its contract."""
     is_made_by_contract = world.settings.handler_contract is HandlerContract.RECORD_PROCESSOR
     own = handler() if isinstance(handler, type) and not is_made_by_contract else handler
     try:
-        return SimulatedHandler(world, process, handler_of(own, world.settings), calls)
+        return SimulatedHandler(world, process, handler_of(own, world.settings), calls, crashes)
     except HandlerNotLoadable as refused:
         calls.failures.append(refused)
         world.fail(str(refused))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -12,9 +13,15 @@ from msgspec import structs
 from sublet.handler import Batch, CheckpointReply, Handler
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.records import UserRecord
+from sublet.testing.simulation.handler_crashes import (
+    IN_THE_HANDLER,
+    HandlerCrash,
+    HandlerCrashes,
+    WatchedLines,
+)
 from sublet.testing.simulation.handlers import HandlerFailed
 from sublet.testing.simulation.ledger import OrderBroken
-from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.scheduler import SECOND, Crashed, Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
@@ -50,13 +57,19 @@ class OtherThread(Exception):
 
 
 class SimulatedHandler:
-    """The Handler port of one process. It may die before a call, at a checkpoint within it, or right after it."""
+    """The Handler port of one process. It may die before a call, at any line or checkpoint within it, or right after it.
 
-    def __init__(self, world: World, process: Process, handler: Handler, calls: Calls) -> None:
+    In a dead process every checkpoint raises, in the handler's `finally` and `except BaseException` too.
+    """
+
+    def __init__(
+        self, world: World, process: Process, handler: Handler, calls: Calls, crashes: HandlerCrashes
+    ) -> None:
         self._world = world
         self._process = process
         self._handler = handler
         self._calls = calls
+        self._crashes = crashes
         self._by_hand = world.settings.is_checkpointed_by_hand
         self._kept: dict[str, list[SimulatedCall]] = {}
         """The calls of each shard whose records may still be checkpointed, with manual checkpointing."""
@@ -73,8 +86,10 @@ class SimulatedHandler:
 
         if self._by_hand:
             self._kept.setdefault(batch.shard_id, []).append(call)
+        crash = self._drawn(len(batch.records))
         try:
-            self._handler.handle(self._watched(batch, call))
+            with self._dying(crash) as lines:
+                self._handler.handle(self._watched(batch, call, crash, lines))
         except Exception as failure:
             self._calls.failures.append(failure)
             self._refuse()
@@ -89,28 +104,64 @@ class SimulatedHandler:
         self._fail_at_times("after the handler has returned")
         self._finish(call, len(batch.records))
 
-    def _watched(self, batch: Batch, call: SimulatedCall) -> Batch:
+    def _watched(
+        self, batch: Batch, call: SimulatedCall, crash: HandlerCrash | None, lines: WatchedLines | None
+    ) -> Batch:
         """Returns a `checkpoint` that reports to the ledger before the checkpoint is written."""
 
         def checkpoint(record: UserRecord) -> bool:
-            self._check_thread()
-            if self._by_hand:
-                self._finish_kept(call, record.checkpoint)
-            else:
-                self._finish_up_to(call, record)
-            return batch.checkpoint(record)
+            with self._checkpointing(crash, lines):
+                if self._by_hand:
+                    self._finish_kept(call, record.checkpoint)
+                else:
+                    self._finish_up_to(call, record)
+                return batch.checkpoint(record)
 
         def checkpoint_at(position: Checkpoint) -> CheckpointReply:
-            self._check_thread()
-            self._finish_kept(call, position)
-            return batch.checkpoint_at(position)
+            with self._checkpointing(crash, lines):
+                self._finish_kept(call, position)
+                return batch.checkpoint_at(position)
 
         return structs.replace(batch, checkpoint=checkpoint, checkpoint_at=checkpoint_at)
 
-    def _check_thread(self) -> None:
+    @contextmanager
+    def _checkpointing(self, crash: HandlerCrash | None, lines: WatchedLines | None) -> Iterator[None]:
+        """A checkpoint of the user's code. A dead process makes none, and one may die right after it, or a little later."""
         if threading.get_ident() != self._thread:
             self._refused = OtherThread()
             raise self._refused
+        self._world.scheduler.check_alive()
+        with nullcontext() if lines is None else lines.off():
+            yield
+            if crash is None or not crash.checkpoints:
+                return
+            crash.checkpoints -= 1
+            if crash.checkpoints == 0:
+                self._world.scheduler.sleep(crash.wait_us)
+                self._die("after a checkpoint")
+
+    def _drawn(self, records: int) -> HandlerCrash | None:
+        return self._crashes.draw(records) if self._process.chaotic and self._world.has_faults else None
+
+    @contextmanager
+    def _dying(self, crash: HandlerCrash | None) -> Iterator[WatchedLines | None]:
+        """A call of the user's code, which ends as the process does, whatever the code did with the exception."""
+        lines = None
+        if crash is not None and crash.lines:
+            lines = WatchedLines(crash.lines, lambda at: self._die(f"at {at}"))
+        try:
+            with nullcontext() if lines is None else lines.on():
+                yield lines
+        finally:
+            self._world.scheduler.check_alive()
+
+    def _die(self, where: str) -> None:
+        world = self._world
+        world.note(self._process.name, f"crashes in the handler, {where}")
+        world.faults[IN_THE_HANDLER] = world.faults.get(IN_THE_HANDLER, 0) + 1
+        self._crashes.struck()
+        world.scheduler.kill(self._process)
+        raise Crashed
 
     def _refuse(self) -> None:
         """Called in the world's own thread: whatever the user's code did with the exception, the run does not test it."""
@@ -124,19 +175,23 @@ class SimulatedHandler:
         if self._by_hand:
             self._kept[shard_id] = []
             self._world.ledger.begin_reading(self._process, shard_id)
-        self._handler.lease_acquired(shard_id, checkpoint, pending)
+        with self._dying(self._drawn(1)):
+            self._handler.lease_acquired(shard_id, checkpoint, pending)
         self._after("lease_acquired")
 
     def lease_releasing(self, shard_id: str) -> None:
-        self._handler.lease_releasing(shard_id)
+        with self._dying(self._drawn(1)):
+            self._handler.lease_releasing(shard_id)
         self._after("lease_releasing")
 
     def lease_lost(self, shard_id: str) -> None:
-        self._handler.lease_lost(shard_id)
+        with self._dying(self._drawn(1)):
+            self._handler.lease_lost(shard_id)
         self._after("lease_lost")
 
     def shard_ended(self, shard_id: str) -> None:
-        self._handler.shard_ended(shard_id)
+        with self._dying(self._drawn(1)):
+            self._handler.shard_ended(shard_id)
         self._after("shard_ended")
 
     def _check_order(self, batch: Batch) -> None:
