@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from sublet.cli.last_hour import bars
 from sublet.cli.main import main
-from sublet.cli.status import Screen, exit_code, text_of
+from sublet.cli.status import Screen, exit_code, judged, text_of
+from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.last_hour import RecordedHour
 from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.decisions.shard_status import ShardState, ShardStatus
@@ -27,7 +28,9 @@ from tests.doubles.fleet import NOW, fleet_of, shard_status
 from tests.doubles.traffic import Traffic, sketch_of
 
 MINUTE = timedelta(minutes=1)
-ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=None)
+ALL = Namespace(
+    json=False, watch=False, unhealthy=False, behind=None, owner=None, fail_behind=None, strict=False
+)
 
 
 OK = shard_status(0, Word.OK, Because.NOTHING_WAITS, lag=timedelta(0))
@@ -171,24 +174,56 @@ class Terminal(StringIO):
         return True
 
 
+def watched(monkeypatch: pytest.MonkeyPatch, columns: int, rows: int) -> list[str]:
+    for name, value in (("COLUMNS", columns), ("LINES", rows)):
+        monkeypatch.setenv(name, str(value))
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    Screen(Namespace(**{**vars(ALL), "watch": True}), "orders-audit").show(FOUND)
+    cleared, _, shown = terminal.getvalue().rpartition("\x1b[J")
+    assert cleared == "\x1b[H"
+    lines = shown.splitlines()
+    assert max(map(len, lines)) < columns
+    assert len(lines) < rows
+    return lines
+
+
 def test_a_terminal_that_is_watched_has_one_screen_with_the_worst_shards_and_the_last_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in (("COLUMNS", "90"), ("LINES", "6")):
-        monkeypatch.setenv(name, value)
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stdout", terminal)
-    screen = Screen(Namespace(**{**vars(ALL), "watch": True}), "orders-audit")
-    screen.show(FOUND)
-    cleared, _, shown = terminal.getvalue().rpartition("\x1b[J")
-    head, titles, worst, more, graph = shown.splitlines()
-    assert cleared == "\x1b[H"
+    head, rest, titles, worst, reason, more, graph = watched(monkeypatch, 90, 8)
     assert head.startswith("orders-audit at")
+    assert rest == "    lag 50m; the oldest record that waits is trimmed in 23h"
     assert titles.startswith("shard")
     assert "STOPPED" in worst
-    assert len(worst) == 89
+    assert reason.endswith("; owners died there: 2")
     assert more == "... and 5 more"
     assert graph == f"lag   |{' ' * 59}█| at most 50m in the last hour"[:89]
+
+
+def test_at_80_columns_a_reason_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = watched(monkeypatch, 80, 40)
+    whole = " ".join(" ".join(shown).split())
+    for reason in (Because.LAG_NEVER_FELL, Because.NO_SIGN_OF_LIFE, "(jo, until 2026-11-22T08:01:00Z)"):
+        assert reason in whole
+    assert "... and" not in whole
+
+
+def test_an_operator_may_set_how_far_behind_is_too_far_and_that_what_is_not_known_is_not_well() -> None:
+    def code(found: FleetStatus, **options: object) -> int:
+        return judged(found, Namespace(**{**vars(ALL), **options}))
+
+    fine = fleet_of(OK, CATCHING_UP, ENDED)
+    unknown = fleet_of(OK, shard_status(9, Word.UNKNOWN, Because.WATCHED_BRIEFLY))
+    assert code(fine) == 0
+    assert code(fine, fail_behind=21 * MINUTE) == 0
+    assert code(fine, fail_behind=20 * MINUTE) == 1
+    assert code(fine, strict=True) == 0
+    assert code(unknown) == 0
+    assert code(unknown, strict=True) == 1
+    assert code(fleet_of()) == 0
+    assert code(fleet_of(), strict=True) == 1
+    assert code(fleet_of(BEHIND), strict=True) == 1
 
 
 def test_the_last_hour_is_as_metrics_have_it_with_a_line_for_moves_if_there_were_any(

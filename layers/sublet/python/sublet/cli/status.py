@@ -8,6 +8,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from sublet.cli.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
@@ -61,7 +62,8 @@ aside there, and until when it is kept.
 For a shard that is not OK, `sublet doctor` says what to do, and `sublet peek` shows the records that wait.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, FAILING, STOPPED or REWOUND, or a row cannot be read, and 2
-for an error."""
+for an error. It is 1 also for a shard that lags as much as --fail-behind allows, whatever its word, and, with --strict, if a
+shard is UNKNOWN or there are no leases: then 0 means that all is known to be well."""
 
 EXAMPLES = """\
 examples:
@@ -70,9 +72,11 @@ examples:
   sublet status --application orders-audit --stream orders --watch
   sublet status --application orders-audit --unhealthy --json
   sublet status --application orders-audit --behind 10m
+  sublet status --application orders-audit --fail-behind 10m --strict
   sublet status --application orders-audit --on-failure arn:aws:sqs:us-east-1:123456789012:given-up"""
 
 LOOKS_EVERY = timedelta(seconds=10)
+CONTINUED = " " * 4
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 SHARD_WIDTH = 21
@@ -92,6 +96,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--unhealthy", action="store_true", help="only shards that make the exit code 1")
     parser.add_argument(
         "--behind", metavar="DURATION", type=duration, help="only shards at least this far behind"
+    )
+    parser.add_argument(
+        "--fail-behind",
+        metavar="DURATION",
+        type=duration,
+        help="exit with 1 also if a shard lags at least this much, whatever its word",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 also if a shard is UNKNOWN, or there are no leases",
     )
     parser.add_argument("--owner", metavar="TEXT", help="only shards of owners whose name contains this")
     parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
@@ -116,11 +131,11 @@ def show_status(options: Namespace) -> int:
         found = watch.look(retention)
         screen.show(found, set_aside(watch.settings), hot(watch.ports))
         if not options.watch:
-            return exit_code(found)
+            return judged(found, options)
         try:
             pause.wait(LOOKS_EVERY)
         except KeyboardInterrupt:
-            return exit_code(found)
+            return judged(found, options)
 
 
 def recorder_of(watch: Watch) -> HourRecorder:
@@ -154,21 +169,43 @@ class Screen:
         print(f"{HOME_AND_CLEAR}{self._cut(text)}" if self._is_live else text, flush=True)
 
     def _cut(self, text: str) -> str:
-        """Cuts the text to the terminal's size. The worst shards come first and the graph last, so the shards in between are
-        left out.
+        """Fits the text into the terminal. The worst shards come first and the graph last, so the shards in between are left out.
+        A reason that is longer than the line goes on in the next one.
         """
         columns, rows = shutil.get_terminal_size()
-        lines = [line[: columns - 1] for line in text.splitlines()]
-        room, graph = rows - 1, len(hour_lines(self._hour, self._hour.at))
-        if len(lines) <= room:
-            return "\n".join(lines)
-        shown = max(room - graph - 1, 2)
-        hidden = f"... and {len(lines) - graph - shown} more"
-        return "\n".join((*lines[:shown], hidden, *lines[len(lines) - graph :]))
+        lines, count = text.splitlines(), len(hour_lines(self._hour, self._hour.at))
+        graph = [line[: columns - 1] for line in lines[len(lines) - count :]]
+        entries = [_wrapped(line, columns - 1) for line in lines[: len(lines) - count]]
+        room = rows - 1 - len(graph)
+        if sum(map(len, entries)) <= room:
+            return "\n".join([*(line for entry in entries for line in entry), *graph])
+        shown: list[str] = []
+        for number, entry in enumerate(entries):
+            if number and len(shown) + len(entry) > room - 1:
+                return "\n".join([*shown, f"... and {len(entries) - number} more", *graph])
+            shown += entry
+        return "\n".join([*shown, *graph])
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    if line.startswith("shard "):
+        return [line[:width].rstrip()]  # the columns' titles
+    return wrap(
+        line, width, subsequent_indent=CONTINUED, break_on_hyphens=False, replace_whitespace=False
+    ) or [line]
 
 
 def exit_code(found: FleetStatus) -> int:
     return 1 if found.is_bad else 0
+
+
+def judged(found: FleetStatus, options: Namespace) -> int:
+    """Returns the exit code by the operator's own limits too. These hold for all shards, also those that filters hide."""
+    late = options.fail_behind is not None and any(
+        shard.lag is not None and shard.lag >= options.fail_behind for shard in found.shards
+    )
+    unknown = options.strict and (not found.shards or Word.UNKNOWN in found.words)
+    return 1 if late or unknown else exit_code(found)
 
 
 def set_aside(settings: Settings) -> SetAsideWaiting | None:
