@@ -157,6 +157,11 @@ chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a ba
 rolling: setup ## 0.2 deployed by its own code, this version over it, back and forward, under load; every record counted (6 minutes)
 	@$(PY) -m tests.rolling $(ROLLING)
 
+.PHONY: upgrades
+upgrades: setup ## what 0.2 left, continued by this version, taken back by 0.2's own code, and continued again (with Java 17, on Spark too)
+	@if $(HAS_JAVA); then $(MAKE) --no-print-directory .local/spark/.installed; fi
+	@$(PY) -m pytest -n 3 tests/upgrades $(PYTEST_ARGS)
+
 .PHONY: mixed-fleet
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
 	@$(PY) -m tests.mixed_fleet

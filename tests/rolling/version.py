@@ -15,6 +15,9 @@ from infra.local.embedded import ROOT, EmbeddedAws
 COMMITS = {"0.1": "186d150", "0.2": "c74b204"}
 """The last commit of each version: none is tagged."""
 
+RELEASED = "f385c87e"
+"""0.2 as it was released, with everything that came after the commit above. `make upgrades` starts from it."""
+
 TREES = ROOT / ".local" / "versions"
 DEPLOYS = """
 import json, os, sys
