@@ -17,9 +17,10 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.streams import AwsStreams
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import LeaseTableNotFound, SettingsError, StreamNotFound
+from sublet.errors import LeaseTableNotFound, SettingsError, StreamAccessDenied, StreamNotFound
 from sublet.memory import MemoryStream, MemoryStreams
 from sublet.ports import PollRefusal, Stream, Streams
+from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey, own_id, stream_key_of
 from sublet.settings import Mode, Reading, Settings, StartKind, StreamChoice
 from sublet.system.threads import ThreadTasks
@@ -61,6 +62,32 @@ def test_a_stream_is_found_by_its_arn_and_by_kcls_identifier(make: Make) -> None
     arn = make("orders").arn(orders.stream)
     assert [each.stream for each in make(arn).find().streams] == [orders.stream]
     assert [each.stream for each in make(f"{orders.stream}@LATEST").find().streams] == [orders.stream]
+
+
+def test_a_stream_that_is_not_described_counts_as_it_was_known(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream of another account, named by ARN: Kinesis describes it by itself, and may refuse that."""
+    arn = "arn:aws:kinesis:us-east-1:210987654321:stream/theirs"
+    theirs = StreamKey("210987654321", "theirs", 1_700_000_000)
+
+    def refuses(*_: object) -> StreamDescription:
+        raise StreamAccessDenied("no policy allows kinesis:DescribeStreamSummary")
+
+    (orders,), streams = make("orders").find().streams, make(f"orders,{arn}")
+    if isinstance(streams, MemoryStreams):
+        monkeypatch.setitem(streams._streams, "theirs", MemoryStream(1, name="theirs"))
+        monkeypatch.setattr(streams._streams["theirs"], "describe", refuses)
+    else:
+        described = KinesisStream.describe
+        monkeypatch.setattr(
+            KinesisStream, "describe", lambda self: refuses() if self._name == "theirs" else described(self)
+        )
+    with pytest.raises(StreamAccessDenied):
+        streams.find()
+    with pytest.raises(StreamAccessDenied):
+        streams.find([orders.stream])
+    assert [each.stream for each in streams.find([orders.stream, theirs]).streams] == [orders.stream, theirs]
 
 
 def test_shards_are_named_by_stream_and_read(make: Make) -> None:

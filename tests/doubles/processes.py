@@ -24,6 +24,7 @@ from sublet.memory import (
     FakeClock,
     MemoryLeaseTable,
     MemoryLog,
+    MemoryMetrics,
     MemorySightingStore,
     MemoryStream,
     memory_ports,
@@ -100,10 +101,13 @@ class Running:
     table: RefusingTable
     stop: Signal
     leaving: Signal
+    process: ConsumerProcess
     task: Task[None]
+    killed: Signal
 
     def kill(self) -> None:
         self.table.refuses = True
+        self.killed.set()
         self.stop.set()
 
     def leave(self) -> None:
@@ -121,7 +125,7 @@ class ProcessWorld:
         self.chance = chance or Random(0)
         self.stream = MemoryStream(shards, clock=self.clock, name="events")
         self.table, self.sightings = MemoryLeaseTable(), Sightings()
-        self.log = MemoryLog()
+        self.log, self.metrics = MemoryLog(), MemoryMetrics()
         self.settings: dict[str, Any] = {"application": "orders", "stream": "events"} | settings
         self.put: list[bytes] = []
         self.handled: dict[str, list[tuple[datetime, bytes]]] = {}
@@ -133,25 +137,22 @@ class ProcessWorld:
     def start(self, **settings: Any) -> Running:
         self._started += 1
         name = f"process-{self._started}"
-        table, stop, leaving = (
-            RefusingTable(self.table, LeaseTableUnavailable("killed")),
-            self.tasks.signal(),
-            self.tasks.signal(),
-        )
+        table = RefusingTable(self.table, LeaseTableUnavailable("killed"))
+        stop, leaving, killed = (self.tasks.signal() for _ in range(3))
         ports = memory_ports(
             self.stream, table, sightings=self.sightings, clock=self.clock, tasks=self.tasks,
-            chance=Random(self._started), log=self.log,
+            chance=Random(self._started), log=self.log, metrics=self.metrics,
         )  # fmt: skip
         given = {"mode": Mode.CONTINUOUS, "worker_id": name} | self.settings | settings
 
         def handle(batch: Batch) -> None:
             self.tasks.sleep(HANDLES_FOR)
-            if not table.refuses:
+            if not killed.is_set():
                 seen = self.handled.setdefault(batch.shard_id, [])
                 seen += [(self.clock.steady(), record.data) for record in batch.records]
 
         process = ConsumerProcess(ports, HandlerFunctions(handle), Settings(**given), stop, leaving)
-        return Running(name, table, stop, leaving, self.tasks.spawn(process.run))
+        return Running(name, table, stop, leaving, process, self.tasks.spawn(process.run), killed)
 
     def produce(self, every: timedelta) -> None:
         """Records for all shards, until `finish`."""

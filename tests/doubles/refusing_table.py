@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sublet.errors import LeaseTableError
 from sublet.ports import Applied, LeaseTable, Refused
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
@@ -16,7 +15,7 @@ class RefusingTable:
     """A program's access to the lease table. Once the program is killed, no call gets through."""
 
     table: LeaseTable
-    error: LeaseTableError
+    error: Exception
     refuses: bool = False
 
     def scan(self) -> LeaseScan:

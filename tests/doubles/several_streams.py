@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -87,19 +87,23 @@ class CountedStream:
 
 
 class FindingStreams:
-    """The Streams port. Counts `find` as the one call that it is over AWS, and describes no stream for it."""
+    """The Streams port. Counts `find` as the one call that it is over AWS, and describes no stream for it but one that fails to
+    be found, as one of another account may.
+    """
 
     def __init__(self, world: SeveralWorld, choice: StreamChoice) -> None:
         self._world = world
         self._choice = choice
 
-    def find(self) -> FoundStreams:
+    def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
         world = self._world
         world.calls.append((world.clock.steady(), "find", ""))
         if world.find_fails is not None:
             raise world.find_fails
-        real = {name: each.real for name, each in world.streams.items()}
-        return MemoryStreams(self._choice, real, world.tags).find()
+        real: dict[str, Stream] = {
+            name: each if "find" in each.fails else each.real for name, each in world.streams.items()
+        }
+        return MemoryStreams(self._choice, real, world.tags).find(known)
 
     def of(self, stream: StreamKey) -> Stream:
         return MemoryStreams(self._choice, self._world.streams).of(stream)

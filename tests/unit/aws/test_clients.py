@@ -20,7 +20,8 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import stream_error
 from sublet.aws.ports import aws_ports
 from sublet.aws.table_errors import named_table_errors
-from sublet.errors import AwsNotConfigured, DestinationRefused, LeaseTableAccessDenied
+from sublet.decisions.patience import may_pass
+from sublet.errors import AwsNotConfigured, DestinationRefused, LeaseTableAccessDenied, LeaseTableError
 from sublet.settings import Settings
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
@@ -107,6 +108,19 @@ def test_credentials_that_aws_refuses_are_no_fault_of_the_stream_or_the_table(co
     ):
         raise error
     assert isinstance(stream_error(error, "events"), AwsNotConfigured)
+
+
+@pytest.mark.parametrize(
+    "code", ["ReplicatedWriteConflictException", "TransactionConflictException", "OfNextYear"]
+)
+def test_a_code_that_nobody_knows_is_an_error_of_the_table(code: str) -> None:
+    """A raw ClientError would be taken for a fault of sublet's own, and end the process."""
+    with (
+        pytest.raises(LeaseTableError, match=code) as refused,
+        named_table_errors("lease table", "orders", "leaseKey"),
+    ):
+        raise ClientError({"Error": {"Code": code, "Message": "said"}}, "UpdateItem")
+    assert may_pass(refused.value)
 
 
 def test_a_denied_table_is_a_named_error() -> None:

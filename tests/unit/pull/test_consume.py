@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import (
+    AwsNotConfigured,
+    LeaseTableAccessDenied,
     LeaseTableNotFound,
     SettingsError,
+    StreamAccessDenied,
     StreamNotFound,
     StreamUnavailable,
 )
 from sublet.memory import MemoryStream
 from sublet.polling import PollingReader
-from sublet.ports import PollRefusal, ShardReader
+from sublet.ports import PollRefusal, ShardReader, Stream
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -28,7 +31,7 @@ from sublet.pull.record import Record
 from sublet.settings import StartPosition
 
 from tests.doubles.pulled import SECOND, PulledWorld
-from tests.doubles.refusing_table import RefusingTable
+from tests.doubles.refusing_table import OutOfReach, RefusingTable
 
 SHARD = "shardId-000000000000"
 
@@ -298,8 +301,44 @@ def test_what_cannot_pass_is_raised(gone: str) -> None:
             world.stream.delete()
         else:
             table.refuses = True
+        before = world.clock.steady()
         with pytest.raises(StreamNotFound if gone == "stream" else LeaseTableNotFound):
             next(messages)
+        lasted = world.clock.steady() - before
+        assert lasted < 30 * SECOND if gone == "table" else 600 * SECOND <= lasted < 660 * SECOND
+
+
+REFUSALS = [
+    StreamAccessDenied("no kinesis:ListShards"),
+    AwsNotConfigured("AWS does not accept these credentials"),
+    LeaseTableAccessDenied("no dynamodb:Scan"),
+]
+
+
+@pytest.mark.parametrize("problem", REFUSALS)
+def test_a_refusal_after_the_first_record_ends_nothing_if_it_passes(problem: Exception) -> None:
+    world = PulledWorld()
+    world.put(["a0"])
+    stream, table = OutOfReach(world.stream, problem), RefusingTable(world.table, problem)
+    stream.refuses = False
+    with world.consumer(world.ports(cast("Stream", stream), table)) as consumer:
+        messages = consumer.messages(auto_ack=True)
+        assert next(messages).data == b"a0"
+        stream.refuses = table.refuses = True
+        world.sleep(300)
+        stream.refuses = table.refuses = False
+        world.put(["a1"])
+        assert data(islice(messages, 2)) == ["a0", "a1"]  # the first was out when its lease was lost
+
+
+@pytest.mark.parametrize("problem", REFUSALS)
+def test_a_refusal_before_anything_has_worked_is_raised_at_once(problem: Exception) -> None:
+    world = PulledWorld()
+    before = world.clock.steady()
+    with world.consumer(world.ports(cast("Stream", OutOfReach(world.stream, problem)))) as consumer:
+        with pytest.raises(type(problem)):
+            next(consumer.messages())
+        assert world.clock.steady() - before < 5 * SECOND
 
 
 def test_an_outage_is_reported_once_and_ends_nothing() -> None:

@@ -182,7 +182,7 @@ def test_a_fault_in_one_window_is_reported_and_the_next_tick_goes_on(consume: Co
 
 
 def test_what_asking_again_cannot_mend_ends_it_with_its_lease_released(consume: Consume) -> None:
-    consumer = consume()
+    consumer = consume(settings=replace(SETTINGS, refusal_patience=timedelta(0)))
     assert consumer.handled.wait(PATIENCE)
     consumer.stream.delete()
     with pytest.raises(StreamNotFound):

@@ -179,6 +179,7 @@ def test_a_definition_is_what_its_field_says() -> None:
         "worker_id": Only.PROCESS,
         "register_fan_out": Only.PROCESS,
         "drain_timeout": Only.PROCESS,
+        "refusal_patience": Only.PROCESS,
         "health": Only.PROCESS,
     }
 
@@ -327,6 +328,7 @@ def test_every_setting_survives_the_environment() -> None:
         checkpoint_interval=timedelta(hours=2),
         handover_wait=timedelta(0),
         drain_timeout=timedelta(seconds=25),
+        refusal_patience=timedelta(minutes=3),
         health="127.0.0.1:8080",
         handler_attempts=6,
         handler_backoff=timedelta(0),

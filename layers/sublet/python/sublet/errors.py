@@ -48,6 +48,8 @@
         └── LeaseKeeperGone      Spark: the thread that keeps the query's leases has ended
 
 `except TransientError` catches every transient error: only the type says it, and there is no list of names.
+Beside this tree, `CallFailed` is every StreamError, LeaseTableError and AwsNotConfigured, and `FinalError` those of them that
+waiting does not help: `decisions.patience` judges by these classes whether a process that has worked goes on.
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
 """
 
@@ -70,6 +72,14 @@ class SubletError(Exception):
     """The root: `except SubletError` catches everything that sublet raises on purpose."""
 
 
+class CallFailed(SubletError):
+    """A call to AWS failed, or was refused. `decisions.patience` says whether to make it again."""
+
+
+class FinalError(SubletError):
+    """Waiting does not help: what was asked for is missing or is another, and to go on could do harm."""
+
+
 class SettingsError(SubletError):
     """A setting is refused. Names the setting, its value, and what is allowed."""
 
@@ -90,7 +100,7 @@ class SettingsInConflict(SettingsError):
     """A program was given an option that differs from its consumer's definition, which all its programs share."""
 
 
-class AwsNotConfigured(SubletError):
+class AwsNotConfigured(CallFailed):
     """This process has no region, or no credentials that AWS accepts. No call to the stream or the table was made."""
 
 
@@ -166,23 +176,23 @@ class TransientError(SubletError):
     """
 
 
-class StreamError(SubletError):
-    """The stream refused. Retrying the same call will not help, unless this is a TransientError too."""
+class StreamError(CallFailed):
+    """The stream refused. Retrying the same call at once will not help, unless this is a TransientError too."""
 
 
 class StreamNotFound(StreamError):
     """There is no such stream in this account and region."""
 
 
-class StreamExists(StreamError):
+class StreamExists(StreamError, FinalError):
     """A stream of this name exists already."""
 
 
-class ShardNotFound(StreamError):
+class ShardNotFound(StreamError, FinalError):
     """The stream does not have this shard (any more)."""
 
 
-class CheckpointNotInStream(StreamError):
+class CheckpointNotInStream(StreamError, FinalError):
     """Kinesis does not accept the sequence number for this shard: the stream was recreated, or the row belongs to
     another one.
     """
@@ -196,18 +206,18 @@ class StreamAccessDenied(StreamError):
     """This role lacks a permission on the stream."""
 
 
-class StreamNotAdopted(StreamError):
+class StreamNotAdopted(StreamError, FinalError):
     """The application's leases belong to another stream, such as this one before it was deleted and created again, or
     seem to. Nothing has been written. Says what was found, and how to continue with these leases on this stream all the
     same.
     """
 
 
-class StreamRecreated(StreamError):
+class StreamRecreated(StreamError, FinalError):
     """A stream of this name exists, but it is not the one that the query's checkpoint refers to."""
 
 
-class DataGap(StreamError):
+class DataGap(StreamError, FinalError):
     """Records that a Spark query has not read are past retention. With `failOnDataLoss=false` it warns instead, and goes on."""
 
 
@@ -221,7 +231,7 @@ class StreamUnreachable(StreamUnavailable):
     """There was no reply at all: no network, a wrong endpoint, or a service that is down."""
 
 
-class RecordRefused(StreamError):
+class RecordRefused(StreamError, FinalError):
     """Kinesis would never accept the record. Says what is wrong with it, and what is allowed."""
 
 
@@ -231,12 +241,12 @@ class RecordTimedOut(StreamUnavailable):
     """
 
 
-class RecordsNotPut(StreamError):
+class RecordsNotPut(StreamError, FinalError):
     """A producer gave up records. Says how many, and why it gave up the first one; each record's future has its own reason."""
 
 
-class LeaseTableError(SubletError):
-    """The lease table refused. Retrying the same call will not help, unless this is a TransientError too."""
+class LeaseTableError(CallFailed):
+    """The lease table refused. Retrying the same call at once will not help, unless this is a TransientError too."""
 
 
 class CheckRefused(SubletError):
@@ -265,11 +275,11 @@ class ControlRefused(SubletError):
     """Leases were not paused, resumed or released as ordered. Says which lease prevents it, and what to do."""
 
 
-class LeaseTableNotFound(LeaseTableError):
+class LeaseTableNotFound(LeaseTableError, FinalError):
     """There is no such table in this account and region."""
 
 
-class LeaseTableKeyUnexpected(LeaseTableError):
+class LeaseTableKeyUnexpected(LeaseTableError, FinalError):
     """The table exists, but its key is not KCL's `leaseKey` (string): it is some other table."""
 
 

@@ -125,6 +125,10 @@ class Metric(StrEnum):
         "reads_refused", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.BOTH,
         "Shards that Kinesis refused to read for a reason that no retry removes: a permission, a key, a deleted stream.",
     )  # fmt: skip
+    TICKS_REFUSED = (
+        "ticks_refused", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "Ticks of a process that has worked, refused by AWS: they are repeated, and after refusal_patience the process ends.",
+    )  # fmt: skip
     FAN_OUT_POLLED_INSTEAD = (
         "fan_out_polled_instead", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "Shards that are polled although they are to be pushed, because the consumer is not registered; put as each is opened.",

@@ -118,8 +118,12 @@ class Stream(Protocol):
 class Streams(Protocol):
     """The streams of an application that reads several (`protocol.stream_key`). Raises what Stream raises."""
 
-    def find(self) -> FoundStreams:
-        """Which streams the setting `streams` names now. Some calls for the whole account: find them seldom."""
+    def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
+        """Which streams the setting `streams` names now. Some calls for the whole account: find them seldom.
+
+        A stream that has to be described by itself, as those of other accounts have, may be refused while the others are not. If
+        it is one of those `known` from before, it counts as it was then.
+        """
 
     def of(self, stream: StreamKey) -> Stream:
         """One of the streams, whether it exists or not. Its shards are named as in the application, and StreamNotFound also means

@@ -9,7 +9,13 @@ from functools import partial
 import pytest
 from sublet.decisions.held_lease import Tenure
 from sublet.engine.lease.held import HeldLease, instant
-from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
+from sublet.errors import (
+    AwsNotConfigured,
+    LeaseTableAccessDenied,
+    LeaseTableError,
+    LeaseTableNotFound,
+    LeaseTableUnavailable,
+)
 from sublet.ports import Applied, Signal
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
@@ -348,6 +354,30 @@ def test_a_deleted_table_is_a_lost_lease_and_the_log_names_the_table() -> None:
     assert held.is_lost
     assert stop.is_set()
     assert "orders" in str(world.log.lines[-1].fields)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        LeaseTableAccessDenied("not authorized to perform dynamodb:UpdateItem"),
+        LeaseTableError("DynamoDB's error: ReplicatedWriteConflictException"),
+        AwsNotConfigured("AWS does not accept these credentials"),
+        ValueError("unexpected"),
+    ],
+)
+def test_a_refused_write_costs_the_lease_only_once_it_lasts_for_failover_time(refused: Exception) -> None:
+    world = EngineWorld()
+    held, stop = hold(world)
+    world.table.disturb = raising(refused)
+    assert not held.write(heartbeat)
+    assert not stop.is_set()
+    world.table.disturb = lambda _, apply: apply()
+    assert held.write(heartbeat)
+    world.table.disturb = raising(refused)
+    world.clock.advance(world.settings.failover_time + timedelta(seconds=1))
+    assert not held.write(heartbeat)
+    assert held.is_lost
+    assert stop.is_set()
 
 
 def test_an_ended_lease_stays_ended() -> None:

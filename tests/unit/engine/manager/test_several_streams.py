@@ -118,6 +118,51 @@ def test_while_it_is_not_known_which_streams_there_are_those_known_are_read() ->
         world.manager().tick()
 
 
+def test_one_stream_that_is_refused_ends_nothing_for_the_others_and_is_read_when_it_may_be_again() -> None:
+    """A stream of another account has to be described by itself, and its policy may be taken back."""
+    world = SeveralWorld("*", "orders", "theirs")
+    manager = world.manager()
+    manager.tick()
+    world.read()
+    for what in ("find", "describe", "list_shards", "open", "poll"):
+        world.streams["theirs"].fails[what] = StreamAccessDenied(f"no policy allows {what}")
+    for ticking in (manager, world.manager()):  # the second has just started
+        world.clock.advance(10 * MINUTE)
+        world.put("orders", "a")
+        assert world.shard("orders") in {
+            claim.lease_key for item in ticking.tick().dispatched for claim in item.claims
+        }
+        world.read()
+    assert world.handler.data() == [b"a", b"a"]
+    assert world.leases().keys() == {world.shard("orders"), world.shard("theirs")}
+    assert "could not list a stream's shards" in messages(world)
+    world.streams["theirs"].fails.clear()
+    world.put("theirs", "b")
+    world.clock.advance(10 * MINUTE)
+    manager.tick()
+    world.read()
+    assert world.handler.data()[2:] == [b"b"]
+
+
+def test_a_stream_that_is_refused_from_the_start_is_an_error_at_once() -> None:
+    world = SeveralWorld("*", "orders", "theirs")
+    for what in ("find", "describe"):
+        world.streams["theirs"].fails[what] = StreamAccessDenied(f"no policy allows {what}")
+    with pytest.raises(StreamAccessDenied):
+        world.manager().tick()
+
+
+def test_a_refusal_to_list_the_streams_leaves_those_known() -> None:
+    world = SeveralWorld("o*", "orders")
+    manager = world.manager()
+    manager.tick()
+    world.find_fails = StreamAccessDenied("kinesis:ListStreams")
+    world.clock.advance(10 * MINUTE)
+    assert manager.tick().dispatched
+    with pytest.raises(StreamAccessDenied):
+        world.manager().tick()
+
+
 def test_leases_of_a_stream_that_left_the_list_wait_untouched() -> None:
     world = SeveralWorld("orders,payments", "orders", "payments")
     world.manager().tick()

@@ -10,7 +10,13 @@ import pytest
 from sublet.decisions.process_end import Ending
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.session.page_runner import PLAIN_SLICE_BYTES, SLICE_BYTES, slice_bytes, slices
-from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable, StreamUnavailable
+from sublet.errors import (
+    AwsNotConfigured,
+    LeaseTableUnavailable,
+    ShardNotFound,
+    StreamKeyUnavailable,
+    StreamUnavailable,
+)
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
@@ -123,7 +129,14 @@ def test_a_deleted_stream_is_an_outcome_that_names_it_and_the_lease_is_given_bac
     assert world.table.lease().lease_owner is None
 
 
-@pytest.mark.parametrize("error", [StreamKeyUnavailable("key is disabled"), ShardNotFound("no such shard")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        StreamKeyUnavailable("key is disabled"),
+        ShardNotFound("no such shard"),
+        AwsNotConfigured("the token has expired"),
+    ],
+)
 def test_what_the_stream_refuses_in_mid_window_is_an_outcome_and_what_was_finished_is_checkpointed(
     error: Exception,
 ) -> None:

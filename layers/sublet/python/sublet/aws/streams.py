@@ -7,18 +7,17 @@ a second. Tags come from the Resource Groups Tagging API, because Kinesis needs 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import named_stream_errors
 from sublet.decisions.chosen_streams import FoundStreams, Tag, choose_streams, of_one_stream, settings_for
-from sublet.errors import SettingsError, StreamNotFound
+from sublet.errors import CallFailed, SettingsError, StreamNotFound
 from sublet.ports import Stream
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity
-from sublet.protocol.stream_key import StreamKey
+from sublet.protocol.stream_key import StreamKey, identities_of
 from sublet.settings import Settings
 from sublet.several_streams import StreamOfSeveral
 
@@ -52,9 +51,9 @@ class AwsStreams:
         self._made: dict[StreamKey, Stream] = {}
         check_regions(settings, self._region)
 
-    def find(self) -> FoundStreams:
+    def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
         are_stated = all(each.is_kcls for each in self._choice.selectors)  # then there is nothing to ask
-        listed = [] if are_stated else [*self._listed(), *self._elsewhere()]
+        listed = [] if are_stated else [*self._listed(known), *self._elsewhere(known)]
         return choose_streams(self._choice, listed, {tag: self._tagged(tag) for tag in self._choice.tags})
 
     def of(self, stream: StreamKey) -> Stream:
@@ -71,7 +70,7 @@ class AwsStreams:
     def arn(self, stream: StreamKey) -> str:
         return f"arn:{self._partition}:kinesis:{self._region}:{stream.account}:stream/{stream.stream}"
 
-    def _listed(self) -> Iterator[StreamIdentity]:
+    def _listed(self, known: Collection[StreamKey] = ()) -> Iterator[StreamIdentity]:
         """The account's streams. Some emulators reply without StreamSummaries, with names alone; then each stream that may be
         chosen is described.
         """
@@ -85,7 +84,7 @@ class AwsStreams:
                 elif any(
                     each.matches_name(name) or each.tag or each.is_arn for each in self._choice.selectors
                 ):
-                    yield from self._described(name)
+                    yield from self._described(name, known=[each for each in known if each.stream == name])
 
     def _pages(self) -> Iterator[dict[str, Any]]:
         arguments: dict[str, Any] = {"Limit": 1000}
@@ -97,13 +96,21 @@ class AwsStreams:
                 return
             arguments["ExclusiveStartStreamName"] = page["StreamNames"][-1]
 
-    def _described(self, name: str, arn: str | None = None) -> Iterator[StreamIdentity]:
-        """Yields its identity; nothing if there is no such stream."""
-        settings = of_one_stream(self._settings, name, arn)
-        with suppress(StreamNotFound):
-            yield KinesisStream(self._client, self._poll_client, settings).describe().identity
+    def _described(
+        self, name: str, arn: str | None = None, known: Collection[StreamKey] = ()
+    ) -> Iterator[StreamIdentity]:
+        """Yields its identity; nothing if there is no such stream. If Kinesis does not say, what was known of it before."""
+        stream = KinesisStream(self._client, self._poll_client, of_one_stream(self._settings, name, arn))
+        try:
+            yield stream.describe().identity
+        except StreamNotFound:
+            return
+        except CallFailed:
+            if not (before := identities_of(known, self.arn)):
+                raise
+            yield from before
 
-    def _elsewhere(self) -> Iterator[StreamIdentity]:
+    def _elsewhere(self, known: Collection[StreamKey]) -> Iterator[StreamIdentity]:
         """The streams of other accounts, which only an ARN can name. Describes each."""
         own: str | None = None
         for selector in self._choice.selectors:
@@ -111,7 +118,10 @@ class AwsStreams:
                 own = own or self._own_account()
                 named = StreamArn.parse(selector.what)
                 if named.account != own:
-                    yield from self._described(named.stream, selector.what)
+                    here = [
+                        each for each in known if (each.account, each.stream) == (named.account, named.stream)
+                    ]
+                    yield from self._described(named.stream, selector.what, here)
 
     def _own_account(self) -> str:
         """The account's id, from the ARN of any of its streams. Empty if it has none: then every ARN names another account."""

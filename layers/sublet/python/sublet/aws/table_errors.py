@@ -1,4 +1,5 @@
-"""Turns DynamoDB's errors on the lease table and the sightings table into named errors. Other errors stay as they are."""
+"""Turns DynamoDB's errors on the lease table and the sightings table into named errors. A refused condition stays as it is: it is
+an expected answer."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from contextlib import contextmanager
 from botocore.exceptions import ClientError
 
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
-from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
+from sublet.aws.faults import ACCESS_DENIED, CONDITION_FAILED, CONNECTION_FAILED, code_of, is_transient
 from sublet.aws.looked_in import looked_in
 from sublet.errors import (
     LeaseTableAccessDenied,
+    LeaseTableError,
     LeaseTableKeyUnexpected,
     LeaseTableNotFound,
     LeaseTableUnavailable,
@@ -37,13 +39,12 @@ def named_table_errors(what: str, table: str, key: str) -> Iterator[None]:
             f"no reply about {what} {table}: {failure}; if this lasts, check the network path to DynamoDB"
         ) from failure
     except ClientError as error:
-        named = _named(error, what, table, key)
-        if named is None:
+        if code_of(error) == CONDITION_FAILED:
             raise
-        raise named from error
+        raise _named(error, what, table, key) from error
 
 
-def _named(error: ClientError, what: str, table: str, key: str) -> SubletError | None:
+def _named(error: ClientError, what: str, table: str, key: str) -> SubletError:
     code = code_of(error)
     if code == "ResourceNotFoundException":
         advice = f". {RESTORE}" if key == LEASE_KEY else ""
@@ -59,7 +60,7 @@ def _named(error: ClientError, what: str, table: str, key: str) -> SubletError |
         return LeaseTableUnavailable(
             f"{what} {table} keeps refusing: {error}; if this lasts, raise its capacity"
         )
-    return credentials_refused(error)
+    return credentials_refused(error) or LeaseTableError(f"DynamoDB's error about {what} {table}: {error}")
 
 
 def other_key(what: str, table: str, key: str, because: str) -> str:

@@ -168,12 +168,12 @@ def _moves_after(
 
 
 def after_failure(
-    holding: Holding, write: LeaseWrite, is_transient: bool, now: Instant, failover_time: timedelta
+    holding: Holding, write: LeaseWrite, may_pass: bool, now: Instant, failover_time: timedelta
 ) -> Holding:
     """The table was out of reach, or refused for good. A short outage is no loss; after more than failover_time another
     worker may have the lease.
     """
-    if is_transient and not holding.is_unconfirmed(now, failover_time):
+    if may_pass and not holding.is_unconfirmed(now, failover_time):
         sent = {write.moves_to} if write.moves_to else set()
         return replace(holding, unanswered=holding.unanswered | sent)
     return replace(holding, tenure=Tenure.LOST)

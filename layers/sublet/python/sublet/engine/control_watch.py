@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from sublet.decisions.control import READ_EVERY, paused
-from sublet.errors import ControlUnreadable, LeaseTableError
+from sublet.errors import CallFailed, ControlUnreadable
 from sublet.ports import Ports
 from sublet.protocol.control import NO_CONTROL, Control, Pause
 from sublet.protocol.lease import Lease
@@ -54,7 +54,7 @@ class ControlWatch:
         self._read_at = self._ports.clock.steady()
         try:
             self._known, self._has_warned = store.control(), False
-        except (ControlUnreadable, LeaseTableError) as problem:
+        except (ControlUnreadable, CallFailed) as problem:
             if not self._has_warned:
                 self._has_warned = True
                 self._ports.log.warning(

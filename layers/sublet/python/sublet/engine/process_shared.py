@@ -10,7 +10,7 @@ from sublet.decisions.out_of_range import KeptBecause, ask_again_after, why_kept
 from sublet.decisions.record_filter import RecordFilter
 from sublet.engine.calls.guard import CallGuard
 from sublet.engine.control_watch import ControlWatch
-from sublet.errors import StreamError
+from sublet.errors import CallFailed
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Tasks
 from sublet.protocol.records import StreamRecord
@@ -151,7 +151,7 @@ class Strays:
         self._pause, self._asked_at = ask_again_after(self._pause), self._ports.clock.steady()
         try:
             self._known = self._known.with_description(self._ports.stream.describe())
-        except StreamError as problem:
+        except CallFailed as problem:
             self._ports.log.warning("not known who places the stream's records", problem=str(problem))
 
 

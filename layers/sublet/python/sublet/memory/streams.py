@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sublet.decisions.chosen_streams import FoundStreams, choose_streams
 from sublet.decisions.read_position import ReadPosition
-from sublet.errors import StreamNotFound
+from sublet.errors import CallFailed, StreamNotFound
 from sublet.ports import PollRefusal, ShardReader, Stream
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
-from sublet.protocol.stream_key import StreamKey
+from sublet.protocol.stream_key import StreamKey, identities_of
 from sublet.settings import StartPosition, StreamChoice
 from sublet.several_streams import StreamOfSeveral
 
@@ -32,11 +31,18 @@ class MemoryStreams:
         self._streams = streams
         self._tags = tags or {}
 
-    def find(self) -> FoundStreams:
+    def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
         identities = []
-        for stream in list(self._streams.values()):
-            with suppress(StreamNotFound):
+        for name, stream in list(self._streams.items()):
+            try:
                 identities.append(stream.describe().identity)
+            except StreamNotFound:
+                continue
+            except CallFailed:
+                before = identities_of((each for each in known if each.stream == name), self.arn)
+                if not before:
+                    raise
+                identities += before
         tagged = {
             (name, value): frozenset(
                 identity.arn

@@ -10,6 +10,7 @@ that a stream which was deleted and created again has other leases.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -59,6 +60,11 @@ class StreamKey(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.account}{SEPARATOR}{self.stream}{SEPARATOR}{self.epoch}"
+
+
+def identities_of(streams: Iterable[StreamKey], arn: Callable[[StreamKey], str]) -> list[StreamIdentity]:
+    """The streams as Kinesis described them, to the second; without those whose epoch does not tell when they were created."""
+    return [StreamIdentity(arn(each), at) for each in streams if (at := each.created_at) is not None]
 
 
 def stream_key_of(shard: str) -> StreamKey | None:

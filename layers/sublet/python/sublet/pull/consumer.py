@@ -101,7 +101,8 @@ class Consumer:
 
         `create_tables`: on AWS, create the lease table and the sightings table if they do not exist, as KCL does.
 
-        Raises errors that are not transient, such as LeaseTableNotFound or StreamAccessDenied, after every lease is released.
+        Raises errors for which waiting does not help, such as LeaseTableNotFound, and after `refusal_patience` what AWS refuses,
+        such as StreamAccessDenied; at the start that is raised at once. Every lease is released before.
         Raises ProcessSpent if only a new process can continue: handler calls hang, or threads or descriptors have run out.
         """
         from sublet.runtimes.run_handler import run_handler

@@ -16,8 +16,9 @@ from sublet.decisions.consumer_definition import (
     checked_terms,
     given_options,
 )
+from sublet.decisions.patience import Refusals
 from sublet.decisions.pull_events import Event
-from sublet.errors import TransientError
+from sublet.errors import CallFailed, TransientError
 from sublet.ports import Clock, Log, Ports, Signal, Tasks
 from sublet.pull.refill import BufferLimits
 from sublet.settings import Settings
@@ -44,6 +45,7 @@ class Environment:
     given    the options that the program passed
     tell     called with events, from any thread
     stopped  set when the program should get no more records
+    joined   set once the consumer has joined its group
     """
 
     account: Callable[[], Account] | None
@@ -54,6 +56,7 @@ class Environment:
     given: Options
     tell: Callable[[Event], None]
     stopped: Signal
+    joined: Signal
 
     @property
     def settings(self) -> Settings:
@@ -74,23 +77,30 @@ class Environment:
         may_create: bool = False,
         on_problem: Callable[[TransientError], None] = lambda _: None,
     ) -> Joined | None:
-        """Compose the ports, and take the terms from the consumer's definition if there is one. While AWS cannot be reached, log
-        why, call `on_problem` and try again; return None if one of the signals is set first. Raises SettingsInConflict, and every
-        error that is not transient.
+        """Compose the ports, and take the terms from the consumer's definition if there is one. While AWS cannot be reached, or
+        refuses what it has allowed before, log why, call `on_problem` and try again; return None if one of the signals is set
+        first. Raises SettingsInConflict, and an error for which waiting does not help, or has not (`decisions.patience`).
         """
         signals = [stop] if leaving is None else [stop, leaving]
-        failures = 0
+        failures, refusals = 0, Refusals(has_worked=self.joined.is_set())
         while not any(signal.is_set() for signal in signals):
             try:
-                return self._join(stop, may_create=may_create)
-            except TransientError as problem:
-                failures += 1
+                joined = self._join(stop, may_create=may_create)
+            except CallFailed as problem:
+                now = self.clock.steady()
+                failures, refusals = failures + 1, refusals.after(problem, now)
+                if refusals.is_over(problem, now, self.settings.refusal_patience):
+                    raise
                 after = joins_again_after(failures)
-                on_problem(problem)
+                if isinstance(problem, TransientError):
+                    on_problem(problem)
                 self._log.warning(
                     "could not join; trying again", problem=str(problem), again_after=after.total_seconds()
                 )
                 wait_for_any(self.tasks, signals, after)
+            else:
+                self.joined.set()
+                return joined
         return None
 
     @property
@@ -149,6 +159,7 @@ def environment_of(
         options,
         tell,
         stopped or tasks.signal(),
+        tasks.signal(),
     )
 
 

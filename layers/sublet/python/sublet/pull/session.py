@@ -85,7 +85,14 @@ class GroupSession:
         self.is_inherited = False
         """True in a process that was forked from the one that started the session."""
         self._stop = environment.tasks.signal()
-        self._signs = Signs(environment.clock, environment.tasks, self.events.tell, self._fail)
+        self._signs = Signs(
+            environment.clock,
+            environment.tasks,
+            self.events.tell,
+            self._fail,
+            environment.settings.refusal_patience,
+            is_of_several=environment.settings.streams is not None,
+        )
         self._at_exit = AtExit(self.end)
         self._tasks: list[Task[None]] = []
         self._tasks += [environment.tasks.spawn(call) for call in (partial(self._run, after), self._keep)]

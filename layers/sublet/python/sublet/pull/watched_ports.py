@@ -38,7 +38,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, StreamDescription
 from sublet.protocol.stream_key import StreamKey
 from sublet.pull.events import LeaseEvents
-from sublet.pull.signs import Signs
+from sublet.pull.signs import READING, Signs
 from sublet.settings import StartPosition
 
 RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)
@@ -69,16 +69,16 @@ class WatchedTable:
     lease_events: LeaseEvents
 
     def scan(self) -> LeaseScan:
-        with self.signs.asked(Service.DYNAMODB):
+        with self.signs.asked(Service.DYNAMODB, "scan"):
             return self.table.scan()
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        with self.signs.asked(Service.DYNAMODB):
+        with self.signs.asked(Service.DYNAMODB, "get"):
             return self.table.get(lease_key)
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         try:
-            with self.signs.asked(Service.DYNAMODB):
+            with self.signs.asked(Service.DYNAMODB, "apply"):
                 result = self.table.apply(write)
         except Exception as problem:
             if write.kind in RELEASES:
@@ -105,19 +105,19 @@ class WatchedStream:
     signs: Signs
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
-        with self.signs.asked(Service.KINESIS):
+        with self.signs.asked(Service.KINESIS, "list_shards"):
             return self.stream.list_shards(at)
 
     def describe(self) -> StreamDescription:
-        with self.signs.asked(Service.KINESIS, may_be_denied=True):
+        with self.signs.asked(Service.KINESIS, "describe", may_be_refused=True):
             return self.stream.describe()
 
     def has_shard(self, shard_id: str) -> bool:
-        with self.signs.asked(Service.KINESIS):
+        with self.signs.asked(Service.KINESIS, "has_shard"):
             return self.stream.has_shard(shard_id)
 
     def service_time(self) -> datetime:
-        with self.signs.asked(Service.KINESIS):
+        with self.signs.asked(Service.KINESIS, "service_time"):
             return self.stream.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
@@ -131,9 +131,9 @@ class WatchedStreams:
     streams: Streams
     signs: Signs
 
-    def find(self) -> FoundStreams:
-        with self.signs.asked(Service.KINESIS):
-            return self.streams.find()
+    def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
+        with self.signs.asked(Service.KINESIS, "find", may_be_refused=True):
+            return self.streams.find(known)
 
     def of(self, stream: StreamKey) -> Stream:
         return WatchedStream(self.streams.of(stream), self.signs)
@@ -151,12 +151,12 @@ class WatchedReader:
     signs: Signs
 
     def open(self) -> None:
-        with self.signs.asked(Service.KINESIS) as question:
+        with self.signs.asked(Service.KINESIS, READING) as question:
             self.reader.open()
             question.is_answered = None  # an open reader makes no call
 
     def read(self, limit: int) -> Page | PollRefusal:
-        with self.signs.asked(Service.KINESIS) as question:
+        with self.signs.asked(Service.KINESIS, READING) as question:
             reply = self.reader.read(limit)
             question.is_answered = reply is not PollRefusal.NO_ANSWER
         if reply is PollRefusal.THROTTLED:
@@ -172,7 +172,7 @@ class WatchedPushes:
     signs: Signs
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
-        with self.signs.asked(Service.KINESIS) as question:
+        with self.signs.asked(Service.KINESIS, READING) as question:
             answer = self.pushes.subscribe(shard_id, position)
             question.is_answered = answer is not PushEnd.REFUSED
         return answer if isinstance(answer, PushEnd) else WatchedSubscription(answer, self.signs)
@@ -189,7 +189,7 @@ class WatchedSubscription:
         return self.subscription.wait(longest)
 
     def next(self) -> Pushed | PushEnd:
-        with self.signs.asked(Service.KINESIS) as question:
+        with self.signs.asked(Service.KINESIS, READING) as question:
             came = self.subscription.next()
             question.is_answered = True if isinstance(came, Pushed) else None
         return came
@@ -214,7 +214,7 @@ class WatchedSightings:
     on_definition: Callable[[Options | None], None]
 
     def load(self) -> Remembered:
-        with self.signs.asked(Service.DYNAMODB):
+        with self.signs.asked(Service.DYNAMODB, "load"):
             remembered = self.store.load()
         self.on_definition(remembered.definition)
         return remembered

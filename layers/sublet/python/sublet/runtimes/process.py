@@ -13,6 +13,7 @@ from functools import partial
 from sublet.decisions.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
 from sublet.decisions.fleet_kind import REPORTED_EVERY
 from sublet.decisions.packing import WorkerItem, pack
+from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
 from sublet.decisions.process_report import ProcessReport, ProcessState, process_report
 from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
@@ -22,8 +23,9 @@ from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.tick import LeaseManager, log_start
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.errors import LeaseTableError, ProcessSpent, TransientError
+from sublet.errors import CallFailed, ProcessSpent, TransientError
 from sublet.handler import Handler
+from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.runtimes.health_server import serving_health
 from sublet.settings import Settings
@@ -63,6 +65,8 @@ class ConsumerProcess:
     _looked_at: datetime | None = None
     _streams: StreamWatch | None = None
     """None unless the application reads several streams."""
+    _refusals: Refusals = NOTHING_YET
+    """Of ticks."""
     _is_reporting: bool = False
     """True if at the last tick a KCL 3.x leader assigned the leases and wanted reports."""
 
@@ -73,8 +77,8 @@ class ConsumerProcess:
         self._tried_at = self.ports.clock.steady()
 
     def run(self) -> None:
-        """Run until stopped. Raises a tick's error if it is not transient, and ProcessSpent if only a new process could continue,
-        in both cases after every lease is released.
+        """Run until stopped. Raises a tick's error if waiting does not help (`decisions.patience`), and ProcessSpent if only a
+        new process could continue, in both cases after every lease is released.
         """
         health = self._worker.health
         health.ends_at_once.on_set(self.stop.set)
@@ -172,13 +176,11 @@ class ConsumerProcess:
         """Returns how long to wait for the next tick, unless it is prompted."""
         try:
             report = manager.tick()
-        except TransientError as problem:
-            self._worker.health.note(problem)
-            self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
-            return tick_interval(self.settings)
+        except CallFailed as problem:
+            return self._after(problem)
         finally:
             self._tried_at = self.ports.clock.steady()
-        self._looked_at = self._tried_at
+        self._looked_at, self._refusals = self._tried_at, WORKED
         others, self._is_reporting = report.others, report.is_reporting
         self._is_alone = others.is_alone
         if others.gives:
@@ -195,11 +197,33 @@ class ConsumerProcess:
         # Windows report for this process, but without a lease there are none.
         return min(after, REPORTED_EVERY) if self._is_reporting else after
 
+    def _after(self, problem: CallFailed) -> timedelta:
+        """Returns how long to wait after a tick that failed; raises the problem if it is final, or has lasted for too long."""
+        ports, settings, now = self.ports, self.settings, self.ports.clock.steady()
+        self._worker.health.note(problem)
+        self._refusals = self._refusals.after(problem, now)
+        if self._refusals.is_over(problem, now, settings.refusal_patience):
+            raise problem
+        if isinstance(problem, TransientError):
+            ports.log.warning("tick failed; the next one tries again", problem=str(problem))
+            return tick_interval(settings)
+        pause = self._refusals.pause(tick_interval(settings))
+        ports.log.warning(
+            "tick refused; the next one tries again",
+            error=type(problem).__name__,
+            problem=str(problem),
+            refused_since=str(self._refusals.since),
+            again_after=pause.total_seconds(),
+        )
+        ports.metrics.put(Metric.TICKS_REFUSED, 1)
+        ports.metrics.flush()
+        return pause
+
     def _leave(self) -> None:
         """Announce that this process leaves, and keep the leases until the other processes have read that."""
         try:
             announced = self.ports.sightings.load().announced
-        except LeaseTableError:
+        except CallFailed:
             announced = NOTHING_ANNOUNCED
         wait = heard_within(announced, self.ports.clock.now(), self._is_alone, self.settings)
         self.ports.log.info("leaving", gives_back_after=wait.total_seconds())

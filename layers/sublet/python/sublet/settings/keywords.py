@@ -90,6 +90,7 @@ class ServiceKeywords(SharedKeywords, total=False):
     """The settings of a consumer in containers."""
 
     drain_timeout: timedelta | str
+    refusal_patience: timedelta | str
 
 
 class ProcessKeywords(SharedKeywords, total=False):
@@ -101,6 +102,7 @@ class ProcessKeywords(SharedKeywords, total=False):
     fan_out_consumer: str | None
     register_fan_out: bool
     drain_timeout: timedelta | str
+    refusal_patience: timedelta | str
     health: str | None
     on_failure: str | None
 

@@ -315,6 +315,13 @@ class Settings:
     The default fits into Fargate's 120 s; the stop timeout (stopTimeout, terminationGracePeriodSeconds) must be longer.
     """
 
+    refusal_patience: Annotated[timedelta, lasting("0s", "1d"), Only.PROCESS] = timedelta(minutes=10)
+    """How long a process that has worked goes on while AWS refuses its calls: credentials, a permission, a code that it does not
+    know. It repeats them, warns and counts, and then ends. A provider of credentials that restarts, a policy that is corrected
+    and a clock that is set take minutes, and boto3 begins to renew credentials ten minutes before they must be. No lease lives
+    longer for it: without a write within failover_time it is lost.
+    """
+
     health: Annotated[
         str | None,
         matching(

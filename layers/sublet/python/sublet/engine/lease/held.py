@@ -20,7 +20,7 @@ from sublet.decisions.held_lease import (
 from sublet.decisions.refusal import Verdict
 from sublet.decisions.throughput import Throughput
 from sublet.decisions.time_and_chance import Instant
-from sublet.errors import LeaseTableError, TransientError
+from sublet.errors import CallFailed, FinalError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
@@ -230,12 +230,12 @@ class HeldLease:
         return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
-        """Only a permanent error of the table is final. An unexpected error may pass; if it does not, the lease counts as lost
-        once another worker may have it.
+        """Every other error may pass, unexpected ones too; if it does not, the lease counts as lost once another worker may have
+        it.
         """
-        is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
-        self._become(after_failure(self._holding, write, is_transient, self._now(), self._failover_time))
-        is_planned = isinstance(problem, LeaseTableError)
+        may_pass = not isinstance(problem, FinalError)
+        self._become(after_failure(self._holding, write, may_pass, self._now(), self._failover_time))
+        is_planned = isinstance(problem, CallFailed)
         say = self._ports.log.warning if is_planned and not self.is_lost else self._ports.log.error
         message = "lease lost with its table" if self.is_lost else "lease table unavailable"
         say(
@@ -283,7 +283,7 @@ class HeldLease:
         """Checkpoint a lease that is lost, if its position is as we last knew it. True if the row has it."""
         try:
             return isinstance(self._ports.table.apply(late_checkpoint(self.lease, to)), Applied)
-        except LeaseTableError as problem:
+        except CallFailed as problem:
             self._ports.log.warning(
                 "late checkpoint failed", lease_key=self.lease.lease_key, problem=str(problem)
             )

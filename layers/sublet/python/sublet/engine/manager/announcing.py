@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sublet.decisions.announcing import NOTHING_ANNOUNCED, Announcement, What, long_lapsed
 from sublet.decisions.fleet_kind import ReportPlan, is_due
-from sublet.errors import LeaseTableError
+from sublet.errors import CallFailed
 from sublet.ports import Ports, WorkerReports
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import WorkerReport
@@ -109,5 +109,5 @@ def announce(
     try:
         for worker_id in settings.own_worker_ids:
             ports.sightings.announce(worker_id, said, long_lapsed(announced, said.at, settings))
-    except LeaseTableError as problem:
+    except CallFailed as problem:
         ports.log.warning("could not announce", what=what, problem=str(problem))

@@ -19,7 +19,7 @@ from sublet.decisions.unread_shards import (
 )
 from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.engine.session.metrics import STANDS_STILL_AFTER
-from sublet.errors import LeaseTableError
+from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
@@ -75,7 +75,7 @@ class Probing:
             return
         try:
             self.ports.sightings.keep_unread(now_unread)
-        except LeaseTableError as problem:
+        except CallFailed as problem:
             self.ports.log.warning("could not remember which shards stand still", problem=str(problem))
 
 

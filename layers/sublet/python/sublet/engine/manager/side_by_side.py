@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.probe import Probe
-from sublet.errors import ShardNotFound, StreamError, TransientError
+from sublet.errors import CallFailed, ShardNotFound, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, ShardReader
 from sublet.protocol.lease import Lease
@@ -94,7 +94,7 @@ class SideBySide:
         """Returns None if there is no further page, the shard's read limit is used up by its readers, or it cannot be read."""
         try:
             page = reader.read(self.bounds.limit)
-        except StreamError as refused:
+        except CallFailed as refused:
             if not isinstance(refused, TransientError | ShardNotFound) and not self.is_refused:
                 self.is_refused = True
                 _report_refusal(probe.lease, refused, self.ports)
@@ -102,7 +102,7 @@ class SideBySide:
         return None if isinstance(page, PollRefusal) else probe.after(page, self.ports.clock.now())
 
 
-def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
+def _report_refusal(lease: Lease, refused: CallFailed, ports: Ports) -> None:
     """Logs and counts a permanent refusal. Callers leave out shards that are gone, which the cleanup finds."""
     ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
     ports.log.error(

@@ -11,17 +11,16 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sublet.decisions.chosen_streams import ChosenStream, FoundStreams, KnownStream, to_note
+from sublet.decisions.patience import may_pass
 from sublet.decisions.shard_sync import NewLease
 from sublet.decisions.stream_parts import ListedStream, by_stream
 from sublet.engine.lease.steps import create_leases
 from sublet.engine.manager.pacing import PacedStream, Pacer
 from sublet.errors import (
-    LeaseTableError,
+    CallFailed,
     StreamAccessDenied,
-    StreamError,
     StreamNotFound,
     StreamUnavailable,
-    TransientError,
 )
 from sublet.ports import Ports, Stream, Streams
 from sublet.protocol.shard import Shard
@@ -113,7 +112,7 @@ class StreamWatch:
         assert stream is not None, "of an application of several streams"
         try:
             self._paced(stream).describe()
-        except StreamError as problem:
+        except CallFailed as problem:
             self.ports.log.warning(
                 "a lease is not deleted: its stream is not described",
                 lease_key=lease_key,
@@ -127,9 +126,9 @@ class StreamWatch:
         if self._found is not None and self._found_at is not None and now - self._found_at < again_after:
             return self._found
         try:
-            found = self._streams.find()
-        except TransientError as problem:
-            if self._found is None:
+            found = self._streams.find([stream for stream, each in known.items() if each.gone_at is None])
+        except CallFailed as problem:
+            if self._found is None or not may_pass(problem):
                 raise
             self.ports.log.warning("could not look for streams", problem=str(problem))
             return self._found
@@ -166,25 +165,25 @@ class StreamWatch:
         old.sort(key=lambda each: self._listings[each.stream].at)
         return new[:NEW_MAX] + old[:LISTED_AGAIN_MAX]
 
-    def _list(self, chosen: ChosenStream, is_leased: bool) -> tuple[Shard, ...] | StreamError:
+    def _list(self, chosen: ChosenStream, is_leased: bool) -> tuple[Shard, ...] | CallFailed:
         """The stream's shards, or the error. StreamNotFound only if Kinesis does not describe the stream either."""
         stream = self._paced(chosen.stream)
         try:
             return stream.list_shards(at=None if is_leased else self._start(chosen))
         except StreamNotFound as problem:
             return self._confirmed(stream, problem)
-        except StreamError as problem:
+        except CallFailed as problem:
             return problem
 
-    def _confirmed(self, stream: Stream, not_found: StreamNotFound) -> StreamError:
+    def _confirmed(self, stream: Stream, not_found: StreamNotFound) -> CallFailed:
         try:
             stream.describe()
-        except StreamError as problem:
+        except CallFailed as problem:
             return problem
         return StreamUnavailable(f"{not_found}; but Kinesis describes it")
 
-    def _raise_if_all_failed(self, answers: Sequence[tuple[Shard, ...] | StreamError]) -> None:
-        problems = [answer for answer in answers if isinstance(answer, StreamError)]
+    def _raise_if_all_failed(self, answers: Sequence[tuple[Shard, ...] | CallFailed]) -> None:
+        problems = [answer for answer in answers if isinstance(answer, CallFailed)]
         if problems and len(problems) == len(answers) and not self._listings:
             unexpected = [each for each in problems if not isinstance(each, StreamNotFound)]
             if unexpected:
@@ -193,7 +192,7 @@ class StreamWatch:
     def _keep(
         self,
         stream: StreamKey,
-        answer: tuple[Shard, ...] | StreamError,
+        answer: tuple[Shard, ...] | CallFailed,
         known: Mapping[StreamKey, KnownStream],
         now: datetime,
     ) -> Mapping[StreamKey, KnownStream]:
@@ -234,7 +233,7 @@ class StreamWatch:
             description = self._paced(stream).describe()
         except StreamAccessDenied:
             return None
-        except StreamError as problem:
+        except CallFailed as problem:
             self.ports.log.warning("could not describe a stream", stream=str(stream), problem=str(problem))
             return None
         return replace(known, placement=known.placement.with_description(description))
@@ -262,7 +261,7 @@ class StreamWatch:
         for task in started:
             try:
                 found.append(task.result())
-            except (StreamError, LeaseTableError) as problem:
+            except CallFailed as problem:
                 problems.append(problem)
         if problems:
             raise problems[0]

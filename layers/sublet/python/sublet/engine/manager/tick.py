@@ -29,7 +29,7 @@ from sublet.engine.manager.probing import Probing
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
 from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.worst_shards import WorstShardMetrics
-from sublet.errors import LeaseTableError, StreamError
+from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Log, Ports
 from sublet.protocol.control import Pause
@@ -128,7 +128,7 @@ class LeaseManager:
         return (*reports, self.tick())
 
     def tick(self) -> TickReport:
-        """Raises StreamError or LeaseTableError if it could not look; nothing has been written then.
+        """Raises CallFailed if it could not look; nothing has been written then.
 
         Looks again, a few times at most, when another tick has dispatched since the look: its workers would be sent twice.
         """
@@ -210,7 +210,7 @@ class LeaseManager:
             if self._streams is not None and not self._streams.is_there(deletion.lease.lease_key):
                 return False
             return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
-        except (LeaseTableError, StreamError) as problem:
+        except CallFailed as problem:
             self.ports.log.error(
                 "could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem)
             )

@@ -16,7 +16,7 @@ from sublet.decisions.read_position import (
     may_have_lost,
     shows_what_follows,
 )
-from sublet.errors import StreamError
+from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, Signal
 from sublet.protocol.lease import Lease
@@ -73,7 +73,7 @@ class GapWatch:
         for attempt in range(ATTEMPTS):
             if attempt and self.stop.wait(BETWEEN_ATTEMPTS):
                 break
-            with suppress(StreamError):
+            with suppress(CallFailed):
                 answer = reader.read(1)
                 if isinstance(answer, PollRefusal):
                     continue

@@ -12,7 +12,7 @@ from sublet.decisions.read_position import (
 )
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
-from sublet.errors import StreamError
+from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, PushReader, ShardReader, Signal, Task
 from sublet.protocol.records import Page
@@ -85,7 +85,7 @@ class PageFeed:
         if self._push is not None:
             self._push.interrupt()
         if ahead is not None:
-            with suppress(StreamError):  # that page is not handled; the next window meets the same error
+            with suppress(CallFailed):  # that page is not handled; the next window meets the same error
                 ahead.result()
         if self._push is not None:
             self._push.close()

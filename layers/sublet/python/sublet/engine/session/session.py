@@ -31,7 +31,7 @@ from sublet.engine.session.pages import PageFeed
 from sublet.engine.session.phase import PhaseEvent, Phases
 from sublet.engine.session.records import UserRecords
 from sublet.engine.session.sketch import SessionSketch
-from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
+from sublet.errors import CallFailed, HandlerContractBroken, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal
 from sublet.protocol.hash_keys import keys_inside
@@ -96,7 +96,7 @@ class LeaseSession:
         """Consume, then release. Whatever happens in between, what is finished is written and the lease is released."""
         try:
             outcome, problem = self._consume(), None
-        except (StreamError, LeaseTableError) as refused:
+        except CallFailed as refused:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
             if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
                 self.shared.ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)

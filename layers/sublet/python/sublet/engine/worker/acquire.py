@@ -10,11 +10,12 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.dispatching import may_steal_as_it_stands
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.patience import may_pass
 from sublet.decisions.time_and_chance import Instant
 from sublet.decisions.window import Outcome
 from sublet.engine.lease.held import instant
 from sublet.engine.lease.steps import acquire_lease, is_held_by
-from sublet.errors import TransientError
+from sublet.errors import CallFailed
 from sublet.ports import Ports, Signal
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.settings import Settings
@@ -44,8 +45,8 @@ class LeaseAcquirer:
     """Claims that were stolen from an owner that had written another heartbeat since the tick."""
 
     def acquire(self, seen: LeaseFence, why: ClaimReason) -> tuple[Lease | MalformedRow | None, Instant]:
-        """The row, and when the request for it was sent. While the table is out of reach this tries again for half a minute.
-        Otherwise a free lease would wait for the next tick, and a lease kept for this window until it expires.
+        """The row, and when the request for it was sent. While the table is out of reach or refuses, this tries again
+        for half a minute. Otherwise a free lease would wait for the next tick, and a lease kept for this window until it expires.
         """
         if self.asks and why is ClaimReason.STEAL:
             self._ask(seen)
@@ -54,7 +55,9 @@ class LeaseAcquirer:
             since = instant(self.ports.clock)
             try:
                 return self._acquire(seen, why), since
-            except TransientError as unavailable:
+            except CallFailed as unavailable:
+                if not may_pass(unavailable):
+                    raise
                 self.ports.log.warning(
                     "lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable)
                 )
@@ -69,7 +72,7 @@ class LeaseAcquirer:
         while clock.steady() < until and not self.stopping.wait(ASKED_EVERY):
             try:
                 row = self.ports.table.get(seen.lease_key)
-            except TransientError:
+            except CallFailed:
                 continue
             if not isinstance(row, Lease) or row.lease_owner != seen.lease_owner:
                 break

@@ -10,7 +10,7 @@ from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.worker.acquire import LeaseAcquirer
-from sublet.errors import LeaseTableError, StreamError
+from sublet.errors import CallFailed
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.shard import Shard
@@ -36,7 +36,7 @@ class Children:
                 report.lease_key, ports_of_stream(self.ports, report.lease_key).stream.list_shards()
             )
             return replace(report, unstarted_children=unstarted)
-        except (LeaseTableError, StreamError) as unavailable:
+        except CallFailed as unavailable:
             self.ports.log.warning(
                 "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
             )
@@ -61,7 +61,7 @@ class Children:
         """Start the children that may begin, if there are room and time. The rest is for the next tick."""
         try:
             return replace(report, unstarted_children=self._start_children(parent))
-        except LeaseTableError as unavailable:
+        except CallFailed as unavailable:
             self.ports.log.warning(
                 "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
             )

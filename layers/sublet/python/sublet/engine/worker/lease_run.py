@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.patience import may_pass
 from sublet.decisions.time_and_chance import Instant
 from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
 from sublet.engine.calls.guard import HandlerCall
@@ -19,7 +20,7 @@ from sublet.engine.session.session import LeaseSession
 from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.children import Children
-from sublet.errors import TransientError
+from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import Tasks
 from sublet.protocol.lease import Lease, LeaseFence, shard_id_of
@@ -116,7 +117,9 @@ class LeaseRun:
     def _consume(self, seen: LeaseFence, why: ClaimReason) -> RunResult:
         try:
             row, since = self.acquirer.acquire(seen, why)
-        except TransientError as unavailable:
+        except CallFailed as unavailable:
+            if not may_pass(unavailable):
+                raise
             self.shared.guard.health.note(unavailable)
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE))

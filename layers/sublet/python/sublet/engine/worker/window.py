@@ -24,7 +24,7 @@ from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.children import Children
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
 from sublet.engine.worker.upkeep import Upkeep, show_no_trouble
-from sublet.errors import LeaseTableError, StreamError
+from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence
@@ -136,7 +136,7 @@ class Window:
         """Release the kept leases: this window raises an error, so no window goes on with them."""
         for session in self.sessions.kept.values():
             session.stop_early()
-            with suppress(StreamError, LeaseTableError):
+            with suppress(CallFailed):
                 session.settle()
 
     def left(self) -> list[LeftBehind]:

@@ -11,7 +11,7 @@ from sublet.decisions.shard_end import Blocked
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import HeldLease, MakeWrite
 from sublet.engine.lease.steps import end_shard, plan_end
-from sublet.errors import LeaseTableError, StreamError
+from sublet.errors import CallFailed
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
@@ -83,7 +83,7 @@ class HeldLeases:
                 continue
             try:
                 self.ports.table.apply(late_checkpoint(lost, to))
-            except LeaseTableError as problem:
+            except CallFailed as problem:
                 self.ports.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
 
     def end_those(self, committed: Mapping[str, ShardOffset]) -> bool:
@@ -140,7 +140,7 @@ class HeldLeases:
                 return False
             plan = plan_end(held.lease, children, self.ports)
             return not isinstance(plan, Blocked) and end_shard(held, plan, self.ports)
-        except (LeaseTableError, StreamError) as problem:
+        except CallFailed as problem:
             self.ports.log.warning("shard end failed; will try again", lease_key=key, problem=str(problem))
             return False
 

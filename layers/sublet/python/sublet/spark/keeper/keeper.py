@@ -14,14 +14,11 @@ from functools import partial
 from typing import Protocol
 
 from sublet.decisions.control import pause_of
+from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
 from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.engine.control_watch import ControlWatch
-from sublet.errors import (
-    LeaseTableError,
-    SettingsError,
-    StreamError,
-    TransientError,
-)
+from sublet.errors import CallFailed, SettingsError
+from sublet.metric_names import Metric
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
@@ -79,6 +76,8 @@ class Keeper:
     _committed: AnyOffset | None = None
     _planned: AnyOffset | None = None
     """The end of the current batch, which may also have been committed by now."""
+    _refusals: Refusals = NOTHING_YET
+    """Of looks."""
     _is_checked: bool = False
     _asked_at: datetime = field(init=False)
     _held: HeldLeases = field(init=False)
@@ -105,8 +104,8 @@ class Keeper:
     def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
         """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have ended.
         Returns the leases whose shards may be read in the next batch, by shard id. Raises SettingsError if the checkpoint
-        folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at the leases,
-        temporary failures do not raise.
+        folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at the leases, failures
+        raise only if waiting does not help, or has not (`decisions.patience`).
         """
         self._asked_at = self.ports.clock.steady()
         self._check_folder(committed)
@@ -140,7 +139,7 @@ class Keeper:
         """Takes the available leases. True once every lease is known to be ours or to have a live owner. Raises what `held`
         raises."""
         self._asked_at = self.ports.clock.steady()
-        self._taker.look_and_take(self._write_due)
+        self._look()
         return not self._taker.undecided
 
     @property
@@ -165,9 +164,10 @@ class Keeper:
         self._write_due()
         self._release_unread()
         try:
-            self._taker.take_if_seen()
-        except (LeaseTableError, StreamError) as problem:
-            self.ports.log.warning("look failed; the next one tries again", problem=str(problem))
+            if self._taker.take_if_seen():
+                self._refusals = WORKED
+        except CallFailed as problem:
+            self._has_failed(problem)
         if self._taker.has_looked and self._taker.is_due:
             self._taker.begin_look()
 
@@ -243,10 +243,22 @@ class Keeper:
     def _look(self) -> None:
         try:
             self._taker.look_and_take(self._write_due)
-        except TransientError as problem:
-            if not self._taker.has_looked:
+        except CallFailed as problem:
+            if not self._taker.has_looked or self._has_failed(problem):
                 raise
-            self.ports.log.warning("look failed; the next one tries again", problem=str(problem))
+        else:
+            self._refusals = WORKED
+
+    def _has_failed(self, problem: CallFailed) -> bool:
+        """Notes that a look has failed. True if the query should end."""
+        now = self.ports.clock.steady()
+        self._refusals = self._refusals.after(problem, now)
+        self.ports.log.warning(
+            "look failed; the next one tries again", error=type(problem).__name__, problem=str(problem)
+        )
+        if self._refusals.since is not None:
+            self.ports.metrics.put(Metric.TICKS_REFUSED, 1)
+        return self._refusals.is_over(problem, now, self.settings.refusal_patience)
 
     def _write_due(self) -> None:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)

@@ -101,13 +101,14 @@ class Taker:
         self._streams.pacer.begin()
         return look_at_several(self.ports, self.settings, self.watch, self._streams)
 
-    def take_if_seen(self) -> None:
-        """Acts on the look in progress, if it is done. Raises its error; the next look then comes later."""
+    def take_if_seen(self) -> bool:
+        """Acts on the look in progress, if it is done: True then. Raises its error; the next look then comes later."""
         if self._looking is None or not self._looking.done():
-            return
+            return False
         looking, self._looking = self._looking, None
         self._look_at = self.ports.clock.steady() + self.settings.heartbeat_interval
         self._take(looking.result())
+        return True
 
     def _take(self, seen: Look) -> None:
         self.placement = seen.placement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -58,8 +58,8 @@ class PatientStreams:
         self._inner = inner
         self._asked = RepeatedCalls(clock, sleep, patience).asked
 
-    def find(self) -> FoundStreams:
-        return self._asked(self._inner.find)
+    def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
+        return self._asked(lambda: self._inner.find(known))
 
     def of(self, stream: StreamKey) -> Stream:
         return self._inner.of(stream)
