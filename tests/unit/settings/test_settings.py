@@ -571,3 +571,34 @@ def test_a_duration_stays_in_the_calendar(text: str) -> None:
 )
 def test_a_moment_has_a_zone_and_stays_in_the_calendar(text: str, expected: datetime | None) -> None:
     assert parse_moment(text) == expected
+
+
+LINKS = {
+    "SERVICE_HOST": "10.0.12.7",
+    "SERVICE_PORT": "8080",
+    "SERVICE_PORT_HTTP": "8080",
+    "PORT": "tcp://10.0.12.7:8080",
+    "PORT_8080_TCP": "tcp://10.0.12.7:8080",
+    "PORT_8080_TCP_PROTO": "tcp",
+    "PORT_8080_TCP_PORT": "8080",
+    "PORT_8080_TCP_ADDR": "10.0.12.7",
+    "PORT_53_UDP": "udp://10.0.12.7:53",
+}
+"""What Kubernetes sets for a service with ports, after the service's name."""
+
+
+@pytest.mark.parametrize("service", ["SUBLET", "SUBLET_CONSOLE", "SUBLET_ORDERS_2"])
+def test_a_service_s_variables_in_kubernetes_are_no_settings(service: str) -> None:
+    given = {"SUBLET_APPLICATION": "orders", "SUBLET_STREAM": "events", "SUBLET_FAILOVER_TIME": "30s"}
+    links = {f"{service}_{name}": value for name, value in LINKS.items()}
+    found = Settings.from_environment(given | links)
+    assert found == Settings.from_environment(given)
+
+
+@pytest.mark.parametrize(
+    "variable", ["SUBLET_PORT", "SUBLET_PORT_8080_TCP", "SUBLET_SERVICE_PORT", "SUBLET_A_PORT"]
+)
+def test_a_variable_like_a_service_s_is_refused_where_there_is_no_such_service(variable: str) -> None:
+    given = {"SUBLET_APPLICATION": "orders", "SUBLET_STREAM": "events", "SUBLET_B_SERVICE_HOST": "10.0.12.7"}
+    with pytest.raises(SettingsError, match=variable):
+        Settings.from_environment(given | {variable: "8080"})

@@ -5,6 +5,7 @@ definition  what an annotation there may say (ranges, patterns, runtime, name el
 kinds       the enums and the start position that settings use
 limits      checks over several settings
 nearest     suggestions for a misspelt name
+service_links  variables of Kubernetes that look like settings
 text        settings as text, in the environment and on a command line
 stream_choice  which streams an application of several reads
 stream_filters  filters of single streams among them

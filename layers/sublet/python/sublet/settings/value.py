@@ -40,6 +40,7 @@ from sublet.settings.kinds import (
 )
 from sublet.settings.limits import POLL_LIMIT_MAX, check_together
 from sublet.settings.nearest import unknown
+from sublet.settings.service_links import service_links
 from sublet.settings.stream_choice import ALLOWED as ALLOWED_STREAMS
 from sublet.settings.stream_choice import StreamChoice
 from sublet.settings.text import parse_setting, setting_text
@@ -537,11 +538,15 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read every SUBLET_* variable. Raises SettingsError for an unknown one, and if application or stream is missing."""
+        """Read every SUBLET_* variable but those that Kubernetes sets for a service of that name. Raises SettingsError for an
+        unknown one, and if application or stream is missing.
+        """
         known = {variable_of(name): definition for name, definition in DEFINITIONS.items()}
         given: dict[str, Any] = {}
-        for variable, text in environment.items():
-            if not variable.startswith(PREFIX):
+        ours = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
+        links = service_links(ours.keys() - known.keys())
+        for variable, text in ours.items():
+            if variable in links:
                 continue
             if variable not in known:
                 raise unknown(variable, text, "setting", known, PREFIX)
