@@ -5,7 +5,8 @@ because it only checks the signatures of roles and users. It also lets every web
 signed with a secret that this ministack knows, and none may come from a web page. Two paths are open to clients that
 cannot sign: its health, and the response of a custom resource, which contains a token from CloudFormation.
 
-Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's.
+Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's. Its SQS refuses to change the time
+of a message that is no longer hidden, as AWS does.
 
 It also decides for kinesis-local, whose own front door (signed_kinesis.cjs) asks what a role's session may do there.
 It records which calls were allowed and denied, for tests.
@@ -42,7 +43,7 @@ from ministack.core.sigv4 import (
     parse_header_signature,
     request_time_failure,
 )
-from ministack.services import sts
+from ministack.services import sqs, sts
 from ministack.services.cloudformation import provisioners
 
 ACCOUNT = os.environ["MINISTACK_ACCOUNT_ID"]
@@ -53,6 +54,7 @@ LOOKS_EVERY = 0.05
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Handler = Callable[[dict[str, Any], str], dict[str, Any]]
 
 inner = ministack.app
 execution_credentials = lambda_runtime.execution_credentials
@@ -213,6 +215,29 @@ async def whole(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
+def expiring(change: Handler) -> Handler:
+    """ChangeMessageVisibility, or its batch, as SQS documents it: the time of a message must not have passed."""
+
+    def changed(data: dict[str, Any], url: str) -> dict[str, Any]:
+        entries = data.get("Entries")
+        queue = sqs._get_q(data.get("QueueUrl", url))  # noqa: SLF001 - ministack offers no other way
+        visible = {each["receipt_handle"] for each in queue["messages"] if each["visible_at"] <= time.time()}
+        if entries is None:
+            if data.get("ReceiptHandle") in visible:
+                raise sqs._Err("MessageNotInflight", "The specified message isn't in flight.")  # noqa: SLF001
+            return change(data, url)
+        late = [each for each in entries if each.get("ReceiptHandle") in visible]
+        failed = [
+            {"Id": each["Id"], "Code": "MessageNotInflight", "Message": "", "SenderFault": True}
+            for each in late
+        ]
+        rest = [each for each in entries if each not in late]
+        reply = change({**data, "Entries": rest}, url) if rest else {"Successful": [], "Failed": []}
+        return {**reply, "Failed": [*reply["Failed"], *failed]}
+
+    return changed
+
+
 def once(body: bytes, receive: Receive) -> Receive:
     """Returns a `receive` that gives the body in one piece, then whatever follows, such as the client's disconnect."""
     first = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -250,5 +275,7 @@ if __name__ == "__main__":
     }
     lambda_runtime.execution_credentials = credentials_of_a_function
     iam_evaluator.enforce = enforce_and_remember
+    for action in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"):
+        sqs._HANDLERS[action] = expiring(sqs._HANDLERS[action])  # noqa: SLF001 - ministack offers no other way
     ministack.app = door
     ministack.main()

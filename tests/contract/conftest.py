@@ -10,6 +10,7 @@ import pytest
 from moto import mock_aws
 
 from tests.contract.scripted_service import ScriptedService, scripted_service
+from tests.doubles.moto_sqs import hide_for_a_time
 
 LOOPBACK_CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -24,6 +25,7 @@ def moto_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty AWS in this process: boto3's requests never leave it."""
     for name, value in LOOPBACK_CREDENTIALS.items():
         monkeypatch.setenv(name, value)
+    hide_for_a_time(monkeypatch)
     with mock_aws():
         yield
 

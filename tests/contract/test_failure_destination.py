@@ -11,6 +11,8 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
+from msgspec import structs
 from sublet.aws.failure_destinations import SqsDestination, failure_destination, set_aside_store
 from sublet.aws.kept_objects import S3Destination
 from sublet.aws.ports import aws_ports
@@ -187,6 +189,97 @@ def test_memory_refuses_on_request() -> None:
         destination.put(batch(100))
     destination.put(batch(100))
     assert destination.taken == [batch(100)]
+
+
+def large(*sizes: int) -> SetAsideBatch:
+    """A batch whose records have so many bytes of data."""
+    given = batch(100, len(sizes))
+    kept = [
+        structs.replace(record, data=b"x" * size) for record, size in zip(given.records, sizes, strict=True)
+    ]
+    return replace(given, records=tuple(kept))
+
+
+@pytest.fixture(params=["model", pytest.param("moto", marks=pytest.mark.emulator)])
+def queue_taking(request: pytest.FixtureRequest) -> Callable[[int], SqsDestination]:
+    """A queue with this MaximumMessageSize."""
+    if request.param == "moto":
+        request.getfixturevalue("moto_aws")
+        return lambda limit: queue_store(make_queue(MaximumMessageSize=str(limit)))
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
+    return lambda limit: SqsDestination(
+        client_of(SqsModel(arn, FakeClock().now, message_bytes_max=limit)), arn
+    )
+
+
+@pytest.mark.parametrize("size", [200_000, 300_000, 700_000])
+def test_a_queue_takes_a_record_of_more_than_a_topic_does(
+    queue_taking: Callable[[int], SqsDestination], size: int
+) -> None:
+    store = queue_taking(2**20)
+    store.put(large(10, size, 20))
+    assert _records(store) == [("100", 10), ("101", size), ("102", 20)]
+
+
+@pytest.mark.parametrize("limit", [65_536, 262_144, 1_000_000])
+def test_a_queue_that_takes_less_gets_each_record_once(
+    queue_taking: Callable[[int], SqsDestination], limit: int
+) -> None:
+    """The first messages of a batch are small enough, and not sent twice."""
+    store, sizes = queue_taking(limit), [40, *[40_000] * 40, 30]
+    for _ in range(2):
+        store.put(large(*sizes))
+    kept = sorted(_records(store))
+    assert kept == sorted([(str(100 + n), size) for n, size in enumerate(sizes)] * 2)
+
+
+def test_a_queue_whose_limit_was_raised_takes_what_it_refused(
+    queue_taking: Callable[[int], SqsDestination],
+) -> None:
+    store = queue_taking(65_536)
+    for _ in range(2):
+        with pytest.raises(DestinationRefused, match="too large for a message of 65,536"):
+            store.put(large(70_000))
+    client: Any = store._client
+    if isinstance(client, SqsModel):
+        client.message_bytes_max = 262_144
+    else:
+        client.set_queue_attributes(QueueUrl=store._url, Attributes={"MaximumMessageSize": "262144"})
+    store.put(large(70_000))
+    assert _records(store) == [("100", 70_000)]
+
+
+@pytest.mark.parametrize("said", ["Message too long.", "Message must be shorter than some bytes."])
+def test_a_refusal_that_does_not_say_the_limit_halves_the_messages(said: str) -> None:
+    class Queue(SqsModel):
+        def send_message(self, **given: Any) -> Any:
+            if len(given["MessageBody"]) > 50_000:
+                raise ClientError(
+                    {"Error": {"Code": "InvalidParameterValue", "Message": said}}, "SendMessage"
+                )
+            return super().send_message(**given)
+
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
+    store = SqsDestination(client_of(Queue(arn, FakeClock().now)), arn)
+    store.put(large(*[10_000] * 30))
+    assert _records(store) == [(str(100 + n), 10_000) for n in range(30)]
+
+
+def test_another_refusal_of_a_queue_is_no_matter_of_size() -> None:
+    class Queue(SqsModel):
+        def send_message(self, **_: Any) -> Any:
+            said = "Value for parameter X is invalid."
+            raise ClientError({"Error": {"Code": "InvalidParameterValue", "Message": said}}, "SendMessage")
+
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
+    store = SqsDestination(client_of(Queue(arn, FakeClock().now)), arn)
+    with pytest.raises(DestinationRefused, match="Value for parameter X"):
+        store.put(large(10))
+
+
+def _records(store: SqsDestination) -> list[tuple[str, int]]:
+    """Number and size of each that is kept."""
+    return [(record.sequence_number, len(record.data)) for each in kept(store) for record in each.records]
 
 
 @pytest.mark.emulator

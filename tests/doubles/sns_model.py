@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from botocore.exceptions import ClientError
+
 from tests.doubles.sqs_model import REMEMBERED_FOR, SqsModel
 
+MESSAGE_BYTES_MAX = 256 * 1024
 DELIVERED_WITHIN = timedelta(seconds=30)
 
 
@@ -34,6 +37,9 @@ class SnsModel:
         **_: object,
     ) -> dict[str, str]:
         now = self.queue.now()
+        if len(Message.encode()) > MESSAGE_BYTES_MAX:
+            said = "Invalid parameter: Message too long"
+            raise ClientError({"Error": {"Code": "InvalidParameter", "Message": said}}, "Publish")
         if not self.queue.is_fifo:
             times = 2 if self.queue.chance.random() < self.delivers_twice else 1
             for _time in range(times):

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
+
+from botocore.exceptions import ClientError
 
 from sublet.aws import clients
 from sublet.aws.clients import TopicClient
 from sublet.aws.configuration_errors import REFUSED, refused
+from sublet.aws.faults import code_of
 from sublet.aws.kept_groups import kept_groups
 from sublet.aws.kept_messages import kept_messages
 from sublet.aws.kept_objects import S3Destination
 from sublet.aws.received_messages import Queue
+from sublet.errors import DestinationRefused
 from sublet.ports import Counted, FailureDestination, HeldBack, KeptBatch, Removal, SetAsideStore
-from sublet.protocol.failure_document import Message, SetAsideBatch, messages
+from sublet.protocol.failure_document import QUEUE_MESSAGE_BYTES_MAX, Message, SetAsideBatch, messages
 
 if TYPE_CHECKING:
     from boto3.session import Session
     from mypy_boto3_sqs import SQSClient
 
 T = TypeVar("T")
+
+TOO_LONG = "InvalidParameterValue"
+"""SQS' error for a message that is longer than the queue takes, and for much else."""
 
 FIFO = ".fifo"
 FIFO_GROUP_MAX = 128
@@ -82,6 +91,7 @@ class SqsDestination:
         self._arn = arn
         self._long_poll = long_poll
         self._account, self._name = arn.split(":")[4:6]
+        self._message_bytes_max = QUEUE_MESSAGE_BYTES_MAX
 
     @cached_property
     def _client(self) -> SQSClient:
@@ -98,11 +108,31 @@ class SqsDestination:
 
     def put(self, batch: SetAsideBatch) -> None:
         try:
-            for message in messages(batch):
-                fifo = _fifo(self._name, batch, message)
-                self._client.send_message(QueueUrl=self._url, MessageBody=message.body, **fifo)
+            while rest := self._first_refused(batch):
+                batch = rest
         except REFUSED as problem:
             refused(self._arn, problem)
+
+    def _first_refused(self, batch: SetAsideBatch) -> SetAsideBatch | None:
+        """Sends the batch in messages, and returns what is left of it if a message is larger than the queue takes. What the
+        queue takes is learnt from its refusal, which needs no permission, and forgotten if a record is too large: somebody
+        may raise it.
+        """
+        try:
+            planned = messages(batch, self._message_bytes_max)
+        except DestinationRefused:
+            self._message_bytes_max = QUEUE_MESSAGE_BYTES_MAX
+            raise
+        sent = 0
+        for message in planned:
+            fifo = _fifo(self._name, batch, message)
+            try:
+                self._client.send_message(QueueUrl=self._url, MessageBody=message.body, **fifo)
+            except ClientError as problem:
+                self._message_bytes_max = _taken_at_most(problem, len(message.body))
+                return replace(batch, records=batch.records[sent:])
+            sent += message.count
+        return None
 
     def counted(self) -> Counted:
         try:
@@ -157,6 +187,18 @@ class SnsDestination:
                 )
         except REFUSED as problem:
             refused(self._arn, problem)
+
+
+def _taken_at_most(refusal: ClientError, refused_bytes: int) -> int:
+    """How many bytes a queue takes in a message, from its refusal of one. Where the refusal does not say it, or says
+    something else, half of what was refused. Raises any other refusal.
+    """
+    said = refusal.response.get("Error", {}).get("Message", "")
+    if code_of(refusal) != TOO_LONG or not re.search("shorter|long|large|size", said):
+        raise refusal
+    limit = re.search(r"shorter than (\d+) bytes", said)
+    taken = refused_bytes if limit is None else int(limit[1])
+    return taken if taken < refused_bytes else refused_bytes // 2
 
 
 def _fifo(name: str, batch: SetAsideBatch, message: Message) -> FifoFields:

@@ -21,8 +21,9 @@ from sublet.errors import DestinationRefused
 from sublet.protocol.json_text import shortened
 from sublet.protocol.records import UserRecord
 
-MESSAGE_BYTES_MAX = 256 * 1024
-"""The limit of a topic, and a queue's default limit."""
+TOPIC_MESSAGE_BYTES_MAX = 256 * 1024
+QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024
+"""SNS' limit, and SQS', which a queue's MaximumMessageSize may lower: queues made before August 2025 have 256 KiB."""
 
 ROOM_FOR_PART = 100
 """Bytes reserved for the part numbers of a document."""
@@ -102,13 +103,16 @@ class SetAsideBatch:
 
 
 class Message(NamedTuple):
-    """`identity` is equal for every message with the same records, set aside at any time; the body differs."""
+    """`identity` is equal for every message with the same records, set aside at any time; the body differs. `count`: of its
+    records.
+    """
 
     body: str
     identity: str
+    count: int
 
 
-def messages(batch: SetAsideBatch, limit: int = MESSAGE_BYTES_MAX) -> list[Message]:
+def messages(batch: SetAsideBatch, limit: int = TOPIC_MESSAGE_BYTES_MAX) -> list[Message]:
     """The batch as messages of at most `limit` bytes. Records come first: the exception's text is cut to the room that
     the largest record leaves.
 
@@ -134,7 +138,7 @@ def _message(
     one = replace(batch, records=records)
     document = _document(one)
     document[OURS] |= {"part": number, "parts": parts, "records": [line for _, line in part]}
-    return Message(_text(document), one.identity)
+    return Message(_text(document), one.identity, len(records))
 
 
 def _with_less_text(batch: SetAsideBatch, room: int) -> SetAsideBatch:
