@@ -1,6 +1,6 @@
 """One word for each shard, its trend and its forecast. In given:
 
-lease      as in `leases`, with `caught_up`: how many seconds ago it was
+lease      as in `leases`, with `caught_up`: how many seconds ago it was, and `start`: how many seconds ago it begins
 history    its observations: [seconds ago, checkpoint, seconds that the next record had waited (null: not known)]
 waiting    what the shard's pages tell now, in seconds; left out if it was not asked or did not tell
 waits      for how many seconds a record is known to have waited, by earlier ticks
@@ -55,6 +55,7 @@ def test_shard_verdict(story: Story) -> None:
         "because": stands.verdict.because.value,
         "since": since and (NOW - since).total_seconds(),
         "behind": in_seconds(stands.behind),
+        "is_at_least": stands.is_at_least or None,
         "trend": None if stands.trend is None else round(stands.trend, 3),
         "caught_up_in": in_seconds(stands.caught_up_in),
         "lost": in_seconds(stands.lost),
@@ -65,11 +66,14 @@ def test_shard_verdict(story: Story) -> None:
 def lease_of(given: Any) -> Lease:
     described = given["lease"]
     caught_up = described.pop("caught_up", None) if isinstance(described, dict) else None
+    start = described.pop("start", None) if isinstance(described, dict) else None
     (lease,) = leases({"leases": {"1": described}})
     reported = given.get("reported")
     report = None if reported is None else LagReport(*lag_seen(*reported))
     seen = tuple(lag_seen(*row) for row in given.get("seen", []))
-    lease = replace(lease, caught_up_at=ago(caught_up), lag_report=report, lag_history=seen)
+    lease = replace(
+        lease, caught_up_at=ago(caught_up), start_at=ago(start), lag_report=report, lag_history=seen
+    )
     if "failing" not in given:
         return lease
     error, attempt, since = given["failing"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from sublet.decisions.shard_status import ShardStatus
 from sublet.decisions.shard_verdict import Because, Word
 from sublet.handler import Batch
 from sublet.operate.standing import Watch
-from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
+from sublet.ports import Applied
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, Position
+from sublet.protocol.lease_writes import seek
 
 from tests.doubles.engine_world import CONTINUOUS, NO_WAITING, SHARD, EngineWorld
 
@@ -219,6 +222,32 @@ def test_a_shard_that_was_at_its_tip_a_moment_ago_is_failing_from_the_second_cal
     assert (shard.since, shard.trend) == (shard.failing.since, 1)
     assert shard.lag is not None
     assert shard.lag >= world.clock.now() - shard.failing.since
+
+
+def test_a_shard_that_was_rewound_is_not_at_its_tip_before_and_while_it_is_read_again() -> None:
+    """Ten minutes of records were handled as they came. Nobody asks the stream."""
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
+    first_at = world.clock.now()
+    world.put("first")
+    for minute in range(1, 10):
+        world.at(minute * MINUTE, partial(world.put, str(minute)))
+    world.window(lasts=10 * MINUTE)
+    to = Position(AT_TIMESTAMP, first_at - MINUTE)
+    assert isinstance(world.table.apply(seek(world.table.lease(), to)), Applied)
+    (moved,) = watch(world, probes=False).look(DAY).shards
+    assert moved.lag_is_at_least
+    assert moved.lag is not None
+    assert 8 * MINUTE < moved.lag <= world.clock.now() - first_at
+    seen: list[tuple[timedelta | None, timedelta]] = []
+
+    def slow(_: Batch) -> None:
+        world.tasks.sleep(MINUTE)
+        (shard,) = watch(world, probes=False).look(DAY).shards
+        seen.append((shard.lag, world.clock.now() - first_at))
+
+    world.handler.script = slow
+    world.window(lasts=2 * MINUTE)
+    assert seen[0][0] == seen[0][1]
 
 
 def test_a_shard_that_was_released_at_its_tip_is_still_quiet_after_a_minute() -> None:

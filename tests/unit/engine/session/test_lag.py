@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from sublet.decisions.lag import seen_after
 from sublet.engine.session.lag import SessionLag
 from sublet.handler import Batch
 from sublet.memory import FakeClock
+from sublet.ports import PollRefusal
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
@@ -17,6 +20,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import WriteKind
+from sublet.protocol.records import Polled
 from sublet.settings import Checkpointing
 from sublet.testing.turn_taking import TurnTaking
 
@@ -149,3 +153,56 @@ def test_a_report_of_a_checkpoint_whose_arrival_is_not_known_is_not_kept() -> No
     at_its_beginning = lag_of(Lease("shard", TRIM_HORIZON, lag_history=before)).report(TRIM_HORIZON)
     assert at_its_beginning is not None
     assert len(at_its_beginning[1]) == 2
+
+
+def test_a_lease_s_lag_goes_on_growing_over_its_next_owner_s_first_heartbeats() -> None:
+    """The handler fails, the lease is released and acquired again, and the first poll takes a while."""
+    settings = replace(CONTINUOUS, handler_attempts=2, heartbeat_interval=10 * SECOND)
+    world = EngineWorld(settings)
+    world.put("a")
+    world.window()
+    arrived_at = world.clock.now()
+    world.put("poison")
+    world.handler.script = fails
+    world.window()
+    first = report(world)
+    assert first.waits_since == arrived_at
+    seen: list[LagReport] = []
+
+    def slow(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+        if len(seen) < 3:
+            world.tasks.sleep(MINUTE)
+            seen.append(report(world))
+        return poll()
+
+    world.stream.disturb = slow
+    world.window(lasts=5 * MINUTE)
+    assert [said.waits_since for said in seen] == [arrived_at] * len(seen)
+    assert first.at < seen[0].at < seen[-1].at
+    history = world.table.lease().lag_history
+    assert None not in [each.lag for each in history[1:]]
+
+
+def fails(_: Batch) -> None:
+    raise ValueError
+
+
+def test_a_report_that_says_nothing_is_replaced_by_the_next_one() -> None:
+    now = FakeClock().now()
+    empty = LagSeen(now, None, now - HOUR)
+    known = LagReport(now + 10 * SECOND, MINUTE, now - HOUR)
+    assert seen_after((empty,), known) == (LagSeen(now + 10 * SECOND, MINUTE, now - HOUR),)
+
+
+def test_the_lag_is_that_of_the_record_that_follows_and_not_of_the_one_before() -> None:
+    """Two records arrive an hour apart, and the second fails: the next owner, which reads from there, would say less."""
+    world = EngineWorld(
+        replace(CONTINUOUS, batch_size=1, checkpoint_interval=timedelta(0), handler_attempts=2)
+    )
+    world.put("a")
+    world.clock.advance(HOUR)
+    arrived_at = world.clock.now()
+    world.put("poison")
+    world.handler.script = lambda batch: fails(batch) if batch.records[0].data == b"poison" else None
+    world.window()
+    assert report(world).waits_since == arrived_at

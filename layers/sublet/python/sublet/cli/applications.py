@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.columns import name_width
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
-from sublet.cli.shown import age_text, printable, shortened, time_text
+from sublet.cli.shown import lag_text, printable, shortened, time_text
 from sublet.decisions.shard_status import WORST_FIRST
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
@@ -99,7 +99,7 @@ def _line(one: ApplicationStatus, width: int) -> str:
     if status is None:
         return f"{name} cannot be read"
     word = "-" if one.word is None else one.word.value
-    lag = "-" if status.lag is None else age_text(status.lag)
+    lag = lag_text(status.lag, is_at_least=status.lag_is_at_least)
     last = "-" if one.last_write is None else time_text(one.last_write)
     stream = "-" if one.stream is None else printable(one.stream.rpartition("/")[2])
     return f"{name} {word:<8} {lag:>6} {len(status.workers):>8}  {last:<20}  {_shards(status):<36} {stream}"
@@ -120,6 +120,7 @@ def as_json(one: ApplicationStatus) -> dict[str, object]:
         known = {
             "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
             "lag": None if status.lag is None else status.lag.total_seconds(),
+            "lag_is_at_least": status.lag_is_at_least,
             "workers": dict(status.workers),
             "multi_stream": status.multi_stream,
             "malformed": [{"row": row.lease_key, "problem": row.problem} for row in status.malformed],

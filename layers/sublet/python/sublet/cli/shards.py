@@ -10,7 +10,7 @@ from sublet.cli.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.cli.command import Command, explain
 from sublet.cli.looking import look_once
 from sublet.cli.settings_options import add_setting
-from sublet.cli.shown import age_text, printable
+from sublet.cli.shown import lag_text, printable
 from sublet.cli.status import exit_code, why_of
 from sublet.decisions.fleet_json import shard_json
 from sublet.decisions.shard_status import ShardStatus
@@ -82,7 +82,7 @@ def _facts(branch: Branch, owners: int) -> str:
     also = "" if branch.also_of is None else f"also of {printable(branch.also_of)}; "
     if shard.word is Word.ENDED:
         return f"{shard.word:<8} {'':>6} {_part(shard):>6}  {also}".rstrip("; ")
-    lag = "-" if shard.lag is None else age_text(shard.lag)
+    lag = lag_text(shard.lag, is_at_least=shard.lag_is_at_least)
     facts = f"{shard.word:<8} {lag:>6} {_part(shard):>6}"
     return f"{facts}  {owner_text(shard, owners):<{owners}} {also}{why_of(shard)}"
 

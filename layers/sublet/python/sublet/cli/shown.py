@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from sublet.operate.shown import age_text, failure_text, shortened, time_text
+from sublet.operate.shown import age_text, failure_text, lag_text, shortened, time_text
 
-__all__ = ["HarmlessLines", "age_text", "failure_text", "harmless", "printable", "shortened", "time_text"]
+__all__ = [
+    "HarmlessLines",
+    "age_text",
+    "failure_text",
+    "harmless",
+    "lag_text",
+    "printable",
+    "shortened",
+    "time_text",
+]
 
 
 def harmless(text: str) -> str:

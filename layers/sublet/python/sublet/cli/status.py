@@ -16,7 +16,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.last_hour import hour_lines
 from sublet.cli.looking import watch_of
 from sublet.cli.settings_options import add_setting
-from sublet.cli.shown import age_text, failure_text, printable, time_text
+from sublet.cli.shown import age_text, failure_text, lag_text, printable, time_text
 from sublet.decisions.counted import counted
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.hot_shards import HOT, key_shares
@@ -320,12 +320,13 @@ def standing_text(found: FleetStatus) -> str:
     """Returns how many shards have each word, and the worst lag."""
     words = found.words
     by_word = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
-    worst = "" if found.lag is None else f"; worst lag {age_text(found.lag)}"
+    lag = lag_text(found.lag, is_at_least=found.lag_is_at_least)
+    worst = "" if found.lag is None else f"; worst lag {lag}"
     return f"{by_word or 'no shards'}{worst}"
 
 
 def _line(shard: ShardStatus, width: int, owners: int) -> str:
-    lag = "-" if shard.lag is None else age_text(shard.lag)
+    lag = lag_text(shard.lag, is_at_least=shard.lag_is_at_least)
     trend = "-" if shard.trend is None else f"{shard.trend:+.2f} s/s"
     done = "-" if shard.caught_up_in is None else f"in {age_text(shard.caught_up_in)}"
     facts = f"{shard.word:<8} {lag:>6} {trend:>10} {done:>10}"

@@ -77,6 +77,11 @@ class FleetStatus:
         return max((shard.lag for shard in self.shards if shard.lag is not None), default=None)
 
     @property
+    def lag_is_at_least(self) -> bool:
+        """Whether the largest lag is a lower bound."""
+        return any(shard.lag_is_at_least for shard in self.shards if shard.lag == self.lag)
+
+    @property
     def oldest_unhandled(self) -> datetime | None:
         """When the oldest unhandled record arrived; None if none waits, or the time is not known."""
         return self.at - self.lag if self.lag else None
@@ -158,6 +163,7 @@ def _shard_status(
         because=standing.verdict.because,
         since=standing.verdict.since,
         lag=standing.behind,
+        lag_is_at_least=standing.is_at_least,
         trend=standing.trend,
         caught_up_in=standing.caught_up_in,
         lost=standing.lost,
@@ -208,7 +214,7 @@ def _standing(
         history,
         now,
         waiting=_waiting(lease, now, known),
-        waits_since=_waits_since(lease, known.unread.get(key)),
+        waits_since=None if (unread := known_of(lease, known.unread)) is None else unread.since,
         waits_for=waits_for,
         retention=known.retention,
         pause=known.paused.get(key),
@@ -240,11 +246,6 @@ def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
     if asked is not None and asked.handled_to is not None:
         return asked.handled_to
     return None if lease.lag_report is None else lease.lag_report.arrived_at
-
-
-def _waits_since(lease: Lease, unread: UnreadShard | None) -> datetime | None:
-    """Since when a record has waited, as ticks have found, if the lease has not moved since."""
-    return unread.since if unread is not None and unread.checkpoint == str(lease.checkpoint) else None
 
 
 def _gone_since(

@@ -125,7 +125,10 @@ def seen_after(before: tuple[LagSeen, ...], said: LagReport) -> tuple[LagSeen, .
     last = before[-1] if before else None
     if last is not None:
         is_idle = last.lag == NOTHING == said.lag and last.arrived_at == said.arrived_at
-        if is_idle or NOTHING <= at - last.at < PACE:  # a report from the future is of a clock that was ahead
+        is_early = NOTHING <= at - last.at < PACE  # a report from the future is of a clock that was ahead
+        if is_early and last.lag is None and said.lag is not None and last.arrived_at == said.arrived_at:
+            before, is_early = before[:-1], False  # it was left empty, and now it is known
+        if is_idle or is_early:
             return before
     lag = max(said.lag - said.lag % SECOND, SECOND) if said.lag else said.lag
     recent = [seen for seen in before if NOTHING < at - seen.at <= FORGOTTEN_AFTER]

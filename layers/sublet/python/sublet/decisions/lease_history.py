@@ -90,16 +90,30 @@ def nothing_waited_at(lease: Lease) -> Sequence[datetime]:
     return [at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None]
 
 
+def was_caught_up_since(lease: Lease, at: datetime) -> bool:
+    """Whether the row says that it was. A KCL may write nothing then, since it has nothing to checkpoint."""
+    return any(seen > at for seen in nothing_waited_at(lease))
+
+
+def again_since(lease: Lease) -> datetime | None:
+    """If the lease was moved back: when the first record arrived that waits again, of those that its owners are known to have
+    handled. Others may wait that arrived earlier.
+    """
+    begins = EPOCH if lease.checkpoint == TRIM_HORIZON else lease.position.start_at
+    handled = [seen.arrived_at for seen in lease.lag_history if seen.arrived_at is not None]
+    return None if begins is None else min((at for at in handled if at > begins), default=None)
+
+
 def _behind(
     lease: Lease, waiting: timedelta | None, now: datetime, silent_after: timedelta
 ) -> timedelta | None:
     """How long the next record has waited, as the shard's pages showed it; if they did not, as the owner reports it."""
     if waiting is not None:
         return waiting
-    if is_caught_up(lease, now, believed_for(lease, silent_after)):
-        return timedelta(0)
     since = None if lease.lag_report is None else lease.lag_report.waits_since
-    return None if since is None else max(now - since, timedelta(0))
+    if since is not None and not was_caught_up_since(lease, since):
+        return max(now - since, LEAST)
+    return timedelta(0) if is_caught_up(lease, now, believed_for(lease, silent_after)) else None
 
 
 def histories_after(

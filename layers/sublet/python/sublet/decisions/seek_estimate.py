@@ -17,7 +17,7 @@ from sublet.decisions.examination import Volume
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.lease_history import seen_by_owners
 from sublet.decisions.seek import BEGINNING, END, Effect, Move, SeekPlan
-from sublet.decisions.shard_verdict import Because, TimeStanding, standing_of
+from sublet.decisions.shard_verdict import STANDS, Because, TimeStanding, standing_of
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard, children_by_parent
@@ -283,13 +283,14 @@ def _trend(lease: Lease, known: SeekEvidence) -> float | None:
 
 
 def _pace(lease: Lease, known: SeekEvidence) -> float | None:
-    """The trend, if it shows how fast the shard can be read. It does not if the shard was at its tip lately and the lag grows, or
-    if there are only a few reports since the lease was taken or moved.
+    """The trend, if it shows how fast the shard can be read. It does not if the shard was at its tip lately and the lag grows, if
+    its position stands still, or if there are only a few reports since the lease was taken or moved.
     """
     standing = _standing(lease, known)
     trend, because = standing.trend, standing.verdict.because
     is_at_tip = because is Because.WAS_CAUGHT_UP and trend is not None and trend >= 0
-    return None if is_at_tip or because is Because.WATCHED_BRIEFLY else trend
+    is_no_pace = is_at_tip or standing.verdict.word in STANDS
+    return None if is_no_pace or because is Because.WATCHED_BRIEFLY else trend
 
 
 def _standing(lease: Lease, known: SeekEvidence) -> TimeStanding:

@@ -38,6 +38,7 @@ class ShardStatus:
     since               when the word began to be true, or was first observed; None if neither means anything
     lag                 how long the first record after the checkpoint has waited; zero if none waits, None if not known.
                         At most the retention: what is older is `lost`
+    lag_is_at_least     whether the lag is a lower bound: a record has waited for that long, and perhaps others for longer
     trend               by how many seconds the lag grows each second: 0.3 falls back, -0.3 catches up; None if not known
     caught_up_in        when nothing will wait if it goes on like this; None if the lag does not fall
     lost                the span of time whose records were trimmed before they were handled; None if no loss is known
@@ -88,6 +89,7 @@ class ShardStatus:
     waits_for: frozenset[str]
     pause: Pause | None
     history: History = ()
+    lag_is_at_least: bool = False
 
     @property
     def stream(self) -> str | None:

@@ -20,9 +20,11 @@ from sublet.decisions.lag import LENGTH, PACE
 from sublet.decisions.lease_history import (
     History,
     Observation,
+    again_since,
     believed_for,
     is_caught_up,
     nothing_waited_at,
+    was_caught_up_since,
 )
 from sublet.decisions.read_position import is_unopened
 from sublet.decisions.unread_shards import HELD_CAUGHT_UP_LATELY
@@ -107,6 +109,7 @@ class TimeStanding(Struct, frozen=True):
 
     behind        how long the first record after the checkpoint has waited; zero if none waits, None if not known. At most
                   the retention: what is older is `lost`
+    is_at_least   whether `behind` is a lower bound: a record has waited for that long, and perhaps others for longer
     trend         by how many seconds `behind` grows each second: 0.3 falls back, -0.3 catches up; None if not known
     caught_up_in  when nothing will wait if it goes on like this; None if the lag does not fall, or in more than a year
     lost          the span of time whose records were trimmed before they were handled; None if no loss is known
@@ -114,6 +117,7 @@ class TimeStanding(Struct, frozen=True):
 
     verdict: ShardVerdict
     behind: timedelta | None = None
+    is_at_least: bool = False
     trend: float | None = None
     caught_up_in: timedelta | None = None
     lost: timedelta | None = None
@@ -147,13 +151,20 @@ def standing_of(
     here = here or lease.position
     if lease.is_ended:
         return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
-    lag = _lag(lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after))
+    lag, is_at_least = _lag(
+        lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after)
+    )
     seen = _until_now(history, here, now, lag)
     said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag, gone_since)
     trend = _trend(seen, now, lag, said.word) if lag else None
     behind = lag if lag is None or retention is None else min(lag, retention)
     return TimeStanding(
-        said, behind, trend, _caught_up_in(behind, trend), _lost(lease, history, here, now, retention)
+        said,
+        behind,
+        is_at_least,
+        trend,
+        _caught_up_in(behind, trend),
+        _lost(lease, history, here, now, retention),
     )
 
 
@@ -171,26 +182,38 @@ def _lag(
     waiting: timedelta | None,
     waits_since: datetime | None,
     believed: timedelta,
-) -> timedelta | None:
+) -> tuple[timedelta | None, bool]:
+    """How long the first record has waited, and whether that is only a lower bound. A position that stands still is never less
+    far behind than before, unless its records are trimmed.
+    """
     since = _waits_since(lease, history, here)
-    if waits_since is not None and not _was_caught_up_since(lease, waits_since):
-        since.append(waits_since)
-    unhandled = [now - at for at in since]
+    at_least = _waits_at_least_since(lease, history, here, waits_since)
+    unhandled = [now - at for at in (*since, *at_least)]
     if waiting is not None:
-        return max([waiting, *unhandled]) if waiting else waiting
-    if unhandled:
-        return max(unhandled)
+        return (max([waiting, *unhandled]) if waiting else waiting), False
+    if since or at_least:
+        return max(unhandled), not since
     if is_caught_up(lease, now, believed):
-        return NOTHING
-    return _lag_when_it_moved(history[-1], here) if history else None
+        return NOTHING, False
+    return _lag_when_it_moved(history[-1], here) if history else None, False
 
 
 def _lag_when_it_moved(last: Observation, here: Position) -> timedelta | None:
-    """The lag at the last look, if the position has moved since; None if that says nothing about the present position."""
-    is_moved_back = _is_before(here, last.position)
-    if last.position == here or (is_moved_back and last.behind == NOTHING):
-        return None
-    return last.behind
+    """The lag at the last look, if the position has moved on since; None if that says nothing about the present position."""
+    return None if last.position == here or _is_before(here, last.position) else last.behind
+
+
+def _waits_at_least_since(
+    lease: Lease, history: History, here: Position, waits_since: datetime | None
+) -> list[datetime]:
+    """Moments at which a record waited that is not known to be the first: as ticks found, and before the position was moved
+    back.
+    """
+    last = history[-1] if history else None
+    is_moved_back = last is not None and _is_before(here, last.position)
+    before = last.at - last.behind if last is not None and last.behind and is_moved_back else None
+    known = (waits_since, before, again_since(lease))
+    return [at for at in known if at is not None and not was_caught_up_since(lease, at)]
 
 
 def _waits_since(lease: Lease, history: History, here: Position) -> list[datetime]:
@@ -198,7 +221,7 @@ def _waits_since(lease: Lease, history: History, here: Position) -> list[datetim
     last, report = history[-1] if history else None, lease.lag_report
     seen = last.at - last.behind if last and last.behind and last.position == here else None
     reported = None if report is None else report.waits_since
-    return [at for at in (seen, reported) if at is not None and not _was_caught_up_since(lease, at)]
+    return [at for at in (seen, reported) if at is not None and not was_caught_up_since(lease, at)]
 
 
 def _lost(
@@ -370,8 +393,3 @@ def _is_before(one: Position, other: Position) -> bool:
     if one.checkpoint == other.checkpoint:
         return one.start_at is not None and other.start_at is not None and one.start_at < other.start_at
     return one.checkpoint != LATEST and one.checkpoint < other.checkpoint
-
-
-def _was_caught_up_since(lease: Lease, at: datetime) -> bool:
-    """Whether the row says that it was. A KCL may write nothing then, since it has nothing to checkpoint."""
-    return any(seen > at for seen in nothing_waited_at(lease))

@@ -16,6 +16,13 @@ def age_text(age: timedelta) -> str:
     return f"{seconds}s"
 
 
+def lag_text(lag: timedelta | None, *, is_at_least: bool) -> str:
+    """`>=41m`: a record has waited for 41 minutes, and perhaps others for longer."""
+    if lag is None:
+        return "-"
+    return f"{'>=' if is_at_least else ''}{age_text(lag)}"
+
+
 def time_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 

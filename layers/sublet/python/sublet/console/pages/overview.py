@@ -27,6 +27,7 @@ class ApplicationRow:
     worst: Word | None
     words: Mapping[Word, int]
     lag: timedelta | None
+    lag_is_at_least: bool
     workers: int
     graph: Graph
 
@@ -51,10 +52,12 @@ def _row(console: Console, name: str) -> ApplicationRow:
     status = seen.status
     graph = lag_graph(seen.hour, console.clock.now())
     if status is None:
-        return ApplicationRow(name, seen.problem, None, {}, None, 0, graph)
+        return ApplicationRow(name, seen.problem, None, {}, None, False, 0, graph)
     words = words_of(status)
     worst = next(iter(words), None)
-    return ApplicationRow(name, seen.problem, worst, words, status.lag, len(status.workers), graph)
+    return ApplicationRow(
+        name, seen.problem, worst, words, status.lag, status.lag_is_at_least, len(status.workers), graph
+    )
 
 
 def _badness(row: ApplicationRow) -> tuple[bool, int, timedelta, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.lag import RATES_OVER, LastPage, Rates, Stretch, lag_of, seen_beside
+from sublet.decisions.lag import LEAST, RATES_OVER, LastPage, Rates, Stretch, lag_of, seen_beside
 from sublet.decisions.read_position import shows_what_follows
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
@@ -31,11 +32,18 @@ class SessionLag:
         self._lock = lock
         """Guards every field below. No other lock is taken while it is held."""
         self._handled: deque[Stretch] = deque(maxlen=STRETCHES_MAX)
+        self._in_hand: Sequence[StreamRecord] = ()
+        """The records that `takes` was given last, until they are handled. Their page is in memory as long."""
         self._in_hand_since: datetime | None = None
         self._last: LastPage | None = None
         self._seen = lease.lag_history
         before = lease.lag_report
         self._arrived_at = None if before is None else before.arrived_at
+        self._opened = lease.checkpoint
+        self._waits_since = None if before is None else before.waits_since
+        """Since when a record waits after the checkpoint that the lease was opened at, by the report of the owner before. It
+        counts until this session has read as much itself.
+        """
         self._reported: Checkpoint = AT_TIMESTAMP
         """The checkpoint of the last report. At first AT_TIMESTAMP, which is before all others."""
         self._bytes = self._records = 0
@@ -46,13 +54,15 @@ class SessionLag:
         is_known = records[0].sequence_number == after.sequence_number
         with self._lock:
             new = records[1:2] if is_known else records[:1]
+            self._in_hand = records
             self._in_hand_since = new[0].approximate_arrival_timestamp if new else None
 
     def has_handled(self, batch: Sequence[UserRecord]) -> None:
-        """The batch is handled, or handed over. What follows it in the same page arrived at the same time or later."""
+        """The batch is handled, or handed over. If it ends within an aggregate, what follows it arrived with its last record."""
         first, last = batch[0].approximate_arrival_timestamp, batch[-1].approximate_arrival_timestamp
         with self._lock:
-            self._in_hand_since = last
+            following = None if batch[-1].is_aggregated else self._after(batch[-1].sequence_number)
+            self._in_hand_since = last if following is None else following.approximate_arrival_timestamp
             self._handled.append(Stretch(batch[-1].checkpoint, first, last))
             self._records += len(batch)
 
@@ -60,8 +70,13 @@ class SessionLag:
         """All of these records are handled, or the handler did not want them."""
         last = records[-1].approximate_arrival_timestamp
         with self._lock:
-            self._in_hand_since = None
-            self._handled.append(Stretch(up_to, last, last))
+            self._handled.append(Stretch(up_to, self._in_hand_since or last, last))
+            self._in_hand, self._in_hand_since = (), None
+
+    def _after(self, sequence_number: str) -> StreamRecord | None:
+        """The next of the records in hand."""
+        at = bisect_right(self._in_hand, int(sequence_number), key=lambda each: int(each.sequence_number))
+        return self._in_hand[at] if at < len(self._in_hand) else None
 
     def has_handled_bytes(self, size: int) -> None:
         """Counts bytes of stream records."""
@@ -87,6 +102,8 @@ class SessionLag:
                 arrived_at = self._handled.popleft().last_arrived_at
                 self._arrived_at = max(self._arrived_at or arrived_at, arrived_at)
             at, lag = lag_of(checkpoint, self._handled, self._in_hand_since, self._last, now)
+            if lag is None and self._waits_since is not None and checkpoint == self._opened:
+                lag = max(now - self._waits_since, LEAST)
             rates = self._rates = self._rates.after(self._bytes, self._records, now, RATES_OVER)
             said = rates.reported(whole_milliseconds(at), lag, self._arrived_at)
             self._seen = seen_beside(self._seen, said, checkpoint)
