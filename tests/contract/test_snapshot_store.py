@@ -35,6 +35,7 @@ SNAPSHOT = Snapshot(
     },
     ("shardId-000000000002",),
     stream=StreamIdentity("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", BEGINNING),
+    absent=("shardId-000000000002",),
 )
 
 

@@ -11,11 +11,13 @@ from sublet.decisions.seek import (
     END,
     Effect,
     Found,
+    SeekPlan,
     check_parents,
     plan_seek,
     positions_at,
     positions_like,
 )
+from sublet.decisions.seek_estimate import SeekEvidence, estimate_of
 from sublet.errors import SeekRefused
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
@@ -119,6 +121,82 @@ def test_one_shard_alone_takes_its_descendants_along() -> None:
         ("r", BEGINNING),
         ("g", BEGINNING),
     ]
+
+
+OLD = Shard("o", FULL_RANGE, starting_sequence_number="0", is_open=False)
+"""The parent of p, which is the only child here, as after a merge whose other parent is past retention."""
+MIDDLE = replace(PARENT, parent_shard_id="o")
+GENERATIONS = (*SPLIT[::2], OLD, MIDDLE)
+
+
+def effects(plan: SeekPlan) -> list[tuple[str, str, str]]:
+    return [(move.shard.shard_id, move.effect.value, str(move.then.checkpoint)) for move in plan.moves]
+
+
+def test_each_generation_between_what_opens_and_what_waits_gets_a_row_though_its_own_was_cleaned_up() -> None:
+    """Without p's row, its children would be read at once, beside their grandparent."""
+    plan = plan_seek(LeaseScan(READ_ON[1:]), GENERATIONS, dict.fromkeys("oplr", BEGINNING))
+    assert effects(plan) == [
+        ("o", "reopens", "TRIM_HORIZON"),
+        ("p", "reopens", "TRIM_HORIZON"),
+        ("l", "repeats", "TRIM_HORIZON"),
+        ("r", "repeats", "TRIM_HORIZON"),
+    ]
+    assert [move.before for move in plan.moves[:2]] == [END, END]
+
+
+def test_what_has_not_begun_behind_two_reshards_is_left_to_the_ends_of_its_parents() -> None:
+    """Nothing was handled yet: the seek changes nothing, and skips nothing."""
+    plan = plan_seek(LeaseScan((lease(OLD, BEGINNING),)), GENERATIONS, dict.fromkeys("oplr", BEGINNING))
+    assert (plan.moves, plan.skips, plan.ended) == ((), (), ())
+
+
+def test_a_shard_waits_for_a_grandparent_whose_child_has_no_row_and_that_child_gets_one() -> None:
+    """An earlier version's seek left out the row in between."""
+    plan = plan_seek(
+        LeaseScan((lease(OLD, at(5)), *READ_ON[1:])),
+        GENERATIONS,
+        {"o": at(5), "p": END, "l": at(25), "r": at(31)},
+    )
+    assert effects(plan) == [
+        ("p", "begins", "TRIM_HORIZON"),
+        ("l", "repeats", "TRIM_HORIZON"),
+        ("r", "repeats", "TRIM_HORIZON"),
+    ]
+    assert plan.skips == ()
+
+
+def test_a_shard_that_stays_ended_gets_a_row_beside_the_other_parent_of_its_merge() -> None:
+    """Otherwise the end of that parent waits for it, and a shard sync creates it, to be read again."""
+    left, right = replace(LEFT, is_open=False), replace(RIGHT, is_open=False)
+    merged = Shard("m", FULL_RANGE, "l", "r", starting_sequence_number="40")
+    scan, shards = LeaseScan((lease(merged, at(50)),)), (PARENT, left, right, merged)
+    plan = plan_seek(scan, shards, {"p": END, "l": END, "r": at(30), "m": BEGINNING})
+    assert effects(plan) == [("r", "reopens", "30"), ("m", "repeats", "TRIM_HORIZON")]
+    assert [(move.shard.shard_id, move.then) for move in plan.ended] == [("l", END)]
+    assert plan.stay == ()
+
+
+def test_the_child_of_one_shard_that_is_moved_to_its_end_begins() -> None:
+    """No worker ends that shard, and Java creates no lease for a child of an ended one."""
+    assert planned(lease(PARENT, at(5)), wanted={"p": END}, only=("p",)) == [
+        ("l", "begins", "TRIM_HORIZON"),
+        ("r", "begins", "TRIM_HORIZON"),
+        ("p", "skips", "SHARD_END"),
+    ]
+
+
+def test_a_thousand_generations_are_planned_without_recursion() -> None:
+    chain = [
+        Shard(f"{n:04}", FULL_RANGE, f"{n - 1:04}" if n else None, None, str(n), is_open=n == 2999)
+        for n in range(3000)
+    ]
+    wanted = positions_like(chain, {"2999": at(5000)})
+    assert set(wanted.values()) == {END, at(5000)}
+    plan = plan_seek(LeaseScan((lease(chain[-1], at(5001)),)), chain, positions_like(chain, {"0000": at(1)}))
+    assert len(plan.moves) == 3000
+    estimate = estimate_of(plan, (), chain, SeekEvidence(NOW, NOW - timedelta(days=1)))
+    assert estimate.repeats.shards == 3000
 
 
 def test_one_shard_that_has_not_ended_takes_nothing_along() -> None:

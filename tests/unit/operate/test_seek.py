@@ -105,6 +105,88 @@ def test_an_undo_is_exact(consumed_between: bool) -> None:
     assert consume(world) == []
 
 
+def read_through_two_splits() -> EngineWorld:
+    """Handled to the tip, a record of each of 40 keys a generation. The rows of the first two generations are cleaned up."""
+    world = EngineWorld(NO_WAITING)
+    for first in (0, 40, 80):
+        if first:
+            for shard in world.shards.list_shards():
+                if shard.is_open:
+                    world.shards.split(shard.shard_id)
+        for number in range(first, first + 40):
+            world.shards.put(f"key-{number % 40}", b"%d" % number)
+        consume(world)
+    consume(world)
+    assert len(positions(world)) == 4
+    return world
+
+
+def is_in_order(numbers: list[int]) -> bool:
+    """Whether each key's came as they were put."""
+    of_keys: dict[int, list[int]] = {}
+    for number in numbers:
+        of_keys.setdefault(number % 40, []).append(number)
+    return all(each == sorted(each) for each in of_keys.values())
+
+
+def test_grandchildren_come_after_their_parents_although_all_rows_in_between_were_cleaned_up() -> None:
+    world = read_through_two_splits()
+    grandchildren = positions(world).keys()
+    sought(world, at_place(place("earliest"), world.shards.list_shards(), (), world.ports))
+    before = len(world.handler.finished)
+    world.window(world.item(*grandchildren))
+    assert len(world.handler.finished) == before, "they wait, even for a worker that is sent for them alone"
+    again = consume(world)
+    assert sorted(again) == list(range(120))
+    assert is_in_order(again)
+
+
+@pytest.mark.parametrize("consumed_between", [False, True])
+def test_an_undo_across_two_reshards_is_exact(consumed_between: bool) -> None:
+    world = read_through_two_splits()
+    before = positions(world)
+    shards = world.shards.list_shards()
+    sought(world, at_place(place("earliest"), shards, (), world.ports))
+    if consumed_between:
+        world.window()
+    sought(world, before_the_last("orders", world.snapshots, shards, world.ports))
+    assert consume(world) == []
+    assert positions(world) == before, "rows that the seek created are gone again"
+
+
+def test_an_undo_ends_what_the_seek_of_an_earlier_version_left_without_rows() -> None:
+    """It made rows for the first generation and the last, and not for those between them."""
+    world = read_through_two_splits()
+    shards, scan = world.shards.list_shards(), world.table.real.scan()
+    positions_then = {
+        SHARD: Position(SHARD_END),
+        **{lease.lease_key: lease.position for lease in scan.leases},
+    }
+    world.snapshots.keep_snapshot(
+        Snapshot("seek-1", world.clock.now(), "seek to earliest", positions_then, moved=tuple(positions_then))
+    )
+    world.put_lease(Lease(SHARD, TRIM_HORIZON))
+    for lease in scan.leases:
+        world.change_lease(lease.lease_key, checkpoint=TRIM_HORIZON)
+    sought(world, before_the_last("orders", world.snapshots, shards, world.ports))
+    assert consume(world) == []
+
+
+def test_an_undo_leads_back_to_a_first_start_at_latest_behind_a_reshard() -> None:
+    """The parent had no lease, because it is not to be read: its children start where a reader opens them."""
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition.parse("LATEST")), leases=False)
+    put(world, 10, 0)
+    world.shards.split(SHARD)
+    put(world, 10, 10)
+    world.clock.advance(timedelta(minutes=1))
+    world.manager().tick()
+    shards = world.shards.list_shards()
+    sought(world, at_place(place("earliest"), shards, (), world.ports))
+    sought(world, before_the_last("orders", world.snapshots, shards, world.ports))
+    world.clock.advance(timedelta(minutes=1))
+    assert consume(world) == []
+
+
 def at_latest_and_never_opened() -> EngineWorld:
     world = EngineWorld(replace(NO_WAITING, start_position=StartPosition.parse("LATEST")))
     put(world, 3, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +23,16 @@ from tests.property.lease_rows import positions
 
 @given(st.dictionaries(st.text(min_size=1, max_size=9), positions, max_size=4))
 def test_it_is_read_back_exactly(known: dict[str, Position]) -> None:
-    snapshot = Snapshot("name", BEGINNING, "why", known, tuple(sorted(known)))
+    keys = tuple(sorted(known))
+    snapshot = Snapshot("name", BEGINNING, "why", known, keys, absent=keys[:1])
     assert read_snapshot(snapshot_text(snapshot)) == snapshot
     assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
+
+
+def test_one_of_an_earlier_version_does_not_say_which_leases_there_were_not() -> None:
+    written = json.loads(snapshot_text(Snapshot("name", BEGINNING, "why", {}, absent=("a",))))
+    del written["absent"]
+    assert read_snapshot(json.dumps(written)).absent == ()
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,17 @@ def test_below_a_parent_that_is_cleaned_up_goes_on_what_a_crashed_attempt_had_as
     assert report.next is Next.PROMPT
 
 
+def test_a_child_below_a_thousand_generations_that_are_cleaned_up_goes_on() -> None:
+    world = EngineWorld()
+    item, last = world.item(SHARD), SHARD
+    for _ in range(1200):
+        last = world.shards.merge(*world.shards.split(last))
+    world.put_lease(lease_of(world.shards.list_shards()[-1]))
+    world.steal(last, item.worker_id, f"{item.item_id}/crashed")
+    world.table.real.apply(delete(world.table.lease(SHARD)))
+    assert outcomes(world.window(item)) == {SHARD: Outcome.COULD_NOT_ACQUIRE, last: Outcome.CAUGHT_UP}
+
+
 @pytest.mark.parametrize("what", ["stream", "table"])
 def test_descendants_that_cannot_be_listed_are_logged_and_left_to_a_tick(what: str) -> None:
     world = EngineWorld()

@@ -1,21 +1,24 @@
 """Where each lease goes in a seek: the whole plan, before anything is written. Pure.
 
 The records of a shard's children come after its own, so a seek is a plan for families of shards. If a shard that has ended is to
-be read again, its lease opens again, and its children's leases return to their beginning and wait for it, as after any reshard.
+be read again, its lease opens again, and its descendants' leases return to their beginning and wait for it, as after any reshard.
+A shard waits only for parents that have rows, so every generation in between gets one, even if its own was cleaned up long ago.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from sublet.decisions.lineage import still_to_read
 from sublet.errors import SeekRefused
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of
-from sublet.protocol.shard import Shard, creation_order
+from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of
+from sublet.protocol.shard import Shard, children_by_parent, creation_order
 
 BEGINNING = Position(TRIM_HORIZON)
 UNOPENED = Position(LATEST)
@@ -36,7 +39,9 @@ class Effect(StrEnum):
     REOPENS = "reopens"
     """The shard had ended, and is read again."""
     BEGINS = "begins"
-    """The shard has no lease yet, and gets one because its parents have ended or end with this seek."""
+    """The shard has no lease yet, and gets one because its parents have ended or end with this seek, or because shards that
+    come after it wait for it.
+    """
 
 
 class Found(NamedTuple):
@@ -74,10 +79,15 @@ class SeekPlan:
     """`moves`: in the order in which they are made. Parents come before their children, so that no child is read too early.
     Shards that end come last, and their children before them: a parent that has ended while its children have no leases looks
     like a crash before these were created.
+
+    stay   leases that are there already
+    ended  rows to create at SHARD_END before anything moves, of shards that stay handled to their end: what moves would
+           otherwise depend on their having no row. They repeat and skip nothing, so an undo leaves them to the cleanup
     """
 
     moves: tuple[Move, ...]
     stay: tuple[Move, ...] = ()
+    ended: tuple[Move, ...] = ()
 
     @property
     def skips(self) -> tuple[Move, ...]:
@@ -118,19 +128,18 @@ def check_parents(shards: Sequence[Shard], found: Mapping[str, Found], only: Col
 def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> dict[str, Position]:
     """Returns, by shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one
     has not begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
+
+    Both passes are loops: a stream that is resharded every hour has thousands of generations.
     """
-    children: dict[str, list[str]] = {}
-    for shard in shards:
-        for parent in shard.parent_shard_ids:
-            children.setdefault(parent, []).append(shard.shard_id)
-
-    def has_begun_later(shard_id: str) -> bool:
-        return any(child in known or has_begun_later(child) for child in children.get(shard_id, ()))
-
+    listed = sorted(shards, key=creation_order)
+    led_to_begun: set[str] = set()
+    for shard in reversed(listed):
+        if shard.shard_id in known or shard.shard_id in led_to_begun:
+            led_to_begun |= shard.parent_shard_ids
     found: dict[str, Position] = {}
-    for shard in sorted(shards, key=creation_order):
+    for shard in listed:
         waits = any(found.get(parent, END) != END for parent in shard.parent_shard_ids)
-        guessed = END if not waits and has_begun_later(shard.shard_id) else BEGINNING
+        guessed = END if not waits and shard.shard_id in led_to_begun else BEGINNING
         found[shard.shard_id] = known.get(shard.shard_id, guessed)
     return found
 
@@ -162,39 +171,24 @@ def plan_seek(
     """
     listed = sorted(shards, key=creation_order)
     leases = {lease.shard_id: lease for lease in scan.leases}
+    unreadable = frozenset(shard_id_of(row.lease_key) for row in scan.malformed)
     targets = _targets(listed, leases, wanted, only)
     _check(scan, targets)
-    moves: list[Move] = []
-    unfinished = {shard_id for shard_id, lease in leases.items() if not lease.is_ended}
-    ends: set[str] = set()
-    for shard in listed:
-        shard_id, parents = shard.shard_id, shard.parent_shard_ids
-        if shard_id not in targets:
-            continue
-        waits = not unfinished.isdisjoint(parents)
-        move = _move(
-            shard,
-            leases.get(shard_id),
-            BEGINNING if waits else targets[shard_id],
-            waits=waits,
-            is_skipped=not ends.isdisjoint(parents),
-            moment=moment,
-        )
-        if move is None:
-            continue
-        moves.append(move)
-        if move.then != END:
-            unfinished.add(shard_id)
-        elif move.effect is Effect.SKIPS:
-            unfinished.discard(shard_id)
-            ends.add(shard_id)
+    unread = still_to_read(scan.leases, unreadable, listed)
+    then = _positions_after(listed, leases.keys() | unreadable, unread, targets)
+    moves = [
+        _move(shard, leases.get(shard.shard_id), then[shard.shard_id], shard.shard_id in unread, moment)
+        for shard in listed
+        if shard.shard_id in then
+    ]
     made = [move for move in moves if move.effect is not Effect.STAYS]
     return SeekPlan(
         (
             *(move for move in made if move.then != END),
             *(move for move in reversed(made) if move.then == END),
         ),
-        tuple(move for move in moves if move.effect is Effect.STAYS),
+        tuple(move for move in moves if move.effect is Effect.STAYS and move.lease is not None),
+        tuple(move for move in reversed(moves) if move.effect is Effect.STAYS and move.lease is None),
     )
 
 
@@ -238,35 +232,85 @@ def _check(scan: LeaseScan, targets: Mapping[str, Position]) -> None:
             )
 
 
-def _move(
-    shard: Shard,
-    lease: Lease | None,
-    then: Position,
-    *,
-    waits: bool,
-    is_skipped: bool,
-    moment: datetime | None,
-) -> Move | None:
-    """How the lease moves; None if there is nothing to do.
+def _positions_after(
+    listed: Sequence[Shard], rows: AbstractSet[str], unread: AbstractSet[str], targets: Mapping[str, Position]
+) -> Mapping[str, Position]:
+    """The positions of all rows that the plan moves, creates or leaves where they should be, by shard id.
 
-    waits       a parent has a lease that has not ended
-    is_skipped  a parent ends by this plan, before its end was read
+    The oldest shards come first, since a shard whose parent is to be read goes to its beginning. Then the youngest: which
+    shards without a row need one, so that those that come after them wait for them.
     """
-    if lease is None:
-        if then == END:
-            return Move(shard, None, BEGINNING, END, Effect.SKIPS) if is_skipped else None
-        if waits:
-            return None  # its parent's end creates it at its beginning
-        if is_skipped or shard.is_open:
-            return Move(shard, None, BEGINNING, then, Effect.BEGINS)
-        return Move(shard, None, END, then, Effect.REOPENS)
-    if lease.position == then and (lease.is_ended or lease.actual_owner is None):
-        effect = Effect.STAYS
+    unread_then, then = set(unread), dict[str, Position]()
+    for shard in listed:
+        shard_id, parents = shard.shard_id, shard.parent_shard_ids
+        waits = not unread_then.isdisjoint(parents)
+        if shard_id in targets:
+            then[shard_id] = BEGINNING if waits else targets[shard_id]
+        elif shard_id not in rows and any(then.get(p) == END and p in unread for p in parents) and not waits:
+            then[shard_id] = (
+                BEGINNING  # its parent ends by this plan, and not by a worker that would create it
+            )
+        if then.get(shard_id) == END:
+            unread_then.discard(shard_id)
+        elif shard_id in then or (waits and shard_id not in rows):
+            unread_then.add(shard_id)
+    return _with_their_lineage(listed, rows, unread, unread_then, then)
+
+
+def _with_their_lineage(
+    listed: Sequence[Shard],
+    rows: AbstractSet[str],
+    unread: AbstractSet[str],
+    unread_then: AbstractSet[str],
+    then: Mapping[str, Position],
+) -> Mapping[str, Position]:
+    """`then` without the shards that need no row, and with those that others need.
+
+    A shard that waits needs a row if a shard after it gets or has one: a parent without a row counts as ended. If none does,
+    the end of its parent creates it. A shard that is done with needs its row, at SHARD_END, beside the other parent of a
+    merge: that one would not end without it, and a shard sync would create it, to be read again.
+    """
+    children = children_by_parent(listed)
+    parents = {shard.shard_id: shard.parent_shard_ids for shard in listed}
+    needed: dict[str, Position] = {}
+
+    def is_of_a_merge(shard_id: str) -> bool:
+        merged = (child for child in children.get(shard_id, ()) if then.get(child) == BEGINNING)
+        others = frozenset[str]().union(*(parents[child] for child in merged)) - {shard_id}
+        return not others.isdisjoint(rows | unread_then)
+
+    for shard in reversed(listed):
+        shard_id = shard.shard_id
+        wanted = then.get(shard_id)
+        if shard_id in rows:
+            is_needed = wanted is not None
+        elif shard_id not in unread_then:
+            is_needed, wanted = (wanted == END and shard_id in unread) or is_of_a_merge(shard_id), END
+        elif unread_then.isdisjoint(shard.parent_shard_ids):
+            is_needed = wanted is not None
+        else:
+            is_needed, wanted = not needed.keys().isdisjoint(children.get(shard_id, ())), BEGINNING
+        if is_needed and wanted is not None:
+            needed[shard_id] = wanted
+    return needed
+
+
+def _move(
+    shard: Shard, lease: Lease | None, then: Position, is_unread: bool, moment: datetime | None
+) -> Move:
+    """How the lease moves. `is_unread`: the shard is still to be read, now."""
+    if lease is None and then == END:
+        before, effect = (BEGINNING, Effect.SKIPS) if is_unread else (END, Effect.STAYS)
+    elif lease is None:
+        before, effect = (BEGINNING, Effect.BEGINS) if is_unread else (END, Effect.REOPENS)
+    elif lease.position == then and (lease.is_ended or lease.actual_owner is None):
+        before, effect = lease.position, Effect.STAYS
     elif lease.is_ended:
-        effect = Effect.REOPENS
+        before, effect = END, Effect.REOPENS
     else:
-        effect = Effect.SKIPS if _is_forward(lease.position, then, moment) else Effect.REPEATS
-    return Move(shard, lease, lease.position, then, effect)
+        before = lease.position
+        effect = Effect.SKIPS if _is_forward(before, then, moment) else Effect.REPEATS
+    return Move(shard, lease, before, then, effect)
 
 
 def _is_forward(before: Position, then: Position, moment: datetime | None) -> bool:

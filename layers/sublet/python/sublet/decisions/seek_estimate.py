@@ -20,7 +20,7 @@ from sublet.decisions.seek import BEGINNING, END, Effect, Move, SeekPlan
 from sublet.decisions.shard_verdict import STANDS, Because, TimeStanding, standing_of
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease, Position
-from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard, children_by_parent
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard, children_by_parent, creation_order
 from sublet.settings import READ_BYTES_PER_SECOND
 
 NO_TIME = timedelta(0)
@@ -78,6 +78,7 @@ class MoveEstimate(Struct, frozen=True):
     records     about how many these are
     catch_up    None for a shard that takes no more records
     is_trimmed  the record that the plan goes back to is past retention, so what followed it is lost
+    is_whole    nothing is repeated or skipped: the shard begins, at its first record
     """
 
     effect: Effect
@@ -86,6 +87,7 @@ class MoveEstimate(Struct, frozen=True):
     records: int | None = None
     catch_up: CatchUp | None = None
     is_trimmed: bool = False
+    is_whole: bool = False
 
     @property
     def time(self) -> timedelta | None:
@@ -123,7 +125,7 @@ class SeekEstimate:
         return _extent(
             move
             for move in self.moves.values()
-            if move.effect is Effect.SKIPS or (move.effect is Effect.BEGINS and move.time != NO_TIME)
+            if move.effect is Effect.SKIPS or (move.effect is Effect.BEGINS and not move.is_whole)
         )
 
     @property
@@ -168,9 +170,9 @@ def estimate_of(
     """`leases`: all leases of the application. `shards`: all shards of the stream, even those that the plan does not move."""
     arrivals = _Arrivals(known, children_by_parent(shards), frozenset(shard.shard_id for shard in shards))
     rates, counted_by = _rates(leases, shards, known)
-    by_shard = {move.shard.shard_id: move for move in plan.moves}
+    read_from = _read_from(plan, arrivals)
     found = {
-        move.lease_key: _estimate(move, by_shard, arrivals, rates.get(move.shard.shard_id), known)
+        move.lease_key: _estimate(move, read_from, arrivals, rates.get(move.shard.shard_id), known)
         for move in plan.moves
     }
     is_counted = any(move.records is not None for move in found.values())
@@ -178,7 +180,11 @@ def estimate_of(
 
 
 def _estimate(
-    move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, rate: float | None, known: SeekEvidence
+    move: Move,
+    read_from: Mapping[str, datetime],
+    arrivals: _Arrivals,
+    rate: float | None,
+    known: SeekEvidence,
 ) -> MoveEstimate:
     since, until = _ends(move, arrivals)
     sought = known.sought.get(move.lease_key)
@@ -186,8 +192,9 @@ def _estimate(
         move.effect,
         since,
         until,
-        catch_up=_catch_up(move, by_shard, arrivals, known) if move.shard.is_open else None,
+        catch_up=_catch_up(move, read_from.get(move.shard.shard_id), known) if move.shard.is_open else None,
         is_trimmed=sought is not None and sought.handled_to is None and bool(sought.lag),
+        is_whole=move.effect is Effect.BEGINS and (move.then == BEGINNING or since == until is not None),
     )
     if found.time is None or (rate is None and found.time):
         return found
@@ -246,8 +253,8 @@ def has_parents(shard: Shard, listed: Collection[str]) -> bool:
     return not shard.parent_shard_ids.isdisjoint(listed)
 
 
-def _catch_up(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, known: SeekEvidence) -> CatchUp:
-    since = _read_from(move, by_shard, arrivals)
+def _catch_up(move: Move, since: datetime | None, known: SeekEvidence) -> CatchUp:
+    """`since`: see `_read_from`."""
     if since is None:
         return CatchUp()
     lag = max(known.now - since, NO_TIME)
@@ -266,15 +273,19 @@ def _catch_up(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals, kno
     )
 
 
-def _read_from(move: Move, by_shard: Mapping[str, Move], arrivals: _Arrivals) -> datetime | None:
-    """When the first record that is read arrived. This may be a parent's record, if the plan reads a parent too."""
-    earlier = [
-        _read_from(by_shard[parent], by_shard, arrivals)
-        for parent in move.shard.parent_shard_ids
-        if parent in by_shard and by_shard[parent].then != END
-    ]
-    each = [at for at in (arrivals.then(move), *earlier) if at is not None]
-    return min(each, default=None)
+def _read_from(plan: SeekPlan, arrivals: _Arrivals) -> Mapping[str, datetime]:
+    """When the first record that is read arrived, by shard id. This may be an ancestor's record, if the plan reads that too."""
+    found: dict[str, datetime] = {}
+    for move in sorted(plan.moves, key=lambda move: creation_order(move.shard)):
+        if move.then == END:
+            continue
+        each = [found[parent] for parent in move.shard.parent_shard_ids if parent in found]
+        own = arrivals.then(move)
+        if own is not None:
+            each.append(own)
+        if each:
+            found[move.shard.shard_id] = min(each)
+    return found
 
 
 def _trend(lease: Lease, known: SeekEvidence) -> float | None:

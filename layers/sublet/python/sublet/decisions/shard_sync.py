@@ -94,6 +94,21 @@ def plan_shard_sync(
     )
 
 
+def to_create_again(
+    leases: Collection[Lease], malformed: Collection[str], shards: Sequence[Shard]
+) -> set[str]:
+    """The shards that the next sync creates leases for because leases of their relatives show that they are still to be read."""
+    listed = {shard.shard_id: shard for shard in shards}
+    leased = {lease.shard_id for lease in leases}.union(malformed)
+    ended = {lease.shard_id for lease in leases if lease.is_ended}
+    unfinished = {lease.shard_id for lease in leases}.difference(ended)
+    skipped = frozenset[str]()
+    return {
+        *_to_repair(listed, leased, ended, skipped),
+        *_waited_for(listed, leased, unfinished, skipped),
+    }
+
+
 def together(plans: Sequence[ShardSyncPlan]) -> ShardSyncPlan:
     """What the syncs of several streams do. One stream's is returned as it is."""
     if len(plans) == 1:

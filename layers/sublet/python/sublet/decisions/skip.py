@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sublet.decisions.counted import counted
+from sublet.decisions.lineage import still_to_read
 from sublet.decisions.seek import Effect, Move, SeekPlan
 from sublet.errors import SeekRefused
-from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of
+from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of
 from sublet.protocol.records import UserRecord
-from sublet.protocol.shard import Shard
+from sublet.protocol.shard import Shard, creation_order
 
 RECORDS_MAX = 1000
 BYTES_MAX = 64 * 2**20
@@ -60,8 +61,9 @@ def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) ->
         raise SeekRefused(
             f"lease {key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: try again in some seconds"
         )
-    unfinished = {each.shard_id for each in scan.leases if not each.is_ended}
-    if waits := sorted(unfinished & (lease.parent_shard_ids | shard.parent_shard_ids)):
+    unreadable = [shard_id_of(row.lease_key) for row in scan.malformed]
+    unread = still_to_read(scan.leases, unreadable, sorted(shards, key=creation_order))
+    if waits := sorted(unread & (lease.parent_shard_ids | shard.parent_shard_ids)):
         raise SeekRefused(
             f"shard {shard_id} has not begun: its records come after those of {', '.join(waits)}"
         )

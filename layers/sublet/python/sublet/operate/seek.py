@@ -89,6 +89,8 @@ class Seek:
         """
         if self._checked is None:
             self.check()
+        for move in self.plan.ended:
+            self._create(move)
         for move in self.plan.moves:
             before = self._create(move) if move.lease is None else self._move(move)
             self.before[move.lease_key] = before
@@ -157,6 +159,7 @@ def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
         positions={**snapshot.positions, **{move.lease_key: move.before for move in plan.moves}},
         moved=tuple(move.lease_key for move in plan.moves),
         then={move.lease_key: move.then for move in plan.moves},
+        absent=tuple(move.lease_key for move in plan.moves if move.lease is None),
         is_begun=True,
     )
 
@@ -168,6 +171,9 @@ def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:
         positions={**snapshot.positions, **seek.before},
         moved=tuple(seek.before),
         then={move.lease_key: move.then for move in seek.plan.moves if move.lease_key in seek.before},
+        absent=tuple(
+            move.lease_key for move in seek.plan.moves if move.lease is None and move.lease_key in seek.before
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,8 +22,8 @@ from sublet.operate.seek import check_stream
 from sublet.operate.shown import time_text
 from sublet.operate.snapshots import AUTOMATIC_NAME, SCANNED_WITHIN, began_at
 from sublet.ports import Ports, SnapshotStore
-from sublet.protocol.lease import LeaseScan, Position, shard_id_of
-from sublet.protocol.shard import Shard
+from sublet.protocol.lease import LeaseScan, Position, lease_key_of, shard_id_of
+from sublet.protocol.shard import Shard, creation_order
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_key import stream_key_of
@@ -98,7 +99,8 @@ def at_positions(
     """
     read_at = known.read_at or known.taken_at - SCANNED_WITHIN
     only = named_shards(only, ports)
-    positions_then = _opened(_by_shard(known.positions), read_at, shards, only, ports)
+    absent = frozenset(map(shard_id_of, known.absent))
+    positions_then = _opened(_by_shard(known.positions), read_at, shards, only, ports, absent)
     return SeekTarget(positions_then, what, tuple(only), stream=known.stream, is_ours=False)
 
 
@@ -108,14 +110,16 @@ def _opened(
     shards: Sequence[Shard],
     only: Sequence[str],
     ports: Ports,
+    absent: AbstractSet[str] = frozenset(),
 ) -> dict[str, Position]:
     """Returns positions by shard id. A shard that no reader had opened goes to the last record before `read_at`: opened now, at
     LATEST, it would skip the records since then, and Java does not read a pin. Streams without a known position stay where they
-    are.
+    are. `absent`: shards that are known without having had a lease, so that none led from them to their children.
     """
     shards = _of_known_streams(known, shards, only)
     named = set(only) or {shard.shard_id for shard in shards}
-    asked = [shard for shard in never_opened(shards, known) if shard.shard_id in named]
+    leased = {shard_id: at for shard_id, at in known.items() if shard_id not in absent}
+    asked = [shard for shard in never_opened(shards, leased) if shard.shard_id in named]
     found = positions_at(asked, places_of(asked, read_at, ports))
     begun = {shard_id: BEGINNING if at == UNOPENED else at for shard_id, at in known.items()}
     return positions_like(shards, {**begun, **found})
@@ -175,10 +179,23 @@ def before_the_last(
     last = seeks[-1]
     cut_short = ", which did not finish" if last.is_begun else ""
     what = f"undo {last.why}, made at {time_text(last.taken_at)}{cut_short}"
-    moved = [shard_id_of(lease_key) for lease_key in last.moved]
+    moved = _with_what_was_absent(last, shards)
     if ports.streams is not None:
         moved = _of_streams(moved, what, ports)
     return at_positions(last, what, shards, moved, ports)
+
+
+def _with_what_was_absent(last: Snapshot, shards: Sequence[Shard]) -> list[str]:
+    """Returns the moved shards, and their descendants that had no lease: these have been created since, by the end of a shard
+    that the seek opened, or soon will be.
+    """
+    moved = dict.fromkeys(map(shard_id_of, last.moved))
+    for shard in sorted(shards, key=creation_order):
+        if lease_key_of(shard.shard_id) not in last.positions and not moved.keys().isdisjoint(
+            shard.parent_shard_ids
+        ):
+            moved.setdefault(shard.shard_id)
+    return list(moved)
 
 
 def _of_streams(moved: Sequence[str], what: str, ports: Ports) -> list[str]:

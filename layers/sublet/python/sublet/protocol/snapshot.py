@@ -28,6 +28,7 @@ class Snapshot(Struct, frozen=True):
     positions  by lease key
     moved      the keys of the leases that a seek then moved; an undo returns only these
     then       by lease key, where the seek moved them; empty in a snapshot of an earlier version
+    absent     the keys of those among `moved` that had no row. `positions` says what that meant: handled to the end, or not begun
     by         who took it, as a person writes it; empty if that is not known
     read_at    a time shortly before the positions were read, by AWS' clock; None in a snapshot of an earlier version. A shard
                that no reader had opened yet was to be read from some time after this
@@ -47,6 +48,7 @@ class Snapshot(Struct, frozen=True):
     stream: StreamIdentity | None = None
     is_begun: bool = False
     problem: str = ""
+    absent: tuple[str, ...] = ()
 
 
 def unreadable(name: str, problem: str) -> Snapshot:
@@ -88,6 +90,7 @@ def snapshot_text(snapshot: Snapshot) -> str:
             "read_at": None if snapshot.read_at is None else _millis(snapshot.read_at),
             "stream": None if snapshot.stream is None else _identity(snapshot.stream),
             "is_begun": snapshot.is_begun,
+            "absent": sorted(snapshot.absent),
             "positions": _written(snapshot.positions),
             "then": _written(snapshot.then),
         }
@@ -121,6 +124,7 @@ def read_snapshot(text: str) -> Snapshot:
             None if read.get("read_at") is None else _moment(read["read_at"]),
             None if read.get("stream") is None else _stream(read["stream"]),
             bool(read.get("is_begun", False)),
+            absent=tuple(map(str, read.get("absent", ()))),
         )
     except SnapshotUnreadable:
         raise

@@ -13,7 +13,7 @@ from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.errors import CallFailed
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, lease_key_of
-from sublet.protocol.shard import Shard
+from sublet.protocol.shard import Shard, children_by_parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,19 @@ class Children:
             return report
 
     def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
-        """Take over the children that this item held, and those below children whose rows are gone. A tick starts free ones."""
-        unstarted = 0
-        for shard in shards:
-            if parent not in shard.parent_shard_ids:
+        """Take over the children that this item held, and those below children whose rows are gone. A tick starts free ones.
+
+        The rows of thousands of generations may be gone, so this is a loop.
+        """
+        children = {of: sorted(ids, reverse=True) for of, ids in children_by_parent(shards).items()}
+        unstarted, left, seen = 0, [*children.get(parent, ())], set[str]()
+        while left:
+            if (shard_id := left.pop()) in seen:
                 continue
-            child = self.ports.table.get(lease_key_of(shard.shard_id))
+            seen.add(shard_id)
+            child = self.ports.table.get(lease_key_of(shard_id))
             if child is None:
-                unstarted += self._take_over_below(shard.shard_id, shards)
+                left += children.get(shard_id, ())
             elif isinstance(child, Lease) and child.is_ended:
                 unstarted += self._start_children(child)
             elif isinstance(child, Lease) and self.acquiring.is_of_this_item(child):
@@ -69,11 +74,14 @@ class Children:
 
     def _start_children(self, parent: Lease) -> int:
         """How many could begin if there were room. If an earlier attempt at this item ended a child, its children are started."""
-        unstarted = 0
-        for child_shard_id in sorted(parent.child_shard_ids):
-            child = self.ports.table.get(lease_key_of(child_shard_id))
+        unstarted, left, seen = 0, sorted(parent.child_shard_ids, reverse=True), set[str]()
+        while left:
+            if (shard_id := left.pop()) in seen:
+                continue
+            seen.add(shard_id)
+            child = self.ports.table.get(lease_key_of(shard_id))
             if isinstance(child, Lease) and child.is_ended:
-                unstarted += self._start_children(child)
+                left += sorted(child.child_shard_ids, reverse=True)
             elif isinstance(child, Lease) and self._may_begin(child):
                 unstarted += not self.start(child)
         return unstarted
