@@ -117,5 +117,5 @@ def test_where_the_stream_may_not_be_described_the_services_reason_stands(servic
     service.will("PutRecords", error("ValidationException"))
     service.will("DescribeStreamSummary", error("AccessDeniedException"))
     writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
-    with pytest.raises(RecordRefused, match=r"1 records \(ValidationException: said so\)"):
+    with pytest.raises(RecordRefused, match=r"refuses the call \(ValidationException: said so\)"):
         writer.put([NewRecord(bytes(3 * 2**20), "k")])

@@ -66,7 +66,7 @@ class KinesisWriter:
                 return [PutRefused(NO_ANSWER, f"no answer: {failure}", passes=True)] * len(records)
             except ParamValidationError as error:
                 if all(record.partition_key is not None for record in records):
-                    raise
+                    raise RecordRefused(f"botocore refuses the call: {error}") from error
                 raise RecordRefused(
                     f"this botocore ({botocore.__version__}) cannot put a record without a partition key; use 1.44.5 or later"
                 ) from error
@@ -88,9 +88,7 @@ class KinesisWriter:
         if code in BAD_ARGUMENT:
             reasons = self._too_large_ones(records)
             if not any(reasons):
-                raise RecordRefused(
-                    f"Kinesis refuses a call of {len(records)} records ({code}: {said})"
-                ) from error
+                raise RecordRefused(f"Kinesis refuses the call ({code}: {said})") from error
             return [PutRefused(code, why or "refused with another record", passes=not why) for why in reasons]
         if not is_transient(error):
             raise error
@@ -107,6 +105,8 @@ class KinesisWriter:
         """Why each record is too large; None for a record that is not. Called only after a refusal. If the role may not
         describe the stream, records above Kinesis' default size count as too large, unless all are above it.
         """
+        if not any(record.size > MAX_RECORD_KIB * 1024 for record in records):
+            return [None] * len(records)
         try:
             with named_stream_errors(self._name):
                 info = stream_info(self._client.describe_stream_summary(**self._stream))

@@ -171,11 +171,13 @@ class Outbox:
     failing_since  since when Kinesis has only refused its records; None: it has accepted some since the last refusal, or
                    has refused none
     not_before     when to try again
+    suspects       how many of the first waiting records come from an aggregate that was refused for good because of one of
+                   them, and have not been sent since; `at_most` is how many of them go into one aggregate
     """
 
     __slots__ = (
-        "aggregates", "failing_since", "in_flight", "limit", "not_before", "ordered", "refusal", "refused", "rules", "shard_id",
-        "size", "waiting",
+        "aggregates", "at_most", "failing_since", "in_flight", "limit", "not_before", "ordered", "refusal", "refused", "rules",
+        "shard_id", "size", "suspects", "waiting",
     )  # fmt: skip
 
     def __init__(self, shard_id: str, rules: ProducerRules, now: datetime, *, is_auto: bool = False) -> None:
@@ -192,6 +194,8 @@ class Outbox:
         self.refusal: PutRefused | None = None
         self.failing_since: datetime | None = None
         self.not_before: datetime | None = None
+        self.suspects = 0
+        self.at_most = 0
 
     def add(self, record: QueuedRecord) -> None:
         self.waiting.append(record)
@@ -202,11 +206,15 @@ class Outbox:
         self.waiting.extendleft(reversed(records))
         self.size += sum(record.size for record in records)
 
+    def suspect(self, count: int, at_most: int) -> None:
+        """Send the first `count` waiting records in aggregates of at most so many."""
+        self.suspects, self.at_most = self.suspects + count, max(at_most, 1)
+
     def clear(self) -> list[QueuedRecord]:
         """Take out all waiting records."""
         taken = list(self.waiting)
         self.waiting.clear()
-        self.size = 0
+        self.size = self.suspects = 0
         return taken
 
     @property
@@ -233,7 +241,7 @@ class Outbox:
     def why(self, now: datetime, flushed_at: datetime | None) -> Why | None:
         """Why to send now; None if it can wait for more records."""
         first = self.waiting[0].arrived_at
-        if self.refused:
+        if self.refused or self.suspects:
             return Why.RETRY
         if flushed_at is not None and first <= flushed_at:
             return Why.FLUSH
@@ -287,10 +295,11 @@ class Outbox:
     def _packed(self) -> tuple[list[QueuedRecord], int]:
         """The next aggregate's user records, and an upper bound of its bytes."""
         waiting, most = self.waiting, self.rules.aggregation_max_size
+        left = min(self.at_most, self.suspects) if self.suspects else len(waiting)
         keys: set[str | None] = set()
         taken: list[QueuedRecord] = []
         size, records_size = OVERHEAD, 0
-        while waiting:
+        while waiting and len(taken) < left:
             record = waiting[0]
             key = record.partition_key
             added = record.size if key in keys else record.size + record.key_size
@@ -301,6 +310,7 @@ class Outbox:
             size += added
             records_size += record.size
         self.size -= records_size
+        self.suspects -= min(self.suspects, len(taken))
         return taken, size + taken[0].key_size
 
     def _of_different_keys(self, now: datetime, room: Room) -> Iterator[Entry]:

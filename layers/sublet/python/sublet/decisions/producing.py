@@ -18,11 +18,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from sublet.decisions.outbox import Entry, Outbox, ProducerRules, QueuedRecord, Room, Why
+from sublet.decisions.patience import may_pass
 from sublet.decisions.placing import Placing
 from sublet.decisions.putting_errors import (
     KEYLESS_REFUSED,
     NO_LISTING,
     NOT_LISTED,
+    refusal_of,
+    refused_alone,
     refused_for_good,
     timed_out,
 )
@@ -105,6 +108,9 @@ class Producing:
         self._unsettled: Counter[int] = Counter()
         self._settled: list[Settled] = []
         self._counts: Counter[str] = Counter()
+        self._divided: list[PutCall] = []
+        self._has_worked = False
+        """Whether Kinesis has taken a record."""
         self.epoch = 0
 
     @property
@@ -148,9 +154,9 @@ class Producing:
         self._sort_in(sorted(chain(lost, waiting, unplaced), key=_arrived_at), now)
 
     def placing_failed(self, why: Exception) -> None:
-        """The shards could not be listed. Records that wait for a listing are given up now if the error is permanent."""
+        """The shards could not be listed. Records that wait for a listing are given up now if waiting cannot help."""
         self._listing_failure = why
-        if not isinstance(why, TransientError):
+        if not self._may_pass(why):
             self._give_up([*self._emptied(), *self._unplaced, *self._doubted()], why)
             self._unplaced = []
 
@@ -178,29 +184,74 @@ class Producing:
     def settle(
         self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception, now: datetime
     ) -> None:
-        """Apply Kinesis' answers to a call: one for each entry, or a permanent error for all of them."""
+        """Apply Kinesis' answers to a call: one for each entry, or an error for all of them.
+
+        A call that is refused for a record that nobody names is put again in halves, until the record is alone.
+        """
         self._calls_in_flight -= 1
-        given = [answers] * len(call.entries) if isinstance(answers, Exception) else answers
+        if isinstance(answers, RecordRefused):
+            self._wants_placing = True  # who places records may have changed
+            if len(call.entries) > 1:
+                middle = len(call.entries) // 2
+                self._divided += [
+                    PutCall(half, call.why) for half in (call.entries[:middle], call.entries[middle:])
+                ]
+                return
+        given = self._given(call, answers)
         taken: dict[int, Outbox] = {}
         refused: dict[int, tuple[Outbox, PutRefused]] = {}
         for entry, answer in reversed(list(zip(call.entries, given, strict=True))):
             del self._in_flight[id(entry)]
             if isinstance(answer, PutRecord):
+                self._has_worked = True
                 taken.update((id(box), box) for box in entry.waiting_for_it)
                 self._landed(entry, answer, now)
                 continue
             _release(entry)
-            if isinstance(answer, PutRefused):
+            if entry.is_aggregate and _is_for_good(answer):
+                self._halve(entry, now)
+            elif isinstance(answer, PutRefused):
                 refused.update({id(box): (box, answer) for box in entry.waiting_for_it})
                 self._refused(entry, answer, now)
             else:
-                self._give_up(entry.user_records, answer)
+                self._give_up_alone(
+                    entry, refused_alone(entry, answer) if isinstance(answer, RecordRefused) else answer
+                )
         for box in taken.values():
             box.refused, box.failing_since, box.not_before = 0, None, None
         for box, why in refused.values():
             if box.failing_since is None and id(box) not in taken:
                 box.failing_since = now
             box.refused, box.refusal, box.not_before = box.refused + 1, why, now + self._pause(box.refused)
+
+    def _given(
+        self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception
+    ) -> Sequence[PutRecord | PutRefused | Exception]:
+        if not isinstance(answers, Exception):
+            return answers
+        given = refusal_of(answers) if self._may_pass(answers) else answers
+        return [given] * len(call.entries)
+
+    def _may_pass(self, problem: Exception) -> bool:
+        """Whether to wait for `patience`. What Kinesis has never taken may be a mistake of the program's, and is said at once."""
+        return isinstance(problem, TransientError) or (self._has_worked and may_pass(problem))
+
+    def _halve(self, entry: Entry, now: datetime) -> None:
+        """Some record of the aggregate is refused for good: put it again in smaller ones, until the record is alone."""
+        assert self._placing is not None
+        back: Counter[str] = Counter()
+        for record in reversed(entry.user_records):
+            shard_id = self._placing.outbox_of(record)
+            self._outbox(shard_id, now).add_first([record])
+            back[shard_id] += 1
+        for shard_id, count in back.items():
+            self._outboxes[shard_id].suspect(count, len(entry.user_records) // 2)
+
+    def _give_up_alone(self, entry: Entry, why: Exception) -> None:
+        """The others that were suspected with it go on as usual."""
+        for box in entry.waiting_for_it:
+            box.suspects = 0
+        self._give_up(entry.user_records, why)
 
     def _sort_in(self, records: Iterable[QueuedRecord], now: datetime) -> None:
         placing = self._placing
@@ -275,7 +326,7 @@ class Producing:
 
     def _refused(self, entry: Entry, why: PutRefused, now: datetime) -> None:
         if not why.passes:
-            self._give_up(entry.user_records, refused_for_good(entry, why))
+            self._give_up_alone(entry, refused_for_good(entry, why))
             return
         until = now - self._rules.patience
         old = [r for r in entry.user_records if (r.tried_at or now) <= until]
@@ -303,7 +354,8 @@ class Producing:
         for one in [one for one in self._doubtful if one.since <= until]:
             self._doubtful.remove(one)
             _release(one.entry)
-            self._give_up(one.entry.user_records, RecordTimedOut(NOT_LISTED.format(one.landed.shard_id)))
+            not_listed = RecordTimedOut(NOT_LISTED.format(one.landed.shard_id))
+            self._give_up(one.entry.user_records, self._listing_failure or not_listed)
 
     def _give_up(self, records: Sequence[QueuedRecord], why: Exception) -> None:
         if records:
@@ -315,7 +367,7 @@ class Producing:
 
     def _calls(self, now: datetime) -> Iterator[PutCall]:
         while self._calls_in_flight < self._rules.max_connections:
-            call = self._next_call(now)
+            call = self._divided.pop(0) if self._divided else self._next_call(now)
             if call is None:
                 return
             self._calls_in_flight += 1
@@ -378,6 +430,10 @@ def _arrived_at(record: QueuedRecord) -> datetime:
 
 def _hash_keys(entry: Entry) -> Iterator[int]:
     return (record.hash_key for record in entry.user_records if record.hash_key is not None)
+
+
+def _is_for_good(answer: PutRefused | Exception) -> bool:
+    return isinstance(answer, RecordRefused) or (isinstance(answer, PutRefused) and not answer.passes)
 
 
 def _release(entry: Entry) -> None:

@@ -22,13 +22,22 @@ NOT_LISTED = "it is in shard {}, which no listing of the stream's shards names, 
 
 
 def refused_for_good(entry: Entry, why: PutRefused) -> RecordRefused:
+    return RecordRefused(f"Kinesis refuses {_named(entry)} ({why.code}: {why.reason})")
+
+
+def refused_alone(entry: Entry, why: RecordRefused) -> RecordRefused:
+    """For a record whose call was refused though it had no other."""
+    return RecordRefused(f"{_named(entry)} is refused: {why}")
+
+
+def refusal_of(problem: Exception) -> PutRefused:
+    """What an error of a whole call says of each of its records, if waiting may help."""
+    return PutRefused(type(problem).__name__, str(problem), passes=True)
+
+
+def _named(entry: Entry) -> str:
     first = entry.user_records[0]
-    what = (
-        f"an aggregate of {len(entry.user_records)} records"
-        if entry.is_aggregate
-        else f"the record {_keyed(first)} and {len(first.data)} bytes of data"
-    )
-    return RecordRefused(f"Kinesis refuses {what} ({why.code}: {why.reason})")
+    return f"the record {_keyed(first)} and {len(first.data)} bytes of data"
 
 
 def _keyed(record: QueuedRecord) -> str:

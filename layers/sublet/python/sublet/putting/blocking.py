@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from sublet.decisions.outbox import ProducerRules, QueuedRecord
 from sublet.decisions.placing import Placing
-from sublet.decisions.producing import Produced, Producing
+from sublet.decisions.producing import Produced, Producing, PutCall
 from sublet.decisions.time_and_chance import Chance
-from sublet.errors import TransientError
+from sublet.errors import SubletError
 from sublet.ports import Clock, RecordWriter
-from sublet.protocol.records import NewRecord
+from sublet.protocol.records import NewRecord, PutRefused
+from sublet.protocol.stream_info import PutRecord
 
 AT_ONCE = 16 * 2**20
 """How many bytes of records are added at a time: more than one call takes, so that calls are full."""
@@ -79,11 +80,16 @@ class _Blocking:
             if plan.wants_placing:
                 self._list_shards()
             for call in plan.calls:
-                answers = self._writer.put([entry.stream_record() for entry in call.entries])
-                self.producing.settle(call, answers, self._clock.steady())
+                self.producing.settle(call, self._answers(call), self._clock.steady())
             self._raise_or_settle()
             if not plan.calls and not plan.wants_placing and plan.look_again_at is not None:
                 self._sleep(max(plan.look_again_at - self._clock.steady(), timedelta(0)))
+
+    def _answers(self, call: PutCall) -> Sequence[PutRecord | PutRefused] | Exception:
+        try:
+            return self._writer.put([entry.stream_record() for entry in call.entries])
+        except SubletError as failure:
+            return failure
 
     def _list_shards(self) -> None:
         again, self._has_listed = self._has_listed, True
@@ -91,7 +97,7 @@ class _Blocking:
             self._sleep(LISTED_AFTER)
         try:
             found = self._place(again)
-        except TransientError as why:
+        except SubletError as why:
             self.producing.placing_failed(why)
         else:
             self.producing.place(found, self._clock.steady())

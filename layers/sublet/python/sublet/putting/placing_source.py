@@ -20,6 +20,11 @@ NOT_LISTED = "records are put without aggregates and write limits, which need ki
 ASK_EARLIEST = timedelta(seconds=30)
 """How often to ask for the distribution, since DescribeStreamSummary is limited for the whole account."""
 
+ASK_AUTO_EARLIEST = timedelta(seconds=2)
+"""The same where Kinesis was last said to place records itself: no listing shows that it does not any more, and it then refuses
+records without a partition key.
+"""
+
 
 class PlacingSource:
     """The placing of one stream. Asks for its distribution every five minutes at most, or every half minute while records land
@@ -40,10 +45,12 @@ class PlacingSource:
         return self._distribution
 
     def look(self, *, is_doubted: bool = False) -> Placing:
-        """List the shards. `is_doubted`: records have landed in other shards than predicted. Raises what Stream raises, but a
-        missing permission only makes the answer less precise.
+        """List the shards. `is_doubted`: records were refused, or landed in other shards than predicted. Raises what Stream
+        raises, but a missing permission only makes the answer less precise.
         """
-        self._describe(ASK_EARLIEST if is_doubted else ASK_LATEST)
+        is_auto = self._distribution is RecordDistribution.AUTO
+        earliest = ASK_AUTO_EARLIEST if is_auto else ASK_EARLIEST
+        self._describe(earliest if is_doubted else ASK_LATEST)
         if self._distribution is RecordDistribution.AUTO:
             self._say_once(AUTO_PUTS_ALONE)
             return Placing(None, is_auto=True)
