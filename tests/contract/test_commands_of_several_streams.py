@@ -113,10 +113,39 @@ def test_a_stream_that_the_application_does_not_read_is_named(audit: Application
         ("doctor",),
         ("skip", SHARD),
         ("peek", SHARD),
+        ("leases",),
+        ("workers",),
+        ("history", SHARD),
+        ("snapshot", "mine"),
+        ("pause",),
+        ("resume",),
+        ("drain",),
+        ("release", SHARD),
     ):
         said = audit.run(*command, *NAMED, "--stream", "order")
         assert said.status == 2
         assert "audit has no leases of stream order; it reads orders, payments" in said.err
+
+
+def test_rows_snapshots_and_pauses_are_of_the_stream_that_is_meant(audit: Application) -> None:
+    named, payments = (*NAMED, "--stream", "payments"), audit.shards["payments"]
+    listed = audit.run("leases", *named, "--json").json
+    assert [lease["lease"] for lease in listed["leases"]] == [payments]
+    assert listed["leases"][0]["checkpoint"] == audit.numbers["payments"][0]
+    assert len(audit.run("leases", *NAMED, "--json").json["leases"]) == 2
+    assert audit.run("workers", *named, "--json").json["unowned"] == 1
+    assert "today: position" in audit.run("history", SHARD, *named).out
+    audit.run("snapshot", "mine", *named)
+    (kept,) = audit.run("snapshots", *named, "--json").json
+    assert (kept["snapshot"], kept["leases"], kept["moved"], kept["problem"]) == ("mine", 1, [], None)
+    assert audit.run("snapshots", *NAMED, "--stream", "orders", "--json").json == []
+
+    assert audit.run("pause", *named).status == 0
+    words = {shard["shard"]: shard["word"] for shard in audit.run("status", *NAMED, "--json").json["shards"]}
+    assert (words[payments], words[audit.shards["orders"]]) == ("PAUSED", "UNKNOWN")
+    assert audit.run("resume", *named, "--json").json["resumed"] == [payments]
+    refused = audit.run("drain", *named)
+    assert (refused.status, "a drain is of the whole application" in refused.err) == (2, True)
 
 
 def test_of_the_setting_streams_one_may_be_meant(audit: Application, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,7 @@ def test_a_record_over_the_streams_own_limit_is_refused_with_that_name(
 
 @pytest.mark.emulator
 def test_a_call_that_kinesis_takes_in_no_case_is_named(writer: KinesisWriter) -> None:
-    with pytest.raises(
-        RecordRefused, match=r"refuses the call \(InvalidArgumentException: ExplicitHashKey"
-    ):
+    with pytest.raises(RecordRefused, match=r"refuses the call \(InvalidArgumentException: ExplicitHashKey"):
         writer.put([NewRecord(b"x", "k", "007")])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -46,6 +47,16 @@ def test_the_help_of_a_command_describes_it_and_has_an_example(
     said = said_by(capsys, name, "--help")
     assert f"usage: sublet {name}" in said
     assert "example" in said
+
+
+@pytest.mark.parametrize("command", all_commands(), ids=lambda command: command.name)
+def test_a_command_that_takes_an_application_takes_a_stream_too(
+    capsys: pytest.CaptureFixture[str], command: Command
+) -> None:
+    """So that the same options fit every command that an operator types in a row."""
+    said = said_by(capsys, command.name, "--help")
+    if re.search(r"^ +--application\b", said, re.MULTILINE):
+        assert re.search(r"^ +--stream\b", said, re.MULTILINE)
 
 
 def test_no_help_loads_what_only_running_needs() -> None:

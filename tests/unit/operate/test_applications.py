@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from sublet.account import ALL, ApplicationRows, Tags
-from sublet.cli.applications import as_json, lines_of
+from sublet.cli.applications import as_json, lines_of, reads
 from sublet.decisions.application_status import ApplicationStatus
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.shard_verdict import Word
@@ -138,3 +138,14 @@ def test_leases_of_a_multi_stream_kcl_are_counted() -> None:
     (one,) = look(java=ApplicationRows(LeaseScan((), (), ("123456789012:orders:1700000000:shardId-0",))))
     assert list(lines_of([one]))[1].split()[-5:] == ["1", "of", "several", "streams", "-"]
     assert as_json(one)["multi_stream"] == 1
+
+
+def test_an_application_is_of_the_stream_that_it_is_known_to_read() -> None:
+    arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
+    one = ApplicationStatus("audit", stream=arn)
+    assert all(reads(one, stream) for stream in (None, "orders", arn))
+    assert not any(reads(one, stream) for stream in ("order", arn.replace("123456789012", "210987654321")))
+    several = Lease("123456789012:payments:1700000000:shardId-000000000000", Checkpoint("5"))
+    (found,) = look(many=ApplicationRows(LeaseScan((several,))))
+    assert reads(found, "payments") is bool(found.status and found.status.shards)
+    assert not reads(found, "orders")

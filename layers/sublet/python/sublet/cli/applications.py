@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sublet.cli.columns import name_width
 from sublet.cli.command import Command, explain
 from sublet.cli.settings_options import add_setting, settings_of
-from sublet.cli.shown import lag_text, printable, shortened, time_text
+from sublet.cli.shown import HOME_AND_CLEAR, LOOKS_EVERY, lag_text, printable, shortened, time_text
 from sublet.decisions.shard_status import WORST_FIRST
+from sublet.protocol.stream_identity import stream_settings
+from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
 
@@ -39,6 +43,7 @@ EXAMPLES = """\
 examples:
   sublet applications
   sublet applications --unhealthy --json
+  sublet applications --watch --stream orders
   sublet applications --tag team=orders --tag sublet:application"""
 
 ANY = "any"
@@ -55,7 +60,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="only those whose lease table has this tag; may be repeated",
     )  # fmt: skip
     parser.add_argument("--unhealthy", action="store_true", help="only those that make the exit code 1")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--watch", action="store_true", help="look every ten seconds, until Ctrl-C")
+    parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
+    parser.add_argument(
+        "--stream", dest="one_stream", metavar="TEXT", help="only those that read this stream"
+    )
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
@@ -70,18 +79,52 @@ def tag(text: str) -> tuple[str, str | None]:
 def show_applications(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
     from sublet.operate.applications import applications
+    from sublet.system.threads import ThreadTasks
 
     environment = {**os.environ, variable_of("application"): ANY}
-    tags = dict(options.tags)
-    found = applications(AwsAccount(), settings_of(options, environment, required=()), tags)
-    if tags and not found:
-        print("sublet: no lease table of this account and region has these tags", file=sys.stderr)
+    tags, pause = dict(options.tags), ThreadTasks().signal()
+    settings, account = settings_of(options, environment, required=()), AwsAccount()
+    while True:
+        found = [one for one in applications(account, settings, tags) if reads(one, options.one_stream)]
+        if tags and not found:
+            print("sublet: no lease table of this account and region has these tags", file=sys.stderr)
+        show(found, options, account.clock.now())
+        code = 1 if any(one.is_bad for one in found) else 0
+        if not options.watch:
+            return code
+        try:
+            pause.wait(LOOKS_EVERY)
+        except KeyboardInterrupt:
+            return code
+
+
+def reads(one: ApplicationStatus, stream: str | None) -> bool:
+    """Whether the application is known to read the stream, by name or ARN; True if none is given."""
+    if stream is None:
+        return True
+    name = stream_settings(stream)["stream"]
+    shards = () if one.status is None else one.status.shards
+    several = {key.stream for shard in shards if (key := stream_key_of(shard.shard_id))}
+    own = one.stream or ""
+    return name in several or (own == stream if stream.startswith("arn:") else own.rpartition("/")[2] == name)
+
+
+def show(found: Iterable[ApplicationStatus], options: Namespace, at: datetime) -> None:
+    """Prints one look. With --watch in a terminal it takes the place of the one before, as far as the terminal has room."""
     shown = [one for one in found if one.is_bad or not options.unhealthy]
     if options.json:
-        print(json.dumps([as_json(one) for one in shown], indent=2))
-    else:
-        print("\n".join(lines_of(shown)))
-    return 1 if any(one.is_bad for one in found) else 0
+        print(json.dumps([as_json(one) for one in shown], indent=None if options.watch else 2), flush=True)
+        return
+    lines = list(lines_of(shown))
+    if options.watch and sys.stdout.isatty():
+        columns, rows = shutil.get_terminal_size()
+        left_out = len(lines) - (rows - 2)
+        more = [f"... and {left_out} more lines"] if left_out > 0 else []
+        lines = [HOME_AND_CLEAR + f"at {time_text(at)}", *lines[: rows - 2 - len(more)], *more]
+        lines = [lines[0], *(line[: columns - 1] for line in lines[1:])]
+    elif options.watch:
+        lines = [*lines, ""]
+    print("\n".join(lines), flush=True)
 
 
 def lines_of(found: Iterable[ApplicationStatus]) -> Iterable[str]:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.one_stream import add_one_stream, shards_of
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
-from sublet.cli.snapshots import lease_table, snapshot_store
+from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
 from sublet.decisions.shard_history import ShardHistory, shard_history
 from sublet.errors import ControlUnreadable, LeaseTableError, ShardNotFound
 from sublet.settings import DEFINITIONS, Settings
@@ -36,12 +37,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("shard", metavar="SHARD")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    add_one_stream(parser)
     add_setting(parser, DEFINITIONS["application"])
 
 
 def show(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application",))
-    row = lease_of(options.shard, lease_table(settings.application), settings.application)
+    table, shard = lease_table(settings.application), options.shard
+    if options.one_stream is not None:
+        known = stream_of(settings.application)
+        (shard,) = shards_of(options.one_stream, [shard], table.scan(), settings.application, known)
+    row = lease_of(shard, table, settings.application)
     sighting, pause = _remembered(settings, row)
     found = shard_history(row, snapshot_store(settings).snapshots(), sighting, pause)
     print(json.dumps(as_json(found), indent=2) if options.json else "\n".join(lines_of(found)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -9,9 +10,11 @@ from collections.abc import Iterable
 
 from sublet.cli.columns import name_width
 from sublet.cli.command import Command
+from sublet.cli.one_stream import add_one_stream, of_one_stream
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, shortened
 from sublet.cli.workers import distribution_lines
+from sublet.decisions.fleet_json import distribution_json
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import DEFINITIONS
 
@@ -23,6 +26,7 @@ Expired owners are known from <application>-sightings, if a lease manager of sub
 EXAMPLES = """\
 examples:
   sublet leases --application orders-audit
+  sublet leases --application orders-audit --json
   sublet leases --application orders-audit --failover-time 10s --group-separator -"""
 
 KEY_WIDTH = OWNER_WIDTH = 28
@@ -35,6 +39,8 @@ SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_w
 def add_arguments(parser: ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = RawDescriptionHelpFormatter
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_one_stream(parser)
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
@@ -50,14 +56,36 @@ def show_leases(options: Namespace) -> int:
     settings = settings_of(options, os.environ, required=("application",))
     scan = DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table, several=None).scan()
     try:
-        sightings = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load().sightings
+        remembered = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load()
+        sightings, stream = remembered.sightings, remembered.stream
     except LeaseTableError as unknown:
         print(f"sublet: expired owners and moved leases are not known: {unknown}", file=sys.stderr)
-        sightings = {}
+        sightings, stream = {}, None
+    scan = of_one_stream(options.one_stream, scan, settings.application, stream)
     status = fleet_status(scan, SystemClock().now(), settings, Findings(sightings))
+    if options.json:
+        print(json.dumps({**leases_json(scan), **distribution_json(status.distribution)}, indent=2))
+        return 0
     for line in (*lease_lines(scan), "", *distribution_lines(status.distribution, status.at)):
         print(line)
     return 0
+
+
+def leases_json(scan: LeaseScan) -> dict[str, object]:
+    """Shows rows as they are; `sublet status --json` says what they mean."""
+    return {
+        "leases": [
+            {
+                "lease": lease.lease_key,
+                "owner": lease.lease_owner,
+                "counter": lease.lease_counter,
+                "checkpoint": str(lease.checkpoint),
+                "start_at": None if lease.position.start_at is None else lease.position.start_at.isoformat(),
+            }
+            for lease in sorted(scan.leases, key=lambda lease: lease.lease_key)
+        ],
+        "malformed": [{"row": row.lease_key, "problem": row.problem} for row in scan.malformed],
+    }
 
 
 def lease_lines(scan: LeaseScan) -> Iterable[str]:

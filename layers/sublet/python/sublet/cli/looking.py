@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from sublet.cli.one_stream import one_stream
 from sublet.cli.operated import operated
 from sublet.errors import LeaseTableError
 from sublet.settings.value import NO_STREAM
@@ -31,6 +32,8 @@ def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | No
 
     settings, ports = operated(options, required=("application", *(("stream",) if probes else ())))
     ports = with_sightings_if_there(ports, needs_leases=True)
+    if (named := getattr(options, "one_stream", None)) is not None:
+        ports = _of_one_stream(named, ports, settings.application)
     if settings.stream == NO_STREAM or not hasattr(options, "stream"):
         return Watch(ports, settings, probes), None
     if ports.streams is not None:
@@ -39,6 +42,15 @@ def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | No
     scan, known = ports.table.scan(), ports.sightings.load().stream
     check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
     return Watch(ports, settings, probes), retention
+
+
+def _of_one_stream(named: str, ports: Ports, application: str) -> Ports:
+    from sublet.several_streams import LeasesOfStreams
+
+    streams = one_stream(named, ports.table.scan(), application, ports.sightings.load().stream)
+    return (
+        ports if streams is None else replace(ports, table=LeasesOfStreams(ports.table, frozenset(streams)))
+    )
 
 
 def _retention(streams: Streams) -> timedelta | None:

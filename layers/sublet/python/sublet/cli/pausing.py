@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.one_stream import add_one_stream, shards_of
 from sublet.cli.ordered_text import ordered_json, ordered_lines, progress_text
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shards_option import add_shards
@@ -113,6 +114,7 @@ def _add_timeout(parser: ArgumentParser, default: str) -> None:
 
 def _add_shared(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the result as JSON")
+    add_one_stream(parser)
     for name in ("application", "failover_time"):
         add_setting(parser, DEFINITIONS[name])
 
@@ -138,9 +140,8 @@ def pause(options: Namespace) -> int:
     from sublet.protocol.control import Order
 
     pausing = _pausing(options)
-    _show(
-        options, pausing, pausing.order(pausing.pause(Order.PAUSE, operator(), options.until), options.shards)
-    )
+    shards = _meant(options, pausing, options.shards)
+    _show(options, pausing, pausing.order(pausing.pause(Order.PAUSE, operator(), options.until), shards))
     return 0
 
 
@@ -148,7 +149,7 @@ def resume(options: Namespace) -> int:
     pausing = _pausing(options)
     if options.force and pausing.ports.control is not None:
         pausing.ports.control.replace_unreadable()
-    ended = pausing.resume(options.shards)
+    ended = pausing.resume(_meant(options, pausing, options.shards))
     if options.json:
         print(json.dumps({"application": pausing.application, "resumed": sorted(ended)}, indent=2))
         return 0
@@ -161,6 +162,10 @@ def resume(options: Namespace) -> int:
 
 def drain(options: Namespace) -> int:
     pausing = _pausing(options)
+    if _meant(options, pausing, ()):
+        raise ControlRefused(
+            "a drain is of the whole application: leave --stream out, or pause that stream. Nothing was changed"
+        )
     try:
         drained = pausing.drain(operator(), options.timeout, _show_progress)
     except KeyboardInterrupt:
@@ -180,7 +185,8 @@ def drain(options: Namespace) -> int:
 
 def release(options: Namespace) -> int:
     pausing = _pausing(options)
-    released = pausing.release(operator(), options.shard, options.timeout, _show_held)
+    (shard,) = _meant(options, pausing, [options.shard])
+    released = pausing.release(operator(), shard, options.timeout, _show_held)
     _show(options, pausing, released)
     if released.held:
         print(
@@ -205,6 +211,14 @@ def _pausing(options: Namespace) -> Pausing:
             "workers obey no pause. Is the application's name right?"
         ) from None
     return Pausing(settings.application, ports, settings)
+
+
+def _meant(options: Namespace, pausing: Pausing, shards: Sequence[str]) -> Sequence[str]:
+    """Returns the shards to act on; empty: all of the application."""
+    if options.one_stream is None:
+        return shards
+    known, scan = pausing.ports.sightings.load().stream, pausing.ports.table.scan()
+    return shards_of(options.one_stream, shards, scan, pausing.application, known)
 
 
 def operator() -> str:

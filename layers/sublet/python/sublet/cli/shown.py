@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 from sublet.operate.shown import age_text, failure_text, lag_text, shortened, time_text
 
 __all__ = [
+    "HOME_AND_CLEAR",
+    "LOOKS_EVERY",
     "HarmlessLines",
     "age_text",
     "failure_text",
@@ -16,6 +19,11 @@ __all__ = [
     "shortened",
     "time_text",
 ]
+
+
+LOOKS_EVERY = timedelta(seconds=10)
+"""How often a command looks with --watch."""
+HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
 def harmless(text: str) -> str:

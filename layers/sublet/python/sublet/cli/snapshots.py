@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.one_stream import add_one_stream, of_one_stream
 from sublet.cli.pausing import operator
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
 from sublet.errors import LeaseTableNotFound, SeekRefused, SnapshotUnreadable
+from sublet.protocol.stream_identity import stream_settings
+from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ took for `sublet undo`."""
 
 SNAPSHOTS_EXAMPLES = """\
 examples:
-  sublet snapshots --application orders-audit
+  sublet snapshots --application orders-audit --json
   sublet snapshots --application orders-audit --delete before-release"""
 
 
@@ -53,6 +57,7 @@ def add_snapshot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--file", metavar="FILE", help="write it to this file instead (- for standard output)"
     )
+    add_one_stream(parser)
     add_setting(parser, DEFINITIONS["application"])
 
 
@@ -69,6 +74,8 @@ def snapshot_name(text: str) -> str:
 def add_snapshots_arguments(parser: ArgumentParser) -> None:
     explain(parser, SNAPSHOTS_DESCRIPTION, SNAPSHOTS_EXAMPLES)
     parser.add_argument("--delete", metavar="NAME", help="delete this one")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_one_stream(parser)
     add_setting(parser, DEFINITIONS["application"])
 
 
@@ -78,12 +85,12 @@ def take_snapshot(options: Namespace) -> int:
     from sublet.system.clock import SystemClock
 
     settings = settings_of(options, os.environ, required=("application",))
+    known = stream_of(settings.application)
     scan = lease_table(settings.application).scan()
+    scan = of_one_stream(options.one_stream, scan, settings.application, known)
     for row in scan.malformed:
         print(f"sublet: left out {row.lease_key}, whose row cannot be read: {row.problem}", file=sys.stderr)
-    taken = snapshot_by_hand(
-        options.name, scan, SystemClock().now(), operator(), stream_of(settings.application)
-    )
+    taken = snapshot_by_hand(options.name, scan, SystemClock().now(), operator(), known)
     if options.file == "-":
         print(snapshot_text(taken))
     elif options.file is not None:
@@ -99,8 +106,12 @@ def list_snapshots(options: Namespace) -> int:
     store = snapshot_store(settings)
     kept = store.snapshots()
     if options.delete is None:
-        for line in snapshot_lines(kept):
-            print(line)
+        shown = [each for each in kept if options.one_stream is None or _is_of(options.one_stream, each)]
+        print(
+            json.dumps([snapshot_json(each) for each in shown], indent=2)
+            if options.json
+            else "\n".join(snapshot_lines(shown))
+        )
         return 0
     if options.delete not in {each.name for each in kept}:
         raise SeekRefused(f"there is no snapshot {options.delete} of {settings.application}")
@@ -118,6 +129,28 @@ def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
         )
         why = f"{each.why}: {each.problem}" if each.problem else each.why
         yield f"{printable(each.name):<28} {taken_at:<21} {leases:>7}  {printable(why)}"
+
+
+def snapshot_json(snapshot: Snapshot) -> dict[str, object]:
+    """`moved`: the leases that a seek then moved, which `sublet undo` returns if it was the last. `problem`: why it cannot be
+    read, and what else is shown means nothing.
+    """
+    return {
+        "snapshot": snapshot.name,
+        "taken_at": None if snapshot.problem else snapshot.taken_at.isoformat(),
+        "why": snapshot.why,
+        "by": snapshot.by or None,
+        "stream": None if snapshot.stream is None else snapshot.stream.arn,
+        "leases": len(snapshot.positions),
+        "moved": sorted(snapshot.moved),
+        "problem": snapshot.problem or None,
+    }
+
+
+def _is_of(stream: str, snapshot: Snapshot) -> bool:
+    """Whether a snapshot has positions of the stream. True for an application of one stream."""
+    streams = {key.stream for lease_key in snapshot.positions if (key := stream_key_of(lease_key))}
+    return not streams or stream_settings(stream)["stream"] in streams
 
 
 def write_file(file: Path, snapshot: Snapshot) -> None:

@@ -16,7 +16,15 @@ from sublet.cli.command import Command, explain
 from sublet.cli.last_hour import hour_lines
 from sublet.cli.looking import watch_of
 from sublet.cli.settings_options import add_setting
-from sublet.cli.shown import age_text, failure_text, lag_text, printable, time_text
+from sublet.cli.shown import (
+    HOME_AND_CLEAR,
+    LOOKS_EVERY,
+    age_text,
+    failure_text,
+    lag_text,
+    printable,
+    time_text,
+)
 from sublet.decisions.counted import counted
 from sublet.decisions.fleet_json import fleet_json
 from sublet.decisions.hot_shards import HOT, key_shares
@@ -75,9 +83,7 @@ examples:
   sublet status --application orders-audit --fail-behind 10m --strict
   sublet status --application orders-audit --on-failure arn:aws:sqs:us-east-1:123456789012:given-up"""
 
-LOOKS_EVERY = timedelta(seconds=10)
 CONTINUED = " " * 4
-HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 SHARD_WIDTH = 21
 """The width of a shard's id. In an application of several streams, the stream's name is added to it."""

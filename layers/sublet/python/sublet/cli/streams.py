@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
+from sublet.cli.one_stream import add_one_stream
 from sublet.cli.settings_options import add_setting, settings_of
 from sublet.cli.shown import printable, time_text
 from sublet.decisions.counted import counted
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
+from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="with remove: the name of the fan-out consumer to look for (default: the application's name)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
+    add_one_stream(parser)
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
@@ -73,6 +76,9 @@ def run_streams(options: Namespace) -> int:
     store, clock = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table), SystemClock()
     found = standings(table, store, settings, clock.now)
     if options.action is None:
+        if options.one_stream is not None:
+            named = stream_settings(options.one_stream)["stream"]
+            found = tuple(each for each in found if each.stream.stream == named)
         print(
             json.dumps([stream_json(each) for each in found], indent=2)
             if options.json

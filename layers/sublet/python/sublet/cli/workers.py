@@ -10,6 +10,7 @@ from datetime import datetime
 from sublet.cli.columns import name_width
 from sublet.cli.command import Command, explain
 from sublet.cli.looking import look_once
+from sublet.cli.one_stream import add_one_stream
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shown import age_text, printable, shortened
 from sublet.decisions.counted import counted
@@ -40,6 +41,7 @@ SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_w
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("--json", action="store_true", help="as JSON")
+    add_one_stream(parser)
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
