@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
+from sublet.aws.lasting_sightings import LastingSightings
 from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.announcing import Announcement, What
@@ -17,13 +18,14 @@ from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import UnreadShard
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
-from sublet.memory import MemorySightingStore
+from sublet.memory import MemoryLog, MemorySightingStore
 from sublet.memory.clock import BEGINNING
 from sublet.ports import Remembered, SightingStore
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 from sublet.protocol.stream_key import StreamKey
+from sublet.settings import SIGHTINGS_SUFFIX, Settings
 
 from tests.contract.dynamodb_tables import EMULATORS, create_table, emulated_dynamodb, sightings_table
 
@@ -35,10 +37,16 @@ SEEN = {
 }
 
 
-@pytest.fixture(params=["memory", *EMULATORS])
+@pytest.fixture(params=["memory", pytest.param("lasting", marks=pytest.mark.emulator), *EMULATORS])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SightingStore:
     if request.param == "memory":
         return MemorySightingStore()
+    if request.param == "lasting":
+        request.getfixturevalue("moto_aws")
+        made = dynamodb_client()
+        name = sightings_table(made)
+        settings = Settings(application=name.removesuffix(SIGHTINGS_SUFFIX), stream="events")
+        return LastingSightings(lambda: made, settings, MemoryLog())
     client = emulated_dynamodb(request, monkeypatch)
     return DynamoDbSightingStore(lambda: client, sightings_table(client))
 

@@ -90,7 +90,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     },
     ("create_tables.py", ""): {
         "dynamodb:GetItem": {"leases": "process hold"},
-        "dynamodb:Scan": {"sightings": "process hold"},
+        "dynamodb:Scan": {"sightings": "process hold", "leases": "manager process hold"},
         "dynamodb:CreateTable": MAKES,
         "dynamodb:DescribeTable": MAKES,
         "dynamodb:UpdateContinuousBackups": {"leases": "creator hold"},

@@ -23,6 +23,7 @@ from sublet.aws.faults import code_of
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
+from sublet.aws.lasting_sightings import LastingSightings
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports, log_of
 from sublet.aws.put_records import KinesisWriter, entry_of
@@ -239,12 +240,13 @@ class AwsAccount:
             require_tables(self._dynamodb, settings)
         if stream is not None:
             settings = self._with_stream_arn(settings, stream, stop)
-        return aws_ports(settings, SERVICE, self._connection, self._output), settings
+        ports = aws_ports(settings, SERVICE, self._connection, self._output, makes_tables=may_create)
+        return ports, settings
 
     def _with_stream_arn(self, settings: Settings, stream: Stream, stop: Signal) -> Settings:
         """The first of several processes that start together describes the stream; the others read its result from
         the table. If the table remembers another stream, the first tick reports it."""
-        store = sightings.DynamoDbSightingStore(lambda: self._dynamodb, settings.sightings_table)
+        store = LastingSightings(lambda: self._dynamodb, settings, self.log)
         remembered = store.load()
         doubt = doubt_of(remembered.placement, settings.stream, None, has_suspects=False)
         try:

@@ -72,13 +72,33 @@ def _is_there(client: DynamoDBClient, table: Table) -> bool:
 
 
 def require_tables(client: DynamoDBClient, settings: Settings) -> None:
-    """Raises LeaseTableNotFound."""
-    for table in missing_tables(client, settings):
+    """Raises LeaseTableNotFound, but not for the sightings table of a fleet that has leases: it goes on without."""
+    missing = missing_tables(client, settings)
+    _, sighted = tables_of(settings)
+    if missing == (sighted,) and has_leases(client, settings):
+        return
+    for table in missing:
         raise LeaseTableNotFound(
             f"there is no {table.what} {table.name} {in_region(client.meta.region_name)}; "
             "check the region (AWS_DEFAULT_REGION) and the account, or make it: Consumer.create(), "
             f"or `sublet run` without --no-create. {RESTORE}"
         )
+
+
+def has_leases(client: DynamoDBClient, settings: Settings) -> bool:
+    """Whether the lease table exists, and has a row."""
+    leases, _ = tables_of(settings)
+    try:
+        with named_table_errors(leases.what, leases.name, leases.key):
+            return client.scan(TableName=leases.name, Select="COUNT", Limit=1)["Count"] > 0
+    except LeaseTableNotFound:
+        return False
+
+
+def make_sightings_table(client: DynamoDBClient, settings: Settings) -> None:
+    """Does not wait until it is active. Raises ClientError."""
+    _, sighted = tables_of(settings)
+    _create(client, sighted, settings.application)
 
 
 def create_tables(

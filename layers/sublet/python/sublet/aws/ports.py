@@ -13,10 +13,10 @@ from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.control import DynamoDbControlStore
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
+from sublet.aws.lasting_sightings import LastingSightings
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
-from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.sketch_store import DynamoDbSketchStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
@@ -38,9 +38,12 @@ def aws_ports(
     service: str,
     connection: Connection = MACHINE,
     output: Output | None = STANDARD_OUTPUT,
+    *,
+    makes_tables: bool = False,
 ) -> Ports:
     """`output` takes metrics and the JSON log lines of `service`; if it is None, as in a user's own program, both go
-    to Python's logging. boto3 finds region, credentials and endpoints that are not given."""
+    to Python's logging. boto3 finds region, credentials and endpoints that are not given. `makes_tables`: the process
+    may make a sightings table that has been deleted under it."""
     clock, log = SystemClock(), log_of(service, output)
     connection = connection.for_leases(_leases(settings, service))
 
@@ -56,7 +59,7 @@ def aws_ports(
     return Ports(
         table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table, several=several),
         stream=kinesis_stream(settings, connection) if streams is None else _all_of(streams),
-        sightings=DynamoDbSightingStore(connect, settings.sightings_table),
+        sightings=LastingSightings(connect, settings, log, may_make=makes_tables),
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),

@@ -32,9 +32,9 @@ from sublet.aws.clients import dynamodb_client
 from sublet.aws.control import DynamoDbControlStore
 from sublet.aws.create_tables import create_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.lasting_sightings import LastingSightings
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import MetricsLogger
-from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Metrics, Ports, Streams, Tasks
@@ -212,7 +212,7 @@ def _ports(options: Options) -> Ports:
         table=DynamoDbLeaseTable(table, settings.lease_table, several=streams is not None),
         stream=connect_once(options) if streams is None else AllStreams(streams),
         streams=streams,
-        sightings=DynamoDbSightingStore(partial(dynamodb_client, *leases), settings.sightings_table),
+        sightings=LastingSightings(cache(partial(dynamodb_client, *leases)), settings, log, may_make=True),
         clock=clock,
         tasks=tasks,
         chance=SystemRandom(),
