@@ -8,7 +8,7 @@ kcl-rust's rule is a lease for every shard without leased relatives. It re-reads
 fleet that has cleaned up, and loses records after a split. Where they differ, we follow KCL.
 
 The repair: KCL never creates the children of parents that ended without them, so a worker that failed to do so leaves a
-hole for ever. We create them.
+hole for ever. We create them. So we do with a merge's parent whose row was deleted while the child waits for it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class CreateReason(StrEnum):
     ANCESTOR = "ancestor"
     """A lease will lead from it to a later shard, and its records come before that shard's."""
     REPAIR = "repair"
-    """Its parents have ended without creating it, or they are past retention and only a lease is left of them. It is
-    read from its beginning.
+    """Its parents have ended without creating it, or they are past retention and only a lease is left of them, or its
+    own row was deleted while its child waited for it. It is read from its beginning.
     """
 
 
@@ -80,7 +80,8 @@ def plan_shard_sync(
     leased = {lease.shard_id for lease in leases}.union(malformed)
     ended = {lease.shard_id for lease in leases if lease.is_ended}
     skipped = frozenset(inconsistent) | _outlived(shards, leases)
-    whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), CreateReason.REPAIR)
+    lost = _deleted_while_waited_for(listed, leases, leased, skipped)
+    whys = dict.fromkeys((*_to_repair(listed, leased, ended, skipped), *lost), CreateReason.REPAIR)
     unfinished = {lease.shard_id for lease in leases}.difference(ended)
     waited_for = _waited_for(listed, leased, unfinished, skipped)
     whole = set(listed) if start_position.kind is not StartKind.LATEST else _outliving(shards, leases)
@@ -106,6 +107,7 @@ def to_create_again(
     return {
         *_to_repair(listed, leased, ended, skipped),
         *_waited_for(listed, leased, unfinished, skipped),
+        *_deleted_while_waited_for(listed, leases, leased, skipped),
     }
 
 
@@ -225,6 +227,35 @@ def _waited_for(
     return sorted(
         {parent for parents in waiting for parent in parents if parent in listed}.difference(leased)
     )
+
+
+def _deleted_while_waited_for(
+    listed: Mapping[str, Shard],
+    leases: Collection[Lease],
+    leased: AbstractSet[str],
+    skipped: AbstractSet[str],
+) -> list[str]:
+    """A merge's parents whose rows were deleted by hand before they were read to their end. KCL never finds them.
+
+    The child is free and has not begun, and its other parent's end has created it: that row names it. A parent that has
+    ended keeps its row until the child has begun, so one without a row had not. Everything else is no proof: behind a first
+    start, at LATEST, at a time or with a pin, parents have no rows because they are not to be read.
+    """
+    by_shard = {lease.shard_id: lease for lease in leases}
+    return sorted(
+        {
+            parent
+            for child in leases
+            if child.checkpoint == TRIM_HORIZON and child.start_at is None and child.actual_owner is None
+            if any(_has_created(by_shard.get(other), child.shard_id) for other in child.parent_shard_ids)
+            for parent in child.parent_shard_ids
+            if parent in listed and parent not in leased and parent not in skipped
+        }
+    )
+
+
+def _has_created(parent: Lease | None, child_shard_id: str) -> bool:
+    return parent is not None and parent.is_ended and child_shard_id in parent.child_shard_ids
 
 
 def _leading_nowhere(
