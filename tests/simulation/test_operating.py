@@ -46,9 +46,9 @@ def test_a_drain_that_does_not_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_a_skip_past_a_record_that_was_not_set_aside_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_the_first(
-        shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int
+        shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int, *, as_put: bool
     ) -> SkipPlan:
-        plan = plan_skip(shard, lease, upcoming, wanted)
+        plan = plan_skip(shard, lease, upcoming, wanted, as_put=as_put)
         return replace(plan, records=plan.records[1:] or plan.records)
 
     monkeypatch.setattr(skip, "plan_skip", without_the_first)

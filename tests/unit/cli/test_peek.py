@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from argparse import ArgumentTypeError, Namespace
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -29,7 +30,9 @@ def peeked(world: EngineWorld, **options: object) -> list[bytes]:
         "grep": None,
         "application": "orders",
     }
-    return [record.data for record in wanted(Namespace(**{**defaults, **options}), world.ports)]
+    return [
+        record.data for record in wanted(Namespace(**{**defaults, **options}), world.ports, world.settings)
+    ]
 
 
 def world_with_records() -> EngineWorld:
@@ -49,6 +52,25 @@ def test_what_follows_the_checkpoint_in_the_middle_of_an_aggregate_too() -> None
     before = world.table.real.rows()
     assert peeked(world) == [b"3", b"4", b"5\x1b"]
     assert world.table.real.rows() == before
+
+
+def test_the_application_s_settings_show_what_its_handler_gets() -> None:
+    world = world_with_records()
+    of_settings = replace(world.settings, deaggregate=False)
+    shown = wanted(
+        Namespace(shard=SHARD, place=None, key=None, grep=None, application="orders"),
+        world.ports,
+        of_settings,
+    )
+    assert [record.is_aggregated for record in shown] == [False, False]
+    criteria = json.dumps({"Filters": [{"Pattern": {"data": [{"prefix": "5"}]}}]})
+    of_settings = replace(world.settings, filter_criteria=criteria)
+    shown = wanted(
+        Namespace(shard=SHARD, place=None, key=None, grep=None, application="orders"),
+        world.ports,
+        of_settings,
+    )
+    assert [record.data for record in shown] == [b"5\x1b"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +102,7 @@ def test_a_shard_without_a_lease_is_named() -> None:
 def test_a_line_moves_no_cursor_and_json_has_all_of_the_data() -> None:
     world = world_with_records()
     options = Namespace(shard=SHARD, place=None, key="b", grep="5", application="orders")
-    (record,) = wanted(options, world.ports)
+    (record,) = wanted(options, world.ports, world.settings)
     assert text_of(record, RecordForm.LINE).isprintable()
     assert text_of(record, RecordForm.LINE).endswith("  5·")
     read = json.loads(json_of(record))

@@ -194,7 +194,8 @@ def test_peek_shows_the_shard_that_is_named() -> None:
 
     def peeked(shard: str, *names: str) -> list[bytes]:
         options = Namespace(shard=shard, place=None, key=None, grep=None, application="audit")
-        return [record.data for record in wanted(options, meant(world, *names)[1])]
+        settings, ports = meant(world, *names)
+        return [record.data for record in wanted(options, ports, settings)]
 
     assert peeked(SHARD, "payments") == [b"next payments"]
     assert peeked(world.shard("payments"), "orders", "payments") == [b"next payments"]

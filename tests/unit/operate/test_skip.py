@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -96,6 +97,43 @@ def test_what_is_dropped_before_any_handler_does_not_count(may_be_placed: bool) 
     found = plan(world, 2)
     data = [record.data for record in found.plan.records]
     assert data == ([b"1", b"stray"] if may_be_placed else [b"1", b"poison"])
+
+
+ORDERS = json.dumps({"Filters": [{"Pattern": {"data": {"kind": ["order"]}}}]})
+
+
+def test_what_the_handler_does_not_want_does_not_count() -> None:
+    world = EngineWorld(replace(STUCK, filter_criteria=ORDERS))
+    noise, poison, good = '{"kind": "noise"}', '{"kind": "order", "bad": 1}', '{"kind": "order"}'
+    world.put(noise, noise, noise, poison, noise, good)
+    found = plan(world)
+    assert [record.data for record in found.plan.records] == [poison.encode()]
+    carry_out(world, found)
+    world.window()
+    assert world.handler.data() == [good.encode()]
+    assert [record.data for batch in world.destination.taken for record in batch.records] == [poison.encode()]
+
+
+def test_an_aggregate_that_the_handler_gets_whole_is_skipped_whole() -> None:
+    world = EngineWorld(replace(STUCK, deaggregate=False))
+    put = aggregate([("k", None, b"%d" % number) for number in range(4)])
+    world.shards.put("k", put)
+    world.put("last")
+    found = plan(world)
+    assert [record.data for record in found.plan.records] == [put]
+    carry_out(world, found)
+    world.window()
+    assert world.handler.data() == [b"last"]
+    assert [record.data for batch in world.destination.taken for record in batch.records] == [put]
+
+
+def test_records_finished_ahead_in_another_form_are_not_passed_over() -> None:
+    world = EngineWorld(replace(NO_WAITING, deaggregate=False))
+    numbers = world.put("1", "2")
+    lease = world.table.lease()
+    ahead = FinishedAhead((Checkpoint(numbers[0]),))
+    world.put_lease(replace(lease, noted_ahead=ahead, noted_ahead_counter=lease.lease_counter))
+    assert [record.data for record in plan(world).plan.records] == [b"1"]
 
 
 def test_undo_brings_them_back() -> None:

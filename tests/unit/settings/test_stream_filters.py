@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sublet.errors import SettingsError
 from sublet.settings import Settings, StreamChoice
-from sublet.settings.stream_filters import criteria_of
+from sublet.settings.stream_filters import criteria_of, criteria_of_streams
 
 ACCOUNT = "123456789012"
 ARN = f"arn:aws:kinesis:eu-west-1:{ACCOUNT}:stream/orders"
@@ -34,6 +34,15 @@ def test_the_first_key_that_names_a_stream_decides_and_the_others_have_the_filte
     assert criteria_for("orders", {"Streams": by_stream, **SEEN}) == SEEN
     assert criteria_for("orders", {"Streams": by_stream}) is None
     assert criteria_for("orders", SEEN) == SEEN
+
+
+def test_a_command_on_some_streams_has_the_filters_of_those() -> None:
+    of_all = json.dumps({"Streams": {"audit-eu": PAID, "audit-*": None}, **SEEN})
+    named = [(ACCOUNT, name, 17) for name in ("audit-eu", "audit-us", "orders")]
+    of_three = {"audit-eu": PAID, "audit-us": None, "orders": SEEN}
+    assert json.loads(criteria_of_streams(of_all, named)) == {"Streams": of_three}
+    application_of("audit-eu,audit-us,orders", {"Streams": of_three})
+    assert criteria_of_streams(json.dumps(SEEN), named) == json.dumps(SEEN)
 
 
 @pytest.mark.parametrize(

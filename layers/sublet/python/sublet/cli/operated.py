@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_key import StreamKey
 
 
+AS_HANDLED = ("filter_criteria", "deaggregate", "hash_range_filter")
+"""The settings that say what the handler gets of a shard. A command gets them like any program of the application: the table does
+not have them.
+"""
+
+
 class Operated(NamedTuple):
     """What a command acts on. `settings` has `streams` if the application reads several."""
 
@@ -88,9 +94,13 @@ def _streams_of_leases(settings: Settings) -> tuple[StreamKey, ...]:
 def _of_streams(settings: Settings, several: Collection[StreamKey], named: str | None) -> Operated:
     from sublet.aws.ports import aws_ports
     from sublet.decisions.operated_streams import choice_of, streams_meant
+    from sublet.settings.stream_filters import criteria_of_streams
     from sublet.several_streams import LeasesOfStreams
 
     meant = streams_meant(several, named, settings.application)
-    found = replace(settings, stream="", stream_arn=None, streams=choice_of(meant), filter_criteria=None)
+    criteria = settings.filter_criteria and criteria_of_streams(
+        settings.filter_criteria, [(key.account, key.stream, key.epoch) for key in meant]
+    )
+    found = replace(settings, stream="", stream_arn=None, streams=choice_of(meant), filter_criteria=criteria)
     ports = aws_ports(found, "sublet", output=None)
     return Operated(found, replace(ports, table=LeasesOfStreams(ports.table, frozenset(meant))))

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.operated import operated
+from sublet.cli.operated import AS_HANDLED, operated
 from sublet.cli.place import place
 from sublet.cli.record_text import add_form, add_selecting, count, is_selected, text_of
 from sublet.cli.settings_options import add_setting
@@ -21,10 +21,12 @@ from sublet.settings import DEFINITIONS
 if TYPE_CHECKING:
     from sublet.ports import Ports
     from sublet.protocol.records import UserRecord
+    from sublet.settings import Settings
 
 DESCRIPTION = """\
 Show the records that come next in a shard: after its lease's checkpoint, or from the position of --from, which needs no
-application. KPL aggregates are expanded. It moves nothing, holds no lease, and reads the shard at most twice a second. Records
+application. KPL aggregates are expanded; with the application's --filter-criteria or --deaggregate false, the records are shown
+as its handler gets them. It moves nothing, holds no lease, and reads the shard at most twice a second. Records
 are payload: mind who sees the terminal. If the application reads several streams, give the shard's full name, as `sublet status`
 shows it, or --stream.
 
@@ -49,20 +51,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_selecting(parser)
     add_form(parser)
-    for name in ("application", "stream"):
+    for name in ("application", "stream", *AS_HANDLED):
         add_setting(parser, DEFINITIONS[name])
 
 
 def peek(options: Namespace) -> int:
     from sublet.aws.ports import aws_ports
 
-    ports = (
-        operated(options, required=("application", "stream")).ports
-        if options.place is None
-        else aws_ports(stream_named(options, os.environ, shard=options.shard), "sublet", output=None)
-    )
+    if options.place is None:
+        settings, ports = operated(options, required=("application", "stream"))
+    else:
+        settings = stream_named(options, os.environ, shard=options.shard)
+        ports = aws_ports(settings, "sublet", output=None)
     found = 0
-    for record in islice(wanted(options, ports), options.records):
+    for record in islice(wanted(options, ports, settings), options.records):
         print(text_of(record, options.form), flush=True)
         found += 1
     if not found:
@@ -74,8 +76,8 @@ def _of_those(options: Namespace) -> str:
     return "" if options.key is None and options.grep is None else " with that key or text"
 
 
-def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
-    from sublet.operate.peek import start_at, start_at_lease, unopened_text, upcoming
+def wanted(options: Namespace, ports: Ports, settings: Settings) -> Iterator[UserRecord]:
+    from sublet.operate.peek import as_handled_by, start_at, start_at_lease, unopened_text, upcoming
     from sublet.several_streams import named_shards
 
     shard = own_id(options.shard) if ports.streams is None else named_shards([options.shard], ports)[0]
@@ -88,7 +90,8 @@ def wanted(options: Namespace, ports: Ports) -> Iterator[UserRecord]:
         start = opened
         if start.is_unopened:
             print(f"sublet: {unopened_text(shard)}", file=sys.stderr)
-    for record in upcoming(shard, start.at, start.after, ports):
+    as_handled = as_handled_by(shard, ports, settings)
+    for record in upcoming(shard, start.at, start.after, ports, as_handled=as_handled):
         if is_selected(record, options):
             yield record
 

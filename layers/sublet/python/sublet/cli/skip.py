@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command, explain
-from sublet.cli.operated import operated
+from sublet.cli.operated import AS_HANDLED, operated
 from sublet.cli.record_text import RecordForm, text_of
 from sublet.cli.settings_options import add_setting
 from sublet.cli.snapshots import snapshot_store, stream_of
@@ -28,7 +28,8 @@ handler again, from either. The fleet may keep running, Java's KCL too.
 
 Without --execute it only shows the records. It takes a snapshot first, to which `sublet undo` returns. If the owner moves the
 position meanwhile, nothing is skipped. Only records that the handler would get are counted: KPL aggregates outside the shard's
-hash key range, which consumers drop, are not."""
+hash key range, which consumers drop, are not. If the application has filter_criteria, deaggregate=false or hash_range_filter=off,
+give the same here, as options or SUBLET_* variables: the table does not say."""
 
 EXAMPLES = """\
 examples:
@@ -55,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         help="set the records aside in this folder [<application>-skipped, if there is no on_failure]",
     )
-    for name in ("application", "stream", "on_failure"):
+    for name in ("application", "stream", "on_failure", *AS_HANDLED):
         add_setting(parser, DEFINITIONS[name])
 
 

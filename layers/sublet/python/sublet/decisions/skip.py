@@ -70,15 +70,18 @@ def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) ->
     return shard, lease
 
 
-def plan_skip(shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int) -> SkipPlan:
-    """`upcoming`: what follows the lease's position, in order. Records that were finished beyond the checkpoint are left out,
-    since the handler has done them. Raises SeekRefused if there is no record, or they are too large.
+def plan_skip(
+    shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int, *, as_put: bool = False
+) -> SkipPlan:
+    """`upcoming`: what follows the lease's position, in order, as the handler gets it; `as_put`: with aggregates whole. Records
+    that were finished beyond the checkpoint are left out, since the handler has done them. Raises SeekRefused if there is no
+    record, or they are too large.
     """
     chosen: list[UserRecord] = []
     size = 0
     ahead = lease.finished_ahead
     for record in upcoming:
-        if ahead is not None and ahead.covers(record):
+        if ahead is not None and ahead.as_put == as_put and ahead.covers(record):
             continue
         size += len(record.data)
         if chosen and size > BYTES_MAX:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import count
 from typing import NamedTuple
@@ -15,16 +15,19 @@ from sublet.decisions.read_position import (
     not_yet_handled,
     read_position,
 )
-from sublet.errors import ShardNotFound, StreamUnavailable
+from sublet.decisions.record_filter import RecordFilter
+from sublet.errors import LeaseTableNotFound, ShardNotFound, StreamUnavailable
 from sublet.operate.place import SeekTime
 from sublet.ports import PollRefusal, Ports
 from sublet.protocol.aggregation import ALL, deaggregate, deaggregated
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.lease import Lease, lease_key_of
-from sublet.protocol.records import Page, StreamRecord, UserRecord
-from sublet.protocol.shard import HashKeyRange
+from sublet.protocol.records import Page, StreamRecord, UserRecord, as_put
+from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
+from sublet.settings import HashRangeFilter, Settings
+from sublet.several_streams import ports_of_stream, settings_of_stream
 
 POLL_INTERVAL = timedelta(milliseconds=500)
 """The pause between two reads, because the shard's other readers share five a second."""
@@ -69,19 +72,54 @@ def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart |
 
 
 class ShardAsHandled(NamedTuple):
-    """Decides which aggregates a consumer drops, as KCL does: those outside the shard's hash key range, unless Kinesis may have
-    placed them there.
+    """The records as a consumer's handler gets them: without the aggregates that it drops as KCL does, those outside the shard's
+    hash key range unless Kinesis may have placed them there; whole with `deaggregate=false`; and only what `filter_criteria`
+    wants.
+
+    settings  those of the shard's stream
     """
 
-    hash_keys: HashKeyRange
+    shard: Shard
     placement: Placement
+    settings: Settings
 
-    def user_records(self, page: Page) -> list[UserRecord]:
-        parts = deaggregated(page.records, KeysInside(self.hash_keys), ALL, self._may_drop)
-        return [record for part in parts for record in part.user_records]
+    @classmethod
+    def of(cls, shard: Shard, ports: Ports, settings: Settings) -> ShardAsHandled:
+        """Raises what Stream raises."""
+        stream = ports_of_stream(ports, shard.shard_id).stream.describe()
+        settings = settings_of_stream(settings, ports, shard.shard_id)
+        return cls(shard, _remembered(ports).with_description(stream), settings)
+
+    def records(self, page: Page, after: Checkpoint) -> list[UserRecord]:
+        filters = self.settings.hash_range_filter is HashRangeFilter.KCL
+        inside = KeysInside(self.shard.hash_key_range) if filters else None
+        parts = deaggregated(page.records, inside, ALL, self._may_drop)
+        found: Sequence[UserRecord] = [
+            record for part in parts for record in not_yet_handled(part.user_records, after)
+        ]
+        found = found if self.settings.deaggregate else as_put(found)
+        wanted = RecordFilter(self.settings)
+        return list(wanted.wanted(found, {}).records if wanted else found)
 
     def _may_drop(self, record: StreamRecord) -> bool:
         return why_kept(record.approximate_arrival_timestamp, self.placement) is None
+
+
+def _remembered(ports: Ports) -> Placement:
+    try:
+        return ports.sightings.load().placement
+    except LeaseTableNotFound:  # a Java KCL's application has none
+        return Placement()
+
+
+def as_handled_by(shard_id: str, ports: Ports, settings: Settings) -> ShardAsHandled | None:
+    """None for settings by which a handler gets all user records. Raises ShardNotFound, and what Stream raises."""
+    if settings.deaggregate and settings.filter_criteria is None:
+        return None
+    shard = next((each for each in ports.stream.list_shards() if each.shard_id == shard_id), None)
+    if shard is None:
+        raise ShardNotFound(f"the stream has no shard {shard_id}")
+    return ShardAsHandled.of(shard, ports, settings)
 
 
 def upcoming(
@@ -96,7 +134,7 @@ def upcoming(
 
     after       leave out records at or before this checkpoint
     reads       how many reads to make at most, since walking an idle shard to its tip may take hundreds
-    as_handled  leave out records that no handler gets; None: leave out none
+    as_handled  as the handler gets them; None: all user records
     """
     reader, pause, refused = ports.stream.reader(shard_id, start), ports.tasks.signal(), 0
     for read in count(1):
@@ -109,7 +147,7 @@ def upcoming(
                 )
         else:
             refused = 0
-            yield from not_yet_handled(_user_records(page, as_handled), after)
+            yield from _records(page, after, as_handled)
             if page.is_shard_end or (not page.records and not page.millis_behind_latest):
                 return
         if read == reads:
@@ -117,7 +155,7 @@ def upcoming(
         pause.wait(POLL_INTERVAL)
 
 
-def _user_records(page: Page, as_handled: ShardAsHandled | None) -> list[UserRecord]:
+def _records(page: Page, after: Checkpoint, as_handled: ShardAsHandled | None) -> Sequence[UserRecord]:
     if as_handled is not None:
-        return as_handled.user_records(page)
-    return list(deaggregate(page.records, None).user_records)
+        return as_handled.records(page, after)
+    return not_yet_handled(deaggregate(page.records, None).user_records, after)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sublet.decisions.failure_policy import Condition
 from sublet.decisions.read_position import read_position
 from sublet.decisions.skip import SkipPlan, lease_to_skip_in, plan_skip
-from sublet.errors import LeaseTableNotFound, SeekRefused
+from sublet.errors import SeekRefused
 from sublet.operate.peek import ShardAsHandled, upcoming
 from sublet.operate.planned_seek import PlannedSeek, carry_out
 from sublet.operate.seek import Seek, check_stream
@@ -17,9 +17,8 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
-from sublet.several_streams import named_shards, ports_of_stream, settings_of_stream
+from sublet.several_streams import named_shards, settings_of_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,11 @@ def planned_skip(
     (shard_id,) = named_shards([shard_id], ports)
     shard, lease = lease_to_skip_in(scan, shards, shard_id)
     own = check_stream(settings.application, known, scan.leases, shards, ports)
-    stream = own or ports_of_stream(ports, shard_id).stream.describe()
     start = read_position(lease)
-    handled = ShardAsHandled(shard.hash_key_range, _remembered(ports).with_description(stream))
+    handled = ShardAsHandled.of(shard, ports, settings)
     coming = () if start is None else upcoming(shard_id, start, lease.checkpoint, ports, as_handled=handled)
-    return PlannedSkip(plan_skip(shard, lease, coming, wanted), scan, None if own is None else own.identity)
-
-
-def _remembered(ports: Ports) -> Placement:
-    try:
-        return ports.sightings.load().placement
-    except LeaseTableNotFound:  # a Java KCL's application has none
-        return Placement()
+    plan = plan_skip(shard, lease, coming, wanted, as_put=not settings.deaggregate)
+    return PlannedSkip(plan, scan, None if own is None else own.identity)
 
 
 def skip(

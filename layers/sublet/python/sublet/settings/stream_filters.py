@@ -8,7 +8,7 @@ decides; `Filters` beside them is for all other streams. null, or no `Filters` b
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -53,6 +53,16 @@ def criteria_of(text: str, account: str, stream: str, epoch: int) -> str | None:
         if StreamSelector(name).names(account, stream, epoch):
             return None if criteria is None else json.dumps(criteria)
     return json.dumps({FILTERS: given[FILTERS]}) if FILTERS in given else None
+
+
+def criteria_of_streams(text: str, streams: Iterable[tuple[str, str, int]]) -> str:
+    """The criteria for these streams alone, each an account, a name and a creation epoch."""
+    given = _object(text)
+    if given is None or STREAMS not in given:
+        return text
+    found = {stream: criteria_of(text, account, stream, epoch) for account, stream, epoch in streams}
+    of_streams = {stream: None if each is None else json.loads(each) for stream, each in found.items()}
+    return json.dumps({STREAMS: of_streams})
 
 
 def _object(text: str) -> dict[str, Any] | None:
