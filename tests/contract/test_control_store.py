@@ -16,6 +16,7 @@ from sublet.memory.clock import BEGINNING
 from sublet.memory.control import MemoryControlStore
 from sublet.ports import ControlStore
 from sublet.protocol.control import NO_CONTROL, Control, Order, Pause, encode_control
+from sublet.system.clock import SystemClock
 
 from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 
@@ -35,6 +36,18 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Co
 
 def test_nothing_is_ordered_before_anything_was_kept(store: ControlStore) -> None:
     assert store.control() == NO_CONTROL
+
+
+def test_it_says_when_it_answered(store: ControlStore) -> None:
+    if isinstance(store, MemoryControlStore):
+        store = MemoryControlStore(lambda: BEGINNING)
+        store.control()
+        assert store.answered_at == BEGINNING
+        return
+    assert store.answered_at is None
+    store.control()
+    assert store.answered_at is not None
+    assert abs(store.answered_at - SystemClock().now()) < timedelta(minutes=1)
 
 
 def test_what_is_kept_is_read_with_the_next_round(store: ControlStore) -> None:

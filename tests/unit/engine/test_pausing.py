@@ -190,6 +190,10 @@ class CountingControl:
             raise self.problem
         return self.real.control()
 
+    @property
+    def answered_at(self) -> None:
+        return None
+
     def keep_control(self, control: Control) -> bool:
         return self.real.keep_control(control)
 

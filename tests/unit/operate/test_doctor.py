@@ -140,6 +140,10 @@ def test_orders_that_cannot_be_read_are_a_finding_and_no_line_in_the_log(
         def control(self) -> Control:
             raise problem
 
+        @property
+        def answered_at(self) -> None:
+            return None
+
         def keep_control(self, control: Control) -> bool:
             raise AssertionError(f"doctor changes nothing, and never writes {control}")
 

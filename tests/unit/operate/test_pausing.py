@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.control import SETTLES_WITHIN
+from sublet.decisions.control import SETTLES_WITHIN, pause_of
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.engine.control_watch import ControlWatch
 from sublet.errors import ControlRefused
 from sublet.memory import MemoryControlStore
 from sublet.operate.pausing import TRIES, Ordered, Pausing, Releasing
+from sublet.ports import Clock, Ports
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
@@ -126,6 +128,10 @@ class Contended:
 
     def control(self) -> Control:
         return self.real.control()
+
+    @property
+    def answered_at(self) -> None:
+        return None
 
     def keep_control(self, control: Control) -> bool:
         if self.times:
@@ -346,3 +352,65 @@ def test_it_says_what_it_replaces_and_not_what_is_over() -> None:
     assert order(world, Order.PAUSE, OTHER).replaces == (shard.pause,)
     world.clock.advance(2 * MINUTE)
     assert order(world).replaces == ()
+
+
+class Skewed:
+    """The clock of an operator's machine that is ahead, or behind."""
+
+    def __init__(self, clock: Clock, by: timedelta) -> None:
+        self._clock = clock
+        self._by = by
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._by
+
+    def steady(self) -> datetime:
+        return self._clock.steady()
+
+
+def skewed(world: EngineWorld, by: timedelta) -> Ports:
+    return replace(world.ports, clock=Skewed(world.ports.clock, by))
+
+
+@pytest.fixture
+def dated_world() -> EngineWorld:
+    """Its store says the time, as DynamoDB does."""
+    world = held_world(1)
+    world.control = MemoryControlStore(world.ports.clock.now)
+    return world
+
+
+@pytest.mark.parametrize(
+    "by", [timedelta(hours=-1), timedelta(minutes=-3), timedelta(minutes=3), timedelta(hours=1)]
+)
+def test_a_pause_lasts_as_long_as_it_says_whatever_an_operator_s_clock_says(
+    dated_world: EngineWorld, by: timedelta
+) -> None:
+    world = dated_world
+    operator = Pausing("orders", skewed(world, by), world.settings)
+    pause = operator.order(operator.pause(Order.PAUSE, "anna@desk", lambda now: now + 5 * MINUTE)).pause
+    assert pause.until is not None
+    assert abs(pause.until - world.ports.clock.now() - 5 * MINUTE) < SECOND
+
+
+@pytest.mark.parametrize(
+    "by", [timedelta(hours=-1), timedelta(minutes=-3), timedelta(minutes=3), timedelta(hours=1)]
+)
+def test_a_pause_ends_in_time_whatever_a_worker_s_clock_says(dated_world: EngineWorld, by: timedelta) -> None:
+    world = dated_world
+    order(world, lasts=5 * MINUTE)
+    leases = world.table.real.scan().leases
+    watch = ControlWatch(skewed(world, by))
+    assert set(watch.pauses(leases)) == {SHARD}
+    assert pause_of(watch.current(), SHARD, watch.now) is not None
+    world.tasks.sleep(5 * MINUTE + SECOND)
+    assert watch.pauses(leases) == {}
+    assert pause_of(watch.current(), SHARD, watch.now) is None
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(hours=1)])
+def test_what_an_operator_with_a_wrong_clock_resumes_is_resumed(
+    dated_world: EngineWorld, by: timedelta
+) -> None:
+    order(dated_world, lasts=5 * MINUTE)
+    assert set(Pausing("orders", skewed(dated_world, by), dated_world.settings).resume()) == {"orders"}

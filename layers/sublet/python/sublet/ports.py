@@ -336,6 +336,12 @@ class ControlStore(Protocol):
     def control(self) -> Control:
         """The current control, strongly consistent; an empty one if none was ever stored. Raises ControlUnreadable."""
 
+    @property
+    def answered_at(self) -> datetime | None:
+        """When `control` last had an answer, by the store's own clock; None if that is not known. Pauses end by this clock: an
+        operator's machine sets the end, and each worker's reads it.
+        """
+
     def keep_control(self, control: Control) -> bool:
         """Store this control if the stored one still has this one's `round`, and raise the round by one. Returns whether it was
         stored: False if another operator was first. Workers may not call this.

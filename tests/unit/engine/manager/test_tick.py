@@ -203,6 +203,27 @@ def test_a_dead_owners_lease_is_dispatched_once_its_counter_has_stood_still_for_
     assert world.handler.data() == [b"a"]
 
 
+def test_leases_of_the_other_kind_are_named_once_an_hour() -> None:
+    """They stay in the table for good, and a quiet fleet ticks each second at times."""
+    world = EngineWorld()
+    theirs = {
+        "leaseKey": {"S": "123456789012:orders:1700000000:shardId-000000000009"},
+        "streamName": {"S": "123456789012:orders:1700000000"},
+        "shardId": {"S": "shardId-000000000009"},
+        "leaseCounter": {"N": "4"},
+        "checkpoint": {"S": "17"},
+    }
+    world.table.real.put_row(theirs)
+    manager = world.manager()
+    said = []
+    for _ in range(3):
+        for _ in range(5):
+            manager.tick()
+        said.append(len([line for line in world.log.lines if line.level == "warning"]))
+        world.tasks.sleep(timedelta(minutes=35))
+    assert said == [1, 1, 2]
+
+
 def test_a_heartbeat_between_two_ticks_keeps_the_lease() -> None:
     world = EngineWorld()
     world.steal(worker_id="alive", holder="other/1")

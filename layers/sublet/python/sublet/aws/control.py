@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import CONDITION_FAILED, code_of
+from sublet.aws.raw_json import service_date
 from sublet.aws.sightings import DATA, KEY, ROUND, WHAT
 from sublet.aws.table_errors import named_table_errors
 from sublet.errors import ControlUnreadable
@@ -25,13 +27,19 @@ class DynamoDbControlStore:
     def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
         self._connect = connect
         self._table = table
+        self._answered_at: datetime | None = None
 
     def control(self) -> Control:
         with named_table_errors(WHAT, self._table, KEY):
             item = self._connect().get_item(
                 TableName=self._table, Key={KEY: {"S": CONTROL}}, ConsistentRead=True
             )
+        self._answered_at = service_date(item)
         return NO_CONTROL if "Item" not in item else _read(item["Item"])
+
+    @property
+    def answered_at(self) -> datetime | None:
+        return self._answered_at
 
     def keep_control(self, control: Control) -> bool:
         """A refusal by our own value is a success: the response was lost, and botocore repeated the call."""

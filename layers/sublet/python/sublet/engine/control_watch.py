@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.decisions.control import READ_EVERY, paused
+from sublet.decisions.liveness import ahead_by
 from sublet.errors import CallFailed, ControlUnreadable
 from sublet.ports import Ports
 from sublet.protocol.control import NO_CONTROL, Control, Pause
@@ -24,6 +25,8 @@ class ControlWatch:
         self._known = NO_CONTROL
         self._read_at: datetime | None = None
         self._has_warned = False
+        self._ahead = timedelta(0)
+        """How far this machine's clock is ahead of the store's."""
 
     @property
     def known(self) -> Control:
@@ -45,7 +48,12 @@ class ControlWatch:
 
     def pauses(self, leases: Iterable[Lease]) -> Mapping[str, Pause]:
         """The pause of each paused lease, by lease key. Reads the control now."""
-        return paused(self.look(), leases, self._ports.clock.now())
+        return paused(self.look(), leases, self.now)
+
+    @property
+    def now(self) -> datetime:
+        """The moment by the store's clock, as far as its last answer says. Pauses end by it, whatever this machine's says."""
+        return self._ports.clock.now() - self._ahead
 
     def _read(self) -> Control:
         store = self._ports.control
@@ -54,6 +62,7 @@ class ControlWatch:
         self._read_at = self._ports.clock.steady()
         try:
             self._known, self._has_warned = store.control(), False
+            self._ahead = ahead_by(self._ports.clock.now(), store.answered_at)
         except (ControlUnreadable, CallFailed) as problem:
             if not self._has_warned:
                 self._has_warned = True

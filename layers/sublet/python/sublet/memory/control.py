@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -13,7 +15,9 @@ from sublet.protocol.control import NO_CONTROL, Control
 class MemoryControlStore:
     """The ControlStore port. Safe for threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime] | None = None) -> None:
+        """`now`: the store's own clock."""
+        self._now = now
         self._lock = threading.Lock()
         self._control = NO_CONTROL
         self._is_damaged = False
@@ -28,6 +32,10 @@ class MemoryControlStore:
             if self._is_damaged:
                 raise ControlUnreadable("the application's control is damaged")
             return self._control
+
+    @property
+    def answered_at(self) -> datetime | None:
+        return None if self._now is None else self._now()
 
     def keep_control(self, control: Control) -> bool:
         with self._lock:

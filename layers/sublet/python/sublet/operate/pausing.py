@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,11 +20,11 @@ from sublet.decisions.control import (
     unreleased,
     without,
 )
-from sublet.decisions.liveness import Sighting, observe
+from sublet.decisions.liveness import Sighting, ahead_by, observe
 from sublet.decisions.operated_streams import shard_named, streams_of
-from sublet.errors import ControlRefused, SettingsError
+from sublet.errors import ControlRefused, ControlUnreadable, SettingsError
 from sublet.operate.shown import time_text
-from sublet.ports import ControlStore, Ports
+from sublet.ports import Clock, ControlStore, Ports
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease, LeaseScan, lease_key_of
 from sublet.protocol.stream_key import stream_key_of
@@ -63,7 +64,7 @@ class Pausing:
         """Creates a pause that begins now, in whole milliseconds as it is stored. `ends` computes from now when the pause ends by
         itself. Raises ControlRefused for a moment in the past.
         """
-        now = _in_milliseconds(self.ports.clock.now())
+        now = _in_milliseconds(self._now())
         until = None if ends is None else _in_milliseconds(ends(now))
         if until is not None and until <= now:
             raise ControlRefused(f"{time_text(until)} is over already: nothing was changed")
@@ -80,7 +81,9 @@ class Pausing:
         """Returns what `order` would do, and changes nothing. Raises ControlRefused and what LeaseTable raises."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         meant = self._of(scan.leases, _named(shards, scan))
-        owned = held(scan.leases, remembered.sightings, self.ports.clock.now(), self.settings.failover_time)
+        now = self.ports.clock.now()
+        now -= ahead_by(now, scan.at)
+        owned = held(scan.leases, remembered.sightings, now, self.settings.failover_time)
         keys = {lease.lease_key for lease in meant}
         concerned = tuple(lease for lease in owned if lease.lease_key in keys)
         check_owners(concerned if pause.order is Order.RELEASE else owned, pause.order)
@@ -122,7 +125,7 @@ class Pausing:
         """Ends the pauses of these shards, or all pauses. Returns them by lease key, and a pause of the whole application under
         the application's name. Raises ControlRefused.
         """
-        now, shards = self.ports.clock.now(), self.named(shards)
+        now, shards = self._now(), self.named(shards)
         before, after = self._change(
             partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards])
         )
@@ -140,13 +143,19 @@ class Pausing:
 
     def _check_stands(self, pause: Pause, lease_keys: Collection[str] = ()) -> None:
         stands = self._store.control()
-        if not is_ended(stands, pause, lease_keys, self.ports.clock.now()):
+        if not is_ended(stands, pause, lease_keys, _by_the_store(self._store, self.ports.clock)):
             return
         whole = stands.application
         instead = "" if whole is None else f" by a pause of {whole.by}, which ends by itself"
         raise ControlRefused(
             f"the {pause.order.value} was ended meanwhile{instead or ' by a resume'}: workers may take the leases again"
         )
+
+    def _now(self) -> datetime:
+        """By the store's clock, which every worker goes by: this machine's may be wrong."""
+        with suppress(ControlUnreadable):
+            self._store.control()
+        return _by_the_store(self._store, self.ports.clock)
 
     def standing(self) -> Control:
         """Raises ControlRefused and ControlUnreadable."""
@@ -203,6 +212,11 @@ def ends_at(text: str) -> Callable[[datetime], datetime]:
     return lambda _: at
 
 
+def _by_the_store(store: ControlStore, clock: Clock) -> datetime:
+    now = clock.now()
+    return now - ahead_by(now, store.answered_at)
+
+
 def _in_milliseconds(moment: datetime) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
@@ -248,6 +262,7 @@ class Releasing:
         """Looks once. An owner counts as gone if neither ticks nor this object saw a write of it for failover_time."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         now = self.ports.clock.now()
+        now -= ahead_by(now, scan.at)
         leases = [lease for lease in scan.leases if not self.shards or lease.shard_id in self.shards]
         self._sightings = observe({**remembered.sightings, **self._sightings}, leases, now)
         return unreleased(leases, self._sightings, remembered.dispatched, now, self.settings.failover_time)

@@ -18,9 +18,12 @@ from sublet.decisions.process_report import ProcessReport, ProcessState, process
 from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.manager.announcing import announce, stop_reporting
+from sublet.engine.manager.busy_shards import BusyShardLog
 from sublet.engine.manager.earlier_run import claims_of_earlier_run
+from sublet.engine.manager.other_kind import OtherKindLog
 from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.tick import LeaseManager, log_start
+from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import CallFailed, ProcessSpent, TransientError
@@ -65,6 +68,10 @@ class ConsumerProcess:
     _looked_at: datetime | None = None
     _streams: StreamWatch | None = None
     """None unless the application reads several streams."""
+    _worst: WorstShardMetrics = field(default_factory=WorstShardMetrics)
+    _busy: BusyShardLog = field(default_factory=BusyShardLog)
+    _other_kind: OtherKindLog = field(default_factory=OtherKindLog)
+    """What ticks have said of shards and leases, so that they do not say it each time."""
     _refusals: Refusals = NOTHING_YET
     """Of ticks."""
     _is_reporting: bool = False
@@ -138,8 +145,9 @@ class ConsumerProcess:
                     has_joined = True
                     announce(What.JOINS, self.ports, settings)
                 manager = LeaseManager(
-                    self.ports, self, settings, asks=True, watch=self._worker.watch, streams=self._streams
-                )
+                    self.ports, self, settings, asks=True, watch=self._worker.watch, streams=self._streams,
+                    worst=self._worst, busy=self._busy, other_kind=self._other_kind,
+                )  # fmt: skip
                 self._prompt.wait(self._tick(manager))
                 # Replaced before the next tick, which does whatever the old one was set for.
                 self._prompt = self.ports.tasks.signal()

@@ -23,6 +23,7 @@ from sublet.engine.lease.steps import create_leases, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.busy_shards import BusyShardLog
 from sublet.engine.manager.look import look, look_at_several
+from sublet.engine.manager.other_kind import OtherKindLog
 from sublet.engine.manager.pacing import PacedStream
 from sublet.engine.manager.probing import BOUNDS as PROBED
 from sublet.engine.manager.probing import Probing
@@ -35,13 +36,6 @@ from sublet.ports import Dispatcher, Log, Ports
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings, duration_text
-
-MULTI_STREAM_LEASES = (
-    "leases of a multi-stream KCL in this table: left alone; this application consumes one stream"
-)
-SINGLE_STREAM_LEASES = (
-    "leases of a single stream in this table: left alone; this application consumes several"
-)
 
 LOOKS_MAX = 5
 """The most often that one tick looks."""
@@ -90,6 +84,7 @@ class LeaseManager:
     """The process's own, in an application of several streams; None: this manager makes one."""
     worst: WorstShardMetrics = field(default_factory=WorstShardMetrics)
     busy: BusyShardLog = field(default_factory=BusyShardLog)
+    other_kind: OtherKindLog = field(default_factory=OtherKindLog)
 
     def __post_init__(self) -> None:
         if self.ports.streams is not None and self.streams is None:
@@ -241,6 +236,7 @@ class LeaseManager:
         metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
         self.worst.show(seen.scan.leases, self.ports)
         self.busy.say(seen.scan.leases, self.settings, self.ports)
+        self.other_kind.say(seen.scan, self.ports)
         in_play = {lease.lease_key for lease in seen.scan.leases if not lease.is_ended}
         others = in_play.difference(plan.needing_no_worker, plan.paused)
         show_quiet(plan.needing_no_worker, len(plan.paused), metrics, others)
@@ -261,12 +257,6 @@ def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log)
             checkpoint=str(lease.checkpoint),
             crashes=lease.crashes,
         )
-    for others, what in (
-        (seen.scan.multi_stream, MULTI_STREAM_LEASES),
-        (seen.scan.single_stream, SINGLE_STREAM_LEASES),
-    ):
-        if others:
-            log.warning(what, leases=len(others), first=min(others))
     for shard_id in plan.sync.inconsistent:
         log.warning(
             "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id

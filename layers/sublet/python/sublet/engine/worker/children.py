@@ -89,7 +89,7 @@ class Children:
     def _may_begin(self, child: Lease) -> bool:
         if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
             return False
-        if pause_of(self.watch.known, child.lease_key, self.ports.clock.now()) is not None:
+        if pause_of(self.watch.known, child.lease_key, self.watch.now) is not None:
             return False
         return may_begin(
             child,

@@ -90,7 +90,7 @@ class Upkeep:
 
     def obey(self) -> None:
         """Release each lease that an operator has paused, once its handler call has ended and its checkpoint is written."""
-        control, now = self.shared.watch.current(), self.shared.ports.clock.now()
+        control, now = self.shared.watch.current(), self.shared.watch.now
         for session in self.held():
             lease_key = session.held.lease.lease_key
             pause = pause_of(control, lease_key, now)

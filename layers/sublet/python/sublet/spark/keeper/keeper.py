@@ -184,7 +184,7 @@ class Keeper:
         """
         if self._planned is not None or not self._held.keys:
             return
-        control, now = self._watch.current(), self.ports.clock.now()
+        control, now = self._watch.current(), self._watch.now
         stopped = {
             key: pause for key in self._held.keys if (pause := pause_of(control, key, now)) is not None
         }

@@ -196,4 +196,4 @@ class Taker:
         )
 
     def _is_paused(self, lease: Lease) -> bool:
-        return pause_of(self.watch.known, lease.lease_key, self.ports.clock.now()) is not None
+        return pause_of(self.watch.known, lease.lease_key, self.watch.now) is not None

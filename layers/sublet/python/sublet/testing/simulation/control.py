@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.decisions.control import READ_EVERY, pause_of
@@ -57,6 +57,10 @@ class SimControlStore:
             self._of_world.refused.add(self._process)
             raise LeaseTableUnavailable("could not be reached for the control")
         return self._of_world.store.control()
+
+    @property
+    def answered_at(self) -> datetime:
+        return self._world.scheduler.now()
 
     def keep_control(self, control: Control) -> bool:  # noqa: ARG002
         self._world.fail("a worker writes the control")
