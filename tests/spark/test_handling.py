@@ -213,6 +213,19 @@ def test_what_needs_positions_of_ours_is_refused_by_name(settings: dict[str, Any
         apply_handler(None, "json:loads", **settings)
 
 
+def test_a_batch_tells_how_long_its_call_may_take(stream: MemoryStream) -> None:
+    """As on Lambda and in a process, although nothing gives the call up."""
+    [shard, _] = stream.list_shards()
+    told = list[int]()
+    settings = replace(SETTINGS, handler_timeout=timedelta(seconds=10))
+    run(
+        lambda batch: told.append(batch.remaining_time_in_millis()),
+        rows_of(stream, shard.shard_id),
+        settings=settings,
+    )
+    assert told == [10_000]
+
+
 def test_a_handler_of_lambda_s_event_gets_its_event(stream: MemoryStream) -> None:
     events: list[Any] = []
 

@@ -119,6 +119,21 @@ def test_each_shard_is_done_in_its_order_and_nothing_is_left() -> None:
     assert redriving.calls[0].stream == "events"
 
 
+def test_a_batch_tells_how_long_its_call_may_take() -> None:
+    """As on Lambda and in a process, although nothing gives the call up."""
+    clock, told = FakeClock(AT), list[int]()
+
+    def handle(given: Batch) -> None:
+        clock.advance(timedelta(seconds=4))
+        told.append(given.remaining_time_in_millis())
+
+    destination = MemoryDestination()
+    destination.put(batch(1))
+    settings = replace(SETTINGS, handler_timeout=timedelta(seconds=10))
+    Redrive(destination, HandlerFunctions(handle), settings, clock, MemoryLog()).run()
+    assert told == [6_000]
+
+
 def test_what_fails_again_stays_and_holds_nothing_up() -> None:
     redriving = Redriving(batch(100), batch(200))
     redriving.bad = {"100"}

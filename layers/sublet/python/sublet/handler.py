@@ -52,11 +52,13 @@ class Batch(Struct, frozen=True):
                                        the lease table has it; with manual checkpointing False means that the lease is
                                        lost or the table out of reach
     stream_arn                         None in a deployment or process without the setting `stream_arn`
-    attempt                            1 for the first call that begins with this record in this window, 2 for its first
-                                       retry
-    remaining_time_in_millis()         until the end of the window: no call begins after it, and the current one may go
-                                       on into `window_margin`. Never negative; 0 as soon as the lease is to be released,
-                                       even before the window ends
+    attempt                            1 for the first call that begins with this record, 2 for its first retry; it goes on
+                                       in the next window, also of another owner. With `parallelization_factor`, some
+                                       begin again there
+    remaining_time_in_millis()         until the end of the window, or until `handler_timeout` gives this call up if that is
+                                       sooner: a call that is given up may come again. No call begins after the window's
+                                       end, and the current one may go on into `window_margin`. Never negative; 0 as soon
+                                       as the lease is to be released, even before the window ends
     prepare_checkpoint(record, state)  the first of two phases (KCL's pending checkpoint): stores `state`, bytes of
                                        yours, with the future checkpoint, and returns both to the next owner of the
                                        lease if it is not checkpointed before. Returns whether it is written

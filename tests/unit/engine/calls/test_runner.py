@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet.decisions.window import Next, Outcome
 from sublet.handler import Batch
+from sublet.handlers.load import handler_of
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import LogExceptions
+from sublet.settings import HandlerContract, LogExceptions
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -93,6 +95,48 @@ def test_a_batch_tells_how_long_the_window_still_lasts() -> None:
     assert told == [20_000, 13_000, 0]
 
 
+def test_a_batch_tells_how_long_its_own_call_may_still_take() -> None:
+    """Each call has the whole of handler_timeout, and none more than its window."""
+    world = EngineWorld(replace(NO_WAITING, handler_timeout=10 * SECOND, batch_size=1))
+    world.put("a", "b")
+    told: list[int] = []
+
+    def script(batch: Batch) -> None:
+        told.append(batch.remaining_time_in_millis())
+        world.tasks.sleep(7 * SECOND)
+        told.append(batch.remaining_time_in_millis())
+
+    world.handler.script = script
+    world.window(lasts=15 * SECOND)
+    assert told == [10_000, 3_000, 8_000, 1_000]
+
+
+@pytest.mark.parametrize("factor", [1, 4])
+def test_a_handler_that_stops_in_time_is_not_given_up(factor: int) -> None:
+    """As AWS teaches it: stop before the time is over, and hand back the rest."""
+    settings = replace(
+        NO_WAITING,
+        handler_contract=HandlerContract.LAMBDA_EVENT,
+        handler_timeout=3 * SECOND,
+        parallelization_factor=factor,
+    )
+    world = EngineWorld(settings)
+    world.put(*map(str, range(20)))
+    handled: list[str] = []
+
+    def function(event: Any, context: Any) -> Any:
+        for record in event["Records"]:
+            if context.get_remaining_time_in_millis() < 1000:
+                return {"batchItemFailures": [{"itemIdentifier": record["kinesis"]["sequenceNumber"]}]}
+            world.tasks.sleep(SECOND / 2)
+            handled.append(record["kinesis"]["data"])
+        return None
+
+    world.handler = handler_of(function, settings)  # type: ignore[assignment] # as a handler
+    world.window()
+    assert len(handled) == len(set(handled)) == 20
+
+
 def test_a_worker_that_is_told_to_stop_leaves_a_batch_no_time() -> None:
     world = EngineWorld()
     world.put("a")
@@ -106,6 +150,15 @@ def test_a_worker_that_is_told_to_stop_leaves_a_batch_no_time() -> None:
     world.handler.script = script
     world.window(stop=stop)
     assert told == [0]
+
+
+def test_a_batch_tells_how_often_it_has_come_in_earlier_windows_too() -> None:
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=2))
+    world.put("a")
+    world.handler.script = raising(ValueError("not now"))
+    for _ in range(3):
+        world.window()
+    assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_batch_tells_how_often_it_has_come() -> None:

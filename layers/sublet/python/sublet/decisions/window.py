@@ -9,9 +9,12 @@ from enum import StrEnum
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
+from sublet.handler import no_deadline
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page, UserRecord
 from sublet.settings import Mode, Settings
+
+MILLISECOND = timedelta(milliseconds=1)
 
 RUNS_MAX = 50
 """Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to this)."""
@@ -187,6 +190,15 @@ def overdue_at(now: datetime, cut_off: datetime | None, settings: Settings) -> d
     if cut_off is not None:
         limits.append(max(cut_off - settings.window_margin / 3, now + settings.window_margin / 6))
     return min(limits, default=None)
+
+
+def millis_left(began_at: datetime, now: datetime, deadline: datetime | None, settings: Settings) -> int:
+    """Milliseconds that a call which began then may count on: until its window ends, or until `handler_timeout` gives it up if
+    that is sooner. Never negative.
+    """
+    limit = None if settings.handler_timeout is None else began_at + settings.handler_timeout
+    ends = min((each for each in (deadline, limit) if each is not None), default=None)
+    return no_deadline() if ends is None else max(0, (ends - now) // MILLISECOND)
 
 
 def keeps_leases(item: WorkerItem, settings: Settings) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from sublet.decisions.window import millis_left
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch, CheckpointReply, Handler
@@ -186,7 +187,7 @@ class Redrive:
         self._handed += len(batch.records)
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
-        life = LeaseLife(batch, is_by_hand=self.settings.is_checkpointed_by_hand)
+        life = LeaseLife(batch, self.clock, self.settings)
         failure = life.live(self.handler, behind // MILLISECOND)
         if life.is_done and failure is None:
             return True
@@ -206,11 +207,12 @@ class LeaseLife:
     """Calls the handler's functions for a batch as the engine calls them for a lease, and tracks what is finished. There is no
     lease, so nothing is stored until the whole batch is removed.
 
-    finished   how far the handler has come: by returning, or by checkpointing if only that counts (`is_by_hand`)
+    finished   how far the handler has come: by returning, or by checkpointing if only that counts
     """
 
     batch: SetAsideBatch
-    is_by_hand: bool
+    clock: Clock
+    settings: Settings
     finished: Checkpoint = field(default=TRIM_HORIZON, init=False)
     is_over: bool = field(default=False, init=False)
 
@@ -226,7 +228,7 @@ class LeaseLife:
         failure = _failure_of(partial(handler.lease_acquired, shard_id, TRIM_HORIZON))
         if failure is None:
             failure = _failure_of(partial(handler.handle, self._handed_over(millis_behind_latest)))
-            if failure is None and not self.is_by_hand:
+            if failure is None and not self.settings.is_checkpointed_by_hand:
                 self.finished = self.batch.records[-1].checkpoint
             at_its_end = _failure_of(partial(handler.lease_releasing, shard_id))
             failure = at_its_end if failure is None else failure
@@ -234,10 +236,14 @@ class LeaseLife:
         return failure
 
     def _handed_over(self, millis_behind_latest: int) -> Batch:
-        batch = self.batch
+        batch, began_at = self.batch, self.clock.steady()
+
+        def left() -> int:
+            return millis_left(began_at, self.clock.steady(), None, self.settings)
+
         return Batch(
             batch.stream, batch.shard_id, batch.records, millis_behind_latest, self._checkpoint, batch.stream_arn,
-            batch.attempts + 1, checkpoint_at=self._checkpoint_at, is_redrive=True,
+            batch.attempts + 1, left, checkpoint_at=self._checkpoint_at, is_redrive=True,
         )  # fmt: skip
 
     def _checkpoint(self, record: UserRecord) -> bool:
@@ -247,7 +253,10 @@ class LeaseLife:
         first, last = self.batch.records[0], self.batch.records[-1]
         if not first.checkpoint <= record.checkpoint <= last.checkpoint:
             raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
-        return self._checkpoint_at(record.checkpoint) is CheckpointReply.WRITTEN and self.is_by_hand
+        return (
+            self._checkpoint_at(record.checkpoint) is CheckpointReply.WRITTEN
+            and self.settings.is_checkpointed_by_hand
+        )
 
     def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
         if self.is_over:

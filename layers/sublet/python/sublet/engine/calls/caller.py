@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from sublet.decisions.record_filter import Faults
-from sublet.decisions.window import handler_backoff
+from sublet.decisions.window import MILLISECOND, handler_backoff, millis_left
 from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.lease.held import HeldLease
@@ -23,8 +23,6 @@ from sublet.ports import Ports, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
-
-MILLISECOND = timedelta(milliseconds=1)
 
 
 class BatchProgress(Protocol):
@@ -153,9 +151,17 @@ class Caller:
             place_of(record, "prepare_checkpoint(record, state)")
             return self._checkpoints_count() and self.progress.prepare(record.checkpoint, state)
 
+        def left() -> int:
+            now = session.ports.clock.steady()
+            return (
+                0
+                if self.stop.is_set()
+                else millis_left(call.began_at or now, now, session.deadline, settings)
+            )
+
         batch = Batch(
             settings.stream, held.shard_id, records, millis_behind_latest, checkpoint, settings.stream_arn,
-            attempt, self._remaining_time_in_millis, prepare, self._checkpoint_at,
+            attempt, left, prepare, self._checkpoint_at,
         )  # fmt: skip
         has_returned = self._run(call, batch)
         if not has_returned:
@@ -205,10 +211,7 @@ class Caller:
 
     @property
     def is_out_of_time(self) -> bool:
-        return self._remaining_time_in_millis() == 0
-
-    def _remaining_time_in_millis(self) -> int:
-        return 0 if self.stop.is_set() else max(0, self.time_left() // MILLISECOND)
+        return self.stop.is_set() or self.time_left() < MILLISECOND
 
     def _make(self, call: HandlerCall, work: Callable[[], None]) -> bool:
         """Make a call. The caller has a slot. True if it returned."""

@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.failure_policy import Answer, Run, SetAside
 from sublet.decisions.record_filter import Faults
+from sublet.decisions.window import millis_left
 from sublet.engine.calls.set_aside import SettingAside
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import BatchItemsFailed, DestinationRefused
 from sublet.handler import Batch, Handler
-from sublet.ports import Log
+from sublet.ports import Clock, Log
 from sublet.protocol.records import UserRecord
-from sublet.settings import LogExceptions
+from sublet.settings import LogExceptions, Settings
 from sublet.spark.read.pace import Sleep
 
 NO_END = timedelta(days=365)
@@ -33,6 +34,8 @@ class TaskBatch:
     aside: SettingAside
     sleep: Sleep
     log: Log
+    clock: Clock
+    settings: Settings
     faults: Faults = field(default_factory=dict)
     handled: int = field(default=0, init=False)
     failure: BaseException | None = field(default=None, init=False)
@@ -56,6 +59,7 @@ class TaskBatch:
             done = max(done, place)
             return False
 
+        began_at = self.clock.steady()
         batch = Batch(
             self.stream,
             self.shard_id,
@@ -63,6 +67,7 @@ class TaskBatch:
             self.millis_behind_latest,
             checkpoint,
             attempt=run.attempts + 1,
+            remaining_time_in_millis=lambda: millis_left(began_at, self.clock.steady(), None, self.settings),
         )
         try:
             self._pass_on(batch)

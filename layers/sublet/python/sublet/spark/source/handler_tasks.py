@@ -127,7 +127,17 @@ def handle_batches(
                     settings.application,
                 )
                 batch = TaskBatch(
-                    handler, stream, shard_id, records, behind // MILLISECOND, aside, sleep, log, faults
+                    handler,
+                    stream,
+                    shard_id,
+                    records,
+                    behind // MILLISECOND,
+                    aside,
+                    sleep,
+                    log,
+                    clock,
+                    settings,
+                    faults,
                 )
                 run_retry_loop(begin(len(records), settings), batch, batch.arrived, clock.now, settings)
                 yield _handled(stream, shard_id, batch.handled, records[-1])
