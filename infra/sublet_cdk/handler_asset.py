@@ -5,19 +5,37 @@ from __future__ import annotations
 import ast
 import shutil
 from collections.abc import Collection, Iterable, Iterator
+from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from aws_cdk import Annotations
+from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.handlers.shape import another_kind, is_processor_in, meant_for_another, signature_in
 from sublet.settings import HandlerContract
 from sublet_cdk.bytecode import CODE, add_bytecode
 from sublet_cdk.code_folder import copy_code
-from sublet_cdk.wheels import Platform, install
+from sublet_cdk.wheels import PackagesNotInstalled, Platform, install
 
 ENTRY_MODULE = "app"
 ENTRY_POINT = f"{ENTRY_MODULE}.py"
 REQUIREMENTS = "requirements.txt"
+
+EXPORTED_BY = {
+    "uv.lock": "uv export --no-hashes --no-emit-project -o requirements.txt",
+    "poetry.lock": "poetry export --without-hashes -o requirements.txt",
+    "pdm.lock": "pdm export --without-hashes -o requirements.txt",
+    "Pipfile.lock": "pipenv requirements > requirements.txt",
+    "Pipfile": "pipenv requirements > requirements.txt",
+}
+"""Other tools' files -> the command that writes a requirements.txt from them."""
+
+UNREAD_REQUIREMENTS = "sublet:handlerRequirements"
+"""The id of the warning, by which it can be acknowledged."""
+
+OPTIONAL_AT_RUN_TIME = "fan-out"
+"""The extra whose packages the layer has too."""
 
 ANYTHING = "*"
 """Stands for the names that `from module import *` defines, which are not known without running it."""
@@ -37,14 +55,14 @@ def stage_handler(
 
     Raises SettingsError if the folder does not exist, has a module with the entry point's name, does not define
     `handler`, defines it for another contract, or has a link that leaves it; PackagesNotInstalled if its requirements
-    have no wheels for the platform.
+    have no wheels for the platform, or would hide a package of the layer by an older one than sublet needs.
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
     check_contract(check_handler_exists(handler_code, handler), handler, contract)
     shutil.rmtree(target, ignore_errors=True)
     if (handler_code / REQUIREMENTS).is_file():
-        install(handler_code / REQUIREMENTS, platform, target, locked=False)
+        _install_requirements(handler_code / REQUIREMENTS, platform, target)
     copy_code(handler_code, target, "handler_code", dot_files)
     if entry_point is not None:
         if (theirs := _imported_as_entry_point(target)) is not None:
@@ -57,6 +75,40 @@ def stage_handler(
         shutil.copyfile(entry_point, target / ENTRY_POINT)
         add_bytecode(target, platform.python_version, CODE)
     return target
+
+
+def _install_requirements(requirements: Path, platform: Platform, target: Path) -> None:
+    needed = _needed_by_sublet()
+    try:
+        install(requirements, platform, target, locked=False, within=needed)
+    except PackagesNotInstalled as refused:
+        if not any(requirement in str(refused) for requirement in needed):
+            raise
+        raise PackagesNotInstalled(
+            f"{refused} Python imports the handler's packages before those of sublet, which needs {', '.join(needed)}"
+        ) from refused
+
+
+def _needed_by_sublet() -> tuple[str, ...]:
+    """The library's own requirements. Packages beside the handler come before the layer's on Lambda's path, and a container's."""
+    try:
+        stated = metadata.requires("sublet") or ()
+    except metadata.PackageNotFoundError:  # only on the Python path
+        return ()
+    plain = (requirement.partition(";") for requirement in stated)
+    return tuple(name.strip() for name, _, marker in plain if not marker or OPTIONAL_AT_RUN_TIME in marker)
+
+
+def warn_of_unread_requirements(scope: Construct, handler_code: Path) -> None:
+    """Warns if the folder's packages are stated only in a file that sublet does not read."""
+    found = next((name for name in EXPORTED_BY if (handler_code / name).is_file()), None)
+    if found is None or (handler_code / REQUIREMENTS).is_file():
+        return
+    Annotations.of(scope).add_warning_v2(
+        UNREAD_REQUIREMENTS,
+        f"{handler_code} has a {found} but no {REQUIREMENTS}, so none of its packages are deployed. "
+        f"If the handler needs any, write that file first: {EXPORTED_BY[found]}",
+    )
 
 
 def _imported_as_entry_point(target: Path) -> Path | None:

@@ -57,7 +57,7 @@ from sublet_cdk.functions import (
     platform_of,
     python_of,
 )
-from sublet_cdk.handler_asset import stage_handler
+from sublet_cdk.handler_asset import stage_handler, warn_of_unread_requirements
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
@@ -315,6 +315,7 @@ class KinesisConsumer(Construct):
         target = stage_folder(self) / f"handler-{self.node.addr}"
         platform = platform_of(self.shape.runtime, self.shape.architecture)
         handler, contract = self.settings.handler, self.settings.handler_contract
+        warn_of_unread_requirements(self, handler_code)
         return stage_handler(
             handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files, contract
         )

@@ -17,7 +17,7 @@ from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.settings import HandlerContract
 from sublet_cdk.dependencies import PROCESS, built
-from sublet_cdk.handler_asset import stage_handler
+from sublet_cdk.handler_asset import stage_handler, warn_of_unread_requirements
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.wheels import Platform
 
@@ -64,6 +64,7 @@ def code_of_folder(
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     platform = Platform(architecture, PYTHON, PROCESS.glibc)
+    warn_of_unread_requirements(scope, handler_code)
     stage_handler(handler_code, handler, None, target / "handler", platform, contract=contract)
     shutil.copytree(stage_library(scope) / "python", target / "library")
     if dependencies is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,20 +47,27 @@ class Platform:
         return f"{MACHINES[self.architecture]}-{self.glibc}"
 
 
-def install(requirements: Path, platform: Platform, target: Path, *, locked: bool) -> None:
+def install(
+    requirements: Path, platform: Platform, target: Path, *, locked: bool, within: Collection[str] = ()
+) -> None:
     """Unpack the wheels of a requirements file into `target`. The same wheels give the same bytes.
 
     locked: the file names every package, dependencies included, with hashes; otherwise uv resolves them.
+    within: requirements such as protobuf>=4.25, which bound the versions of packages that the file may bring along.
     Raises PackagesNotInstalled.
     """
     how = ["--no-deps", "--require-hashes"] if locked else []
+    if within:
+        how += ["--constraints", "-"]
     command = [
         *(uv(), "pip", "install", "--quiet", *how, "--only-binary", ":all:"),
         *("--python-platform", platform.tag, "--python-version", platform.python_version),
         *("--link-mode", "copy", "--target", str(target), "--requirements", requirements.name),
     ]
     # Run in the file's own folder, so that the file can name a wheel beside it.
-    done = subprocess.run(command, cwd=requirements.parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=requirements.parent, input="\n".join(within), capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise PackagesNotInstalled(
             f"{requirements} cannot be installed for Python {platform.python_version} on {platform.architecture}: "

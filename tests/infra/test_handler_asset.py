@@ -7,9 +7,12 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
+from aws_cdk import Stack
+from aws_cdk.assertions import Annotations as ErrorsAndWarnings
+from aws_cdk.assertions import Match
 from sublet.errors import SettingsError
 from sublet.settings import HandlerContract
-from sublet_cdk.handler_asset import stage_handler
+from sublet_cdk.handler_asset import stage_handler, warn_of_unread_requirements
 from sublet_cdk.wheels import PackagesNotInstalled, Platform
 
 ENTRY_POINT = Path(__file__).resolve().parents[2] / "functions" / "lease_worker" / "app.py"
@@ -179,3 +182,44 @@ def test_requirements_without_wheels_are_refused_in_one_line(code: Path) -> None
     with pytest.raises(PackagesNotInstalled, match="cannot be installed for Python 3") as problem:
         stage(code, "flat:renamed")
     assert len(str(problem.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "pinned", ["protobuf==3.20.3", "aws-lambda-powertools==2.43.1", "boto3==1.34.162", "h2==4.0.0"]
+)
+def test_requirements_that_would_hide_a_package_of_sublet_are_refused_by_name(
+    code: Path, pinned: str
+) -> None:
+    (code / "requirements.txt").write_text(f"{pinned}\n")
+    with pytest.raises(
+        PackagesNotInstalled, match="before those of sublet, which needs aws-lambda-powertools>="
+    ) as refused:
+        stage(code, "flat:renamed")
+    assert pinned in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("poetry.lock", "poetry export"),
+        ("uv.lock", "uv export"),
+        ("Pipfile", "pipenv requirements"),
+        ("", ""),
+    ],
+)
+def test_packages_that_are_only_in_another_tool_s_file_are_warned_of(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    if name:
+        (tmp_path / name).write_text("")
+    stack = Stack()
+    warn_of_unread_requirements(stack, tmp_path)
+    found = ErrorsAndWarnings.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp(f"none of its packages.*{says}")
+    )
+    assert len(found) == bool(name)
+    (tmp_path / "requirements.txt").write_text("")
+    another = Stack()
+    warn_of_unread_requirements(another, tmp_path)
+    assert not ErrorsAndWarnings.from_stack(another).find_warning("*", Match.any_value())

@@ -275,3 +275,19 @@ def said_to(output: int, arguments: tuple[str, ...]) -> tuple[int, str]:
     )  # fmt: skip
     os.close(output)
     return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
+def test_what_the_output_s_encoding_lacks_is_escaped(encoding: str) -> None:
+    """Records have any characters, and a pipe on Windows is cp1252."""
+    program = (
+        "from argparse import ArgumentParser; from sublet.cli import main\n"
+        "from sublet.cli.command import Command\n"
+        "main._command = lambda name: Command(name, '', lambda parser: None, lambda _: print('caf\\u00e9 \\u4f60'))\n"
+        "main.main(['status'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout.decode(encoding).rstrip().endswith("\\u4f60"), done.stderr

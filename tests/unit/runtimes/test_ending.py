@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import re
@@ -282,6 +283,53 @@ def test_what_the_program_sets_meanwhile_stays_in_its_forks_and_afterwards() -> 
     put_back()
     os.kill(os.getpid(), signal.SIGTERM)
     assert own == [signal.SIGTERM]
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_framework_s_own_handler_is_called_once_after_ours(number: signal.Signals) -> None:
+    """uvicorn ends only if its own handler is called, and a consumer in its lifespan ends only if uvicorn does."""
+    tasks, told, seen = ThreadTasks(), stops(ThreadTasks()), list[tuple[int, bool]]()
+    signal.signal(number, lambda got, _: seen.append((got, told.leaving.is_set() or told.stop.is_set())))
+    put_back = stop_at_signals(told, 110 * SECOND, tasks, clock=FakeClock())
+    os.kill(os.getpid(), number)
+    os.kill(os.getpid(), number)
+    assert seen == [(number, True)]
+    told.is_over.set()
+    put_back()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_framework_s_handler_that_exits_cuts_nothing_short_and_exits_at_the_end() -> None:
+    tasks = ThreadTasks()
+    told = stops(tasks)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+    put_back = stop_at_signals(told, 110 * SECOND, tasks, clock=FakeClock())
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert told.leaving.is_set()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "nothing is raised in a fork"
+    told.is_over.set()
+    with pytest.raises(SystemExit, match="3"):
+        put_back()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_ctrl_c_interrupts_no_program_that_asyncio_runs() -> None:
+    async def program() -> bool:
+        tasks = ThreadTasks()
+        told = stops(tasks)
+        put_back = stop_at_signals(told, 110 * SECOND, tasks, clock=FakeClock())
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0)
+        told.is_over.set()
+        put_back()
+        return told.stop.is_set()
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert asyncio.run(program())
 
 
 def test_what_is_said_where_nothing_was_held() -> None:

@@ -8,6 +8,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpForm
 from collections.abc import Iterable, Mapping, Sequence
 from errno import ENOSPC
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 
 from sublet import __version__
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: the command's own, 2 after an error (one sentence on standard error), or 130 after Ctrl-C."""
     given = sys.argv[1:] if arguments is None else arguments
     _open_what_is_closed()
+    _escape_what_cannot_be_encoded()
     try:
         return _run(given)
     except SubletError as problem:
@@ -113,6 +115,12 @@ def _open_what_is_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (open until the process ends)
+
+
+def _escape_what_cannot_be_encoded() -> None:
+    """Shows characters that the output's encoding lacks as escapes. Records have any, and a terminal or a pipe may be cp1252."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _parsed(given: Sequence[str]) -> Namespace:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
+from typing import TypeGuard
 
 from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError
@@ -67,6 +68,10 @@ def stop_at_signals(
     program that continues afterwards. A forked child gets them back at once: a multiprocessing.Pool in a handler ends its
     workers by SIGTERM, and waits for them.
 
+    A handler that the program or its web framework has set before is called after ours, since uvicorn, for one, ends only if
+    its own handler is called. If it raises, as one that calls `sys.exit` does, the returned function raises that at the end, so
+    that nothing is cut short.
+
     Raises SettingsError outside the main thread, because Python sets signal handlers only there.
     """
     _check_main_thread()
@@ -77,7 +82,7 @@ def stop_at_signals(
             _say(told_at_the_end("drain_timeout is over", left()))
             end(128 + number)
 
-    def receive(number: int, _frame: FrameType | None) -> None:
+    def receive(number: int, frame: FrameType | None) -> None:
         now = steady()
         first.append(now)
         if now - first[0] >= SAME_SIGNAL:
@@ -86,19 +91,55 @@ def stop_at_signals(
         if len(first) == 1:
             tasks.spawn(partial(end_late, number))
         (told.leaving if number == signal.SIGTERM else told.stop).set()
+        if len(first) == 1:
+            replaced.call(number, frame)
 
-    before = {number: signal.signal(number, receive) for number in OURS}
+    replaced = _Replaced(receive)
+    if hasattr(os, "register_at_fork"):
+        _put_back_in_forks(replaced.put_back, replaced.is_ours)
+    return replaced.end
 
-    def put_back() -> None:
-        for number, handler in before.items():
-            if signal.getsignal(number) is receive:  # and not what the program has set since
+
+class _Replaced:
+    """The signal handlers that were there before ours."""
+
+    def __init__(self, ours: Callable[[int, FrameType | None], None]) -> None:
+        self._ours = ours
+        self._before = {int(number): signal.signal(number, ours) for number in OURS}
+        self._raised: BaseException | None = None
+
+    def call(self, number: int, frame: FrameType | None) -> None:
+        """Calls the program's own handler, if it had one. What it raises is kept until `end`."""
+        theirs = self._before[number]
+        if _is_the_programs(theirs):
+            try:
+                theirs(number, frame)
+            except BaseException as fault:  # noqa: BLE001 -- SystemExit too
+                self._raised = fault
+
+    def is_ours(self) -> bool:
+        return any(signal.getsignal(number) is self._ours for number in OURS)
+
+    def put_back(self) -> None:
+        """Restores them, except where the program has set another one since."""
+        for number, handler in self._before.items():
+            if signal.getsignal(number) is self._ours:
                 signal.signal(
                     number, signal.SIG_DFL if handler is None else handler
                 )  # None: not Python's own
 
-    if hasattr(os, "register_at_fork"):
-        _put_back_in_forks(put_back, lambda: any(signal.getsignal(number) is receive for number in before))
-    return put_back
+    def end(self) -> None:
+        self.put_back()
+        fault, self._raised = self._raised, None
+        if fault is not None:
+            raise fault
+
+
+def _is_the_programs(handler: object) -> TypeGuard[Callable[[int, FrameType | None], object]]:
+    """Whether the program has set this signal handler. Python's own for Ctrl-C, as `asyncio.run` has one too, interrupts it."""
+    runner = getattr(sys.modules.get("asyncio"), "Runner", ())  # not imported for this: it takes 20 ms
+    is_of_asyncio = isinstance(getattr(getattr(handler, "func", None), "__self__", None), runner)
+    return callable(handler) and handler is not signal.default_int_handler and not is_of_asyncio
 
 
 def _put_back_in_forks(put_back: Callable[[], None], is_set: Callable[[], bool]) -> None:
