@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from sublet.handlers.batch import HandlerFunctions
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
+from sublet.protocol.snapshot import Snapshot
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode
 from sublet.system.clock import SystemClock
@@ -252,10 +254,56 @@ def test_axe_finds_nothing_on_any_page(
 
 @pytest.mark.parametrize("width", [WIDE, PHONE], ids=["wide", "phone"])
 def test_no_page_is_wider_than_the_window(browser: Browser, console: Served, width: dict[str, int]) -> None:
+    """Whatever snapshots are called: Positions offers them all."""
+    orders, long = console.world.applications["orders-audit"], "before-the-release-of-" * 4
+    for name in (long, "seek-20261122T080000.123456Z"):
+        orders.opened.snapshots.keep_snapshot(
+            Snapshot(name, console.world.clock.now(), long, {}, (HOT_SHARD,))
+        )
     with opened(browser, console, width=width) as page:
         for path in pictures.PAGES.values():
             page.goto(console.origin + path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width["width"], path
+
+
+def test_a_phone_says_too_that_changes_are_allowed_and_of_which_application(
+    browser: Browser, console: Served
+) -> None:
+    with opened(browser, console, width=PHONE) as page:
+        page.goto(f"{console.origin}/a/orders-audit")
+        expect(page.get_by_text("Changes allowed")).to_be_visible()
+        name = page.get_by_role("banner").get_by_role("link", name="orders-audit", exact=True)
+        assert name.evaluate("each => each.scrollWidth <= each.clientWidth"), "it is not cut"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_without_a_connection_what_is_shown_turns_grey_with_its_age_and_comes_back(
+    browser: Browser, console: Served, scheme: str
+) -> None:
+    with opened(browser, console, scheme=scheme) as page:
+        page.goto(f"{console.origin}/a/orders-audit")
+        state = page.locator(".tile .chip")
+        expect(state).to_be_visible(timeout=30_000)
+        colour = "each => getComputedStyle(each).color"
+        before = state.evaluate(colour)
+        page.evaluate("(() => { window.kept = fetch; window.fetch = () => Promise.reject(new Error()); })()")
+        refresh(page)
+        expect(page.get_by_role("button", name="No connection")).to_have_text(
+            re.compile(r"No connection, \d+s old")
+        )
+        assert state.evaluate(colour) != before
+        assert violations(page) == []
+        page.evaluate("(() => { window.fetch = window.kept; })()")
+        refresh(page)
+        expect(page.get_by_role("button", name="Live")).to_be_visible()
+        assert state.evaluate(colour) == before
+
+
+def test_a_time_is_picked_in_utc(page: Page, console: Served) -> None:
+    page.goto(f"{console.origin}/a/orders-audit/positions")
+    page.get_by_role("textbox", name="Time, UTC").fill("2026-01-31T08:30:05")
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.get_by_text("sublet seek 2026-01-31T08:30:05Z")).to_be_visible()
 
 
 @explores

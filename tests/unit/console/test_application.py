@@ -6,9 +6,10 @@ import re
 from datetime import timedelta
 
 import pytest
+from sublet.errors import LeaseTableUnavailable
 from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.lease_row import encode_row
 
 from tests.doubles.console_client import ConsoleClient
@@ -109,6 +110,38 @@ def test_a_look_that_fails_says_why_and_the_page_stays() -> None:
     world.orders.stream.delete()
     page = ConsoleClient(world).get("/a/orders").text
     assert "The last look failed: stream events has been deleted" in page
+
+
+def test_what_an_earlier_look_saw_is_grey_with_its_age_while_looks_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> LeaseScan:
+        raise LeaseTableUnavailable("the lease table keeps refusing")
+
+    clock = FakeClock()
+    world = ConsoleWorld("orders", "billing", clock=clock)
+    client = ConsoleClient(world)
+    assert 'class="stale"' not in client.get("/a/orders").text
+    clock.advance(timedelta(seconds=30))
+    monkeypatch.setattr(world.orders.table, "scan", refuse)
+    world.console.watching.look("orders")
+    page = client.get("/a/orders").text
+    assert 'id="live" class="stale"' in page
+    assert "The last look failed: the lease table keeps refusing" in page
+    assert "What follows is 30s old." in page
+    assert f"/a/orders/shards/{SHARDS[0]}" in page
+    assert "What follows is 30s old." in client.get("/").text
+
+
+@pytest.mark.parametrize("control", ["\u202e", "\u2066", "\u200f", "\x07", "\x9b"])
+def test_a_control_in_a_name_is_shown_and_not_obeyed(control: str) -> None:
+    """One of writing direction would show `gpj.exe` as `exe.jpg`."""
+    world = ConsoleWorld(shards=1)
+    world.orders.table.put_row(encode_row(Lease(SHARDS[0], TRIM_HORIZON, 1, f"worker{control}1")))
+    for path in ("/a/orders", f"/a/orders/shards/{SHARDS[0]}", "/a/orders/workers"):
+        page = ConsoleClient(world).get(path).text
+        assert control not in page
+        assert f"worker{ascii(control)[1:-1]}1" in page
 
 
 def test_a_thousand_shards_come_by_the_hundred() -> None:

@@ -107,6 +107,8 @@ def test_the_command_that_is_shown_is_one_of_ours_and_means_the_same_time() -> N
         ({"to": "earliest"}, ["seek", "earliest"]),
         ({"to": "latest"}, ["seek", "latest"]),
         ({"to": "time", "time": "2026-01-31T09:00:00Z"}, ["seek", "2026-01-31T09:00:00Z"]),
+        ({"to": "time", "utc": "2026-01-31T09:00:00"}, ["seek", "2026-01-31T09:00:00Z"]),
+        ({"to": "time", "utc": "2026-01-31T09:00"}, ["seek", "2026-01-31T09:00Z"]),
         ({"to": "snapshot", "snapshot": "kept"}, ["seek", "--to-snapshot", "kept"]),
         ({"to": "like", "like": "billing"}, ["seek", "--like", "billing"]),
     ],

@@ -8,17 +8,30 @@ from http import HTTPStatus
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from sublet.console.forms import KEY_FIELD
 from sublet.console.shard_rows import trend_text, why_text
+from sublet.console.watching import Seen
 from sublet.operate.hot_text import key_text, peak_text, price_text
 from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
 FOLDER = Path(__file__).parent
 LIVE_HEADER = "x-sublet-live"
 """The header that our script sends if it wants only the part of the page that changes."""
+
+
+UNSEEN = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Controls that a browser does not show. Those of writing direction let a name, or a payload, read as another one."""
+
+
+def visible(value: object) -> object:
+    """Writes the controls in a template's value as escapes, such as `\\u202e`. Finished parts of pages consist of such values."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], value)
 
 
 def _environment() -> Environment:
@@ -29,6 +42,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=visible,
     )
     made.filters["age"] = age_text
     made.filters["time"] = time_text
@@ -84,9 +98,11 @@ def page(
 ) -> HTMLResponse:
     """Renders `<name>.html`, or only `<name>_live.html` if the script asks for the part that changes by itself."""
     session = getattr(request.state, "session", None)
+    console, seen = request.app.state.console, context.get("seen")
     known = {
         **context,
-        "console": request.app.state.console,
+        "console": console,
+        "stale": seen.stale_age(console.clock.now()) if isinstance(seen, Seen) else None,
         "path": request.url.path,
         "signed_in": session is not None,
         "form_key": "" if session is None else session.form_key,

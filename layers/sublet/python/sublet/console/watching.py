@@ -51,6 +51,10 @@ class Heat:
         return [shard for shard in self.shards.values() if shard.is_hot]
 
 
+STALE_AFTER = timedelta(seconds=45)
+"""Looks come each ten seconds while a page is open, and one may wait for a throttled stream."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What was seen of an application.
@@ -64,6 +68,15 @@ class Seen:
     problem: str = ""
     hour: LastHour = NOTHING_SEEN
     heat: Heat | None = None
+
+    def stale_age(self, now: datetime) -> timedelta | None:
+        """How old what is shown is, if that is more than a look's usual delay, or the last look failed. None: it is fresh, or
+        there is nothing to show.
+        """
+        if self.status is None:
+            return None
+        age = now - self.status.at
+        return age if self.problem or age > STALE_AFTER else None
 
 
 @dataclass(slots=True)

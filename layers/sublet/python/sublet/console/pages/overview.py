@@ -20,7 +20,9 @@ from sublet.decisions.shard_verdict import Word
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow:
-    """One line of the page. `workers`: how many hold a lease; `problem`: why the last look failed, or empty."""
+    """One line of the page. `workers`: how many hold a lease; `problem`: why the last look failed, or empty; `age`: see
+    `stale_age`.
+    """
 
     name: str
     problem: str
@@ -30,6 +32,7 @@ class ApplicationRow:
     lag_is_at_least: bool
     workers: int
     graph: Graph
+    age: timedelta | None = None
 
 
 def show(console: Console, request: Request) -> Response:
@@ -56,7 +59,15 @@ def _row(console: Console, name: str) -> ApplicationRow:
     words = words_of(status)
     worst = next(iter(words), None)
     return ApplicationRow(
-        name, seen.problem, worst, words, status.lag, status.lag_is_at_least, len(status.workers), graph
+        name,
+        seen.problem,
+        worst,
+        words,
+        status.lag,
+        status.lag_is_at_least,
+        len(status.workers),
+        graph,
+        seen.stale_age(console.clock.now()),
     )
 
 

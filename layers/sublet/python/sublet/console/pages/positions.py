@@ -33,6 +33,7 @@ def show(console: Console, request: Request) -> Response:
         shard=request.query_params.get("shard", ""),
         shard_ids=[shard.shard_id for shard in shards][:1000],
         others=[name for name in console.applications.names() if name != application.name],
+        now=f"{console.clock.now():%Y-%m-%dT%H:%M:%S}",
         tab="positions",
     )
 
@@ -73,7 +74,8 @@ def request_of(form: Form) -> SeekRequest:
         case "ago":
             return SeekRequest(place(form.get("ago", "")), shards=shards)
         case "time":
-            return SeekRequest(place(form.get("time", "")), shards=shards)
+            picked = form.get("utc", "")  # as a date picker sends it: without a zone
+            return SeekRequest(place(f"{picked}Z" if picked else form.get("time", "")), shards=shards)
         case "snapshot":
             return SeekRequest(snapshot=form.get("snapshot", ""), shards=shards)
         case "like":

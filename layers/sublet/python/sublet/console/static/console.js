@@ -6,6 +6,7 @@ const text = document.getElementById("live-text");
 const said = document.getElementById("said");
 let paused = false;
 let timer = 0;
+let freshAt = Date.now();
 
 const live = () => document.getElementById("live");
 const every = () => Number(live()?.dataset.every ?? 0);
@@ -14,6 +15,14 @@ function show(state, words) {
   button.dataset.state = state;
   button.setAttribute("aria-pressed", String(paused));
   text.textContent = words;
+}
+
+// Greys what is shown, which is as old as the last answer.
+function lost(state, words) {
+  const seconds = Math.round((Date.now() - freshAt) / 1000);
+  const age = seconds < 120 ? `${seconds}s` : seconds < 7200 ? `${Math.floor(seconds / 60)}m` : `${Math.floor(seconds / 3600)}h`;
+  live()?.classList.add("stale");
+  show(state, `${words}, ${age} old`);
 }
 
 // Makes `old` equal to `now`, and leaves alone what is equal, so that focus, selection and open details stay.
@@ -39,16 +48,17 @@ function morph(old, now) {
 async function refresh() {
   try {
     const reply = await fetch(location.href, { headers: { "X-Sublet-Live": "1" }, redirect: "error", cache: "no-store" });
-    if (reply.status === 401) return show("gone", "Signed out");
+    if (reply.status === 401) return lost("gone", "Signed out");
     if (!reply.ok) throw new Error(String(reply.status));
     const fresh = new DOMParser().parseFromString(await reply.text(), "text/html").getElementById("live");
     if (!fresh || !live()) throw new Error("no live part");
     const before = live().dataset.said;
     morph(live(), fresh);
     if (before !== live().dataset.said) said.textContent = live().dataset.said;
+    freshAt = Date.now();
     show("live", "Live");
   } catch {
-    show("lost", "No connection");
+    lost("lost", "No connection");
   }
   plan();
 }
