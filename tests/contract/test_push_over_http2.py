@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import ssl
+import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
 
+import boto3
 import pytest
+from botocore.config import Config
 from sublet.aws.push_connection import ConnectionLost, Network, PushConnection, tls_context
-from sublet.aws.push_http import WINDOW, Http2Reply, Request
-from sublet.aws.pushes import KinesisPushes
-from sublet.decisions.read_position import after
+from sublet.aws.push_http import WINDOW, Http1Reply, Http2Reply, Request
+from sublet.aws.push_requests import PushRequests
+from sublet.aws.pushes import KinesisPushes, KinesisSubscription
+from sublet.decisions.push import PushEnd
+from sublet.decisions.read_position import IteratorType, ReadPosition, after
 from sublet.errors import ShardNotFound
+from sublet.memory import MemoryStream
+from sublet.ports import Pushed
+from sublet.protocol.event_stream import message
 
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import Fault
 from tests.contract.push_benches import (
+    FIRST,
     PATIENCE,
     SECOND,
     THIRD,
@@ -29,7 +43,7 @@ from tests.contract.push_benches import (
     interrupted_while_it_waits,
     served_bench,
 )
-from tests.doubles.http2_server import Http2Server, certificate
+from tests.doubles.http2_server import Http2Server, TlsProxy, certificate
 
 pytestmark = pytest.mark.emulator
 
@@ -128,6 +142,131 @@ def test_a_connection_that_ends_early_is_lost(tmp_path: Path) -> None:
         with pytest.raises((ConnectionLost, ssl.SSLError)):
             _read_on(connection)
         connection.close()
+
+
+class Hurrying:
+    """A steady clock on which a second passes whenever it is asked for the time."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 1, 31, tzinfo=UTC)
+
+    def steady(self) -> datetime:
+        self._now += timedelta(seconds=1)
+        return self._now
+
+
+def hurried(authority: Path) -> Network:
+    context = tls_context(str(authority), None, is_verified=True, is_http2=True)
+    return Network(lambda: context, steady=Hurrying().steady)
+
+
+def test_pings_instead_of_a_reply_are_given_up(tmp_path: Path) -> None:
+    authority, chain = certificate(tmp_path)
+    with Http2Server(chain, [], pings=True) as server:
+        connection = PushConnection(Request(server.url, {}, b"{}"), hurried(authority))
+        with pytest.raises(ConnectionLost, match="no reply within 10 seconds"):
+            connection.head()
+        connection.close()
+
+
+def test_pings_after_half_an_event_are_given_up(tmp_path: Path) -> None:
+    authority, chain = certificate(tmp_path)
+    with Http2Server(chain, [event("SubscribeToShardEvent", b"{}")[:40]], pings=True) as server:
+        connection = PushConnection(Request(server.url, {}, b"{}"), hurried(authority))
+        assert connection.head().status == 200
+        subscription = KinesisSubscription(cast("KinesisPushes", None), FIRST, connection)
+        while not subscription.wait(timedelta(seconds=5)):
+            pass
+        assert subscription.next() is PushEnd.CUT
+        subscription.close()
+
+
+def test_interim_replies_over_http1_are_passed_over_and_given_up_if_nothing_follows() -> None:
+    request, interim = (
+        Request(urlsplit("http://localhost/"), {}, b"{}"),
+        b"HTTP/1.1 10%d Wait\r\nlink: </x>\r\n\r\n",
+    )
+    reply = Http1Reply(request)
+    assert reply.feed(interim % 0 + interim % 3 + interim % 2) == b""
+    reply.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n")
+    assert reply.head is not None
+    assert reply.head.status == 200
+
+    def serve() -> None:
+        client, _ = listening.accept()
+        with client, suppress(OSError):
+            while True:
+                client.sendall(interim % 2)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        url = urlsplit(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+        connection = PushConnection(
+            Request(url, {}, b"{}"), Network(ssl.create_default_context, steady=Hurrying().steady)
+        )
+        with pytest.raises(ConnectionLost, match="no reply within 10 seconds"):
+            connection.head()
+        connection.close()
+
+
+def test_an_event_of_an_unknown_type_is_passed_over(tmp_path: Path) -> None:
+    """It was taken for the end of the shard, because it has no continuation."""
+    authority, chain = certificate(tmp_path)
+    known = b'{"Records": [], "MillisBehindLatest": 7, "ContinuationSequenceNumber": "1"}'
+    parts = [event("HeartbeatEvent", b'{"Beat": 1}'), event("SubscribeToShardEvent", known)]
+    with Http2Server(chain, parts) as server:
+        connection = PushConnection(Request(server.url, {}, b"{}"), hurried(authority))
+        connection.head()
+        pushes = KinesisPushes(*cast("Any", (None, MemoryStream(name="events"), "events", None)))
+        pushed = KinesisSubscription(pushes, FIRST, connection).next()
+        connection.close()
+    assert isinstance(pushed, Pushed)
+    assert (pushed.page.millis_behind_latest, pushed.continuation) == (7, "1")
+
+
+def event(kind: str, payload: bytes) -> bytes:
+    return message({":message-type": "event", ":event-type": kind}, payload)
+
+
+def test_a_proxy_with_https_is_spoken_to_over_tls_by_the_rules_of_proxies_config(tmp_path: Path) -> None:
+    """The password went to the proxy in clear. The proxy has a certificate of its own, which only proxies_config names."""
+    of_proxy, of_service = tmp_path / "proxy", tmp_path / "service"
+    of_proxy.mkdir()
+    of_service.mkdir()
+    (proxy_authority, proxy_chain), (authority, chain) = certificate(of_proxy), certificate(of_service)
+    with TlsProxy(proxy_chain) as proxy, Http2Server(chain, [b"a" * 100_000, b"b" * 2_000_000]) as server:
+        proxies = {"https": f"https://user:p%40ss@localhost:{proxy.port}"}
+
+        def requests(settings: Any) -> PushRequests:
+            config = Config(proxies=proxies, proxies_config=settings)
+            client = boto3.client(
+                "kinesis", "us-east-1", endpoint_url=server.url.geturl(), verify=str(authority), config=config,
+                aws_access_key_id="a", aws_secret_access_key="b",
+            )  # fmt: skip
+            return PushRequests(client)
+
+        trusted = requests({"proxy_ca_bundle": str(proxy_authority)})
+        position = ReadPosition(IteratorType.LATEST)
+        connection = trusted.connection(
+            trusted.signed("arn:aws:kinesis:us-east-1:1:stream/s/consumer/c:1", FIRST, position)
+        )
+        assert connection.head().status == 200
+        body = b""
+        while not connection.is_over:
+            body += connection.receive(5) or b""
+        assert body == b"a" * 100_000 + b"b" * 2_000_000
+        assert connection.receive(0) == b""
+        waiting = threading.Thread(target=connection.interrupt)
+        waiting.start()
+        waiting.join()
+        connection.close()
+        (head,) = proxy.asked
+        assert head.startswith(f"CONNECT localhost:{server.url.port} HTTP/1.1")
+        assert b64encode(b"user:p@ss").decode() in head
+        assert proxy.wire[0].startswith(b"\x16\x03"), "TLS' first bytes"
+        assert server.asked[0][b":path"] == b"/"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            requests({}).connection(Request(server.url, {}, b"{}"))
 
 
 def _read_on(connection: PushConnection) -> None:

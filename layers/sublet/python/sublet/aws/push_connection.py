@@ -13,13 +13,16 @@ from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from sublet.aws.push_http import Head, Http1Reply, Http2Reply, Reply, Request
+from sublet.system.clock import SystemClock
 
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 10.0
-"""The head of a reply may take this many seconds."""
+"""The head of a reply may take this many seconds, whatever else comes meanwhile."""
 
 RECEIVED_AT_ONCE = 2**18
 BUFFERED = 2**19
@@ -38,16 +41,24 @@ class Network:
 
     tls             makes the TLS context; called once for each connection, which may share it
     proxy_for       the URL of the proxy for a URL, or None
+    proxy_tls       makes the TLS context for a proxy whose URL begins with https
+    steady          the steady clock
     is_http2_known  the endpoint speaks HTTP/2, also without TLS, which would negotiate it
     """
 
     tls: Callable[[], ssl.SSLContext]
     proxy_for: Callable[[str], str | None] = lambda _: None
+    proxy_tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    steady: Callable[[], datetime] = SystemClock().steady
     is_http2_known: bool = False
 
 
 def tls_context(
-    bundle: str | None, certificate: tuple[str, str | None] | None, *, is_verified: bool, is_http2: bool
+    bundle: str | None,
+    certificate: tuple[str, str | None] | None,
+    *,
+    is_verified: bool,
+    is_http2: bool = False,
 ) -> ssl.SSLContext:
     """`bundle`: the file of authorities; `certificate`: the client's own, and its key; `is_verified`: whether the service's
     is verified; `is_http2`: whether HTTP/2 may be spoken.
@@ -62,6 +73,13 @@ def tls_context(
     return context
 
 
+class _Connected(NamedTuple):
+    """`wire`: the socket below, which any thread may shut down."""
+
+    stream: socket.socket
+    wire: socket.socket
+
+
 class PushConnection:
     """One request and its reply, for one thread at a time; any thread may interrupt it. Raises OSError and ReplyDamaged."""
 
@@ -69,7 +87,8 @@ class PushConnection:
         """Sends the request."""
         self._came = b""
         """The bytes of the body that came with the head."""
-        self._socket = _connected(request.url, network)
+        self._steady = network.steady
+        self._socket, self._wire = _connected(request.url, network)
         try:
             self._reply: Reply = self._spoken(network)(request)
             self._send()
@@ -79,14 +98,25 @@ class PushConnection:
 
     def head(self) -> Head:
         """Wait for the reply's head. Bytes of the body that came with it are kept for `receive`."""
+        until = self._steady() + timedelta(seconds=ANSWER_SECONDS)
         while self._reply.head is None and not self._reply.is_over:
-            body = self.receive(ANSWER_SECONDS)
+            body = self.receive(self._seconds(until))
             if body is None:
                 break
             self._came = body  # empty before the head
         if self._reply.head is None:
             raise ConnectionLost(f"no reply within {ANSWER_SECONDS:.0f} seconds")
         return self._reply.head
+
+    def receive_body(self, seconds: float) -> bytes | None:
+        """The next bytes of the body; None if none come within this time, whatever else does. Empty at the end."""
+        until = self._steady() + timedelta(seconds=seconds)
+        while (body := self.receive(self._seconds(until))) == b"" and not self._reply.is_over:
+            pass
+        return body
+
+    def _seconds(self, until: datetime) -> float:
+        return max((until - self._steady()).total_seconds(), 0.0)
 
     def receive(self, seconds: float) -> bytes | None:
         """The next bytes of the body; None if nothing comes within this time. Empty at the end, or if only other bytes came."""
@@ -117,7 +147,7 @@ class PushConnection:
         uses it.
         """
         with suppress(OSError):
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._socket.close()
@@ -129,7 +159,8 @@ class PushConnection:
             self._socket.sendall(data)
 
     def _spoken(self, network: Network) -> Callable[[Request], Reply]:
-        protocol = self._socket.selected_alpn_protocol() if isinstance(self._socket, ssl.SSLSocket) else None
+        negotiated = getattr(self._socket, "selected_alpn_protocol", None)  # a plain socket has none
+        protocol = None if negotiated is None else negotiated()
         return Http2Reply if protocol == "h2" or network.is_http2_known else Http1Reply
 
     def _is_ended_by_close(self) -> bool:
@@ -140,19 +171,39 @@ class PushConnection:
         return not {"transfer-encoding", "content-length"} & head.headers.keys()
 
 
-def _connected(url: SplitResult, network: Network) -> socket.socket:
-    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+def _connected(url: SplitResult, network: Network) -> _Connected:
+    host, port = _address(url)
     proxy = network.proxy_for(url.geturl())
-    plain = _opened(*_address(urlsplit(proxy))) if proxy else _opened(host, port)
+    wire = _opened(*_address(urlsplit(proxy))) if proxy else _opened(host, port)
     try:
         if proxy:
-            _tunnel(plain, f"{host}:{port}", urlsplit(proxy))
+            wire = _through_proxy(wire, f"{host}:{port}", urlsplit(proxy), network)
         if url.scheme != "https":
-            return plain
-        return network.tls().wrap_socket(plain, server_hostname=host)
+            return _Connected(wire, wire)
+        if not isinstance(wire, ssl.SSLSocket):
+            wire = network.tls().wrap_socket(wire, server_hostname=host)
+            return _Connected(wire, wire)
+        from urllib3.util.ssltransport import SSLTransport  # noqa: PLC0415 - for TLS within TLS alone
+
+        within = SSLTransport(wire, network.tls(), server_hostname=host)
+        return _Connected(
+            cast("socket.socket", within), wire
+        )  # it has a socket's methods, as far as we call them
     except BaseException:
-        plain.close()
+        wire.close()
         raise
+
+
+def _through_proxy(wire: socket.socket, to: str, proxy: SplitResult, network: Network) -> socket.socket:
+    """A proxy whose URL begins with https is spoken to over TLS, password included."""
+    if proxy.scheme == "https":
+        wire = network.proxy_tls().wrap_socket(wire, server_hostname=proxy.hostname)
+    try:
+        _tunnel(wire, to, proxy)
+    except BaseException:
+        wire.close()
+        raise
+    return wire
 
 
 def _opened(host: str, port: int) -> socket.socket:
@@ -165,7 +216,7 @@ def _opened(host: str, port: int) -> socket.socket:
 
 
 def _address(url: SplitResult) -> tuple[str, int]:
-    return url.hostname or "", url.port or 80
+    return url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
 
 
 def _tunnel(plain: socket.socket, to: str, proxy: SplitResult) -> None:

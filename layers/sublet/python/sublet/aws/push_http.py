@@ -83,11 +83,13 @@ class Http1Reply:
             self._left -= len(data)
             return data  # the middle of a chunk, without a copy: nearly all bytes of a large event
         self._unread += data
-        if self.head is None and not self._read_head():
-            return b""
+        while self.head is None:
+            if not self._read_head():
+                return b""
         return self._chunks() if self._is_chunked else self._plain()
 
     def _read_head(self) -> bool:
+        """Reads a whole head, if there is one; that of an interim reply is passed over."""
         end = self._unread.find(b"\r\n\r\n")
         if end < 0:
             if len(self._unread) > _HEAD_MAX:
@@ -99,8 +101,8 @@ class Http1Reply:
         status = rest[:3]
         if not version.startswith("HTTP/1.") or not status.isdecimal():
             raise ReplyDamaged("a reply that does not begin with HTTP/1.1 and a status")
-        if int(status) == HTTPStatus.CONTINUE:
-            return self._read_head()
+        if HTTPStatus.CONTINUE <= int(status) < HTTPStatus.OK:
+            return True
         headers = {
             name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
         }

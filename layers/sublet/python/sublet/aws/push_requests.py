@@ -5,6 +5,7 @@ botocore makes and signs them, so that endpoints, credentials and validation are
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from datetime import UTC
 from functools import cached_property
@@ -55,11 +56,20 @@ class PushRequests:
         """Makes the network settings that botocore's own HTTP session has."""
         session = vars(vars(self._client)["_endpoint"].http_session)
         verify, certificate = session["_verify"], session["_cert_file"]
+        bundle, proxies = _bundle(verify) if verify else None, session["_proxy_config"]
         context = tls_context(
-            _bundle(verify) if verify else None, certificate and (certificate, session["_key_file"]),
-            is_verified=bool(verify), is_http2=has_http2(),
+            bundle, certificate and (certificate, session["_key_file"]), is_verified=bool(verify), is_http2=has_http2()
         )  # fmt: skip
-        return Network(lambda: context, session["_proxy_config"].proxy_url_for)
+        return Network(
+            lambda: context, proxies.proxy_url_for, lambda: _proxy_tls(proxies.settings, bundle, bool(verify))
+        )
+
+
+def _proxy_tls(settings: Mapping[str, Any], bundle: str | None, is_verified: bool) -> ssl.SSLContext:
+    """What botocore's `proxies_config` says of a proxy's certificate and ours; without that, the service's authorities count."""
+    own = settings.get("proxy_client_cert")
+    certificate = (own, None) if isinstance(own, str) else own
+    return tls_context(settings.get("proxy_ca_bundle") or bundle, certificate, is_verified=is_verified)
 
 
 def has_http2() -> bool:

@@ -32,7 +32,9 @@ from sublet.protocol.event_stream import EventMessage, MessageReader, StreamDama
 from sublet.protocol.records import Page
 
 WHOLE_WITHIN = 30.0
-"""The rest of an event may take this many seconds after its first bytes."""
+"""The next bytes of an event may take this many seconds. Frames without any, such as PINGs, do not count."""
+
+_RECORDS = "SubscribeToShardEvent"
 
 _IN_USE = "ResourceInUseException"
 _LOST = (OSError, ReplyDamaged, StreamDamaged, msgspec.DecodeError)
@@ -158,7 +160,7 @@ class KinesisSubscription:
 
     def next(self) -> Pushed | PushEnd:
         while not self._look(is_whole=True):
-            if not self._receive(WHOLE_WITHIN):
+            if not self._receive(WHOLE_WITHIN, is_whole=True):
                 self._end = PushEnd.CUT
         message, self._ready = self._ready, None
         if message is None:
@@ -194,15 +196,17 @@ class KinesisSubscription:
         return is_there or (self._messages.is_begun and not is_whole)
 
     def _next_message(self) -> EventMessage | None:
+        """The next message that is not an event of another type, such as the initial response: those say nothing of records."""
         message = self._messages.next()
-        while message is not None and message.headers.get(":event-type") == "initial-response":
+        while message is not None and message.headers.get(":event-type", _RECORDS) != _RECORDS:
             message = self._messages.next()
         return message
 
-    def _receive(self, seconds: float) -> bool:
-        """Receives bytes. Returns False if nothing came within this time."""
+    def _receive(self, seconds: float, *, is_whole: bool = False) -> bool:
+        """Receives bytes. Returns False if nothing came within this time. `is_whole`: bytes of events, not of the connection."""
+        receive = self._connection.receive_body if is_whole else self._connection.receive
         try:
-            body = self._connection.receive(seconds)
+            body = receive(seconds)
         except _LOST:
             self._end = PushEnd.CUT
             return True
@@ -224,7 +228,7 @@ def _whole(connection: PushConnection) -> bytes:
     """An error's body."""
     parts = []
     while not connection.is_over:
-        part = connection.receive(WHOLE_WITHIN)
+        part = connection.receive_body(WHOLE_WITHIN)
         if part is None:
             break
         parts.append(part)
