@@ -1,29 +1,44 @@
 """The requests of SubscribeToShard.
 
-botocore makes and signs them, so that endpoints, credentials and validation are its own. It does not send them.
+botocore makes and signs them, so that endpoints, credentials and validation are its own. It does not send them: it gets a
+reply without events instead, because an exception would be an error in the eyes of every tracer.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from datetime import UTC
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
+
+from botocore.awsrequest import AWSResponse, HeadersDict
 
 from sublet.aws.cut_replies import AnyClient
 from sublet.aws.push_connection import Network, PushConnection, tls_context
 from sublet.aws.push_http import Request
 from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.protocol.event_stream import message
 
 OPERATION = "SubscribeToShard"
 
 
-class _Signed(Exception):
-    def __init__(self, request: Any) -> None:
-        super().__init__("signed, and not sent")
-        self.request = request
+_NO_EVENTS = message(
+    {":message-type": "event", ":event-type": "initial-response", ":content-type": "application/json"}, b"{}"
+)
+
+
+class _NoEvents:
+    """The body of the reply that botocore gets, as urllib3 would return it."""
+
+    def stream(self, *_: object, **__: object) -> Iterator[bytes]:
+        yield _NO_EVENTS
+
+    def close(self) -> None:
+        pass
 
 
 class PushRequests:
@@ -31,21 +46,26 @@ class PushRequests:
 
     def __init__(self, client: AnyClient) -> None:
         self._client: Any = client
-        self._client.meta.events.register(
-            f"before-send.kinesis.{OPERATION}", _keep, unique_id="sublet-push-signed"
+        self._signed = threading.local()
+        """The request that this thread's call was to send."""
+        self._client.meta.events.register_first(
+            f"before-send.kinesis.{OPERATION}", self._keep, unique_id="sublet-push-signed"
         )
 
     def signed(self, consumer_arn: str, shard_id: str, position: ReadPosition) -> Request:
         """Raises what botocore raises."""
-        try:
-            self._client.subscribe_to_shard(
-                ConsumerARN=consumer_arn, ShardId=shard_id, StartingPosition=_starting(position)
-            )
-        except _Signed as signed:
-            request = signed.request
-            headers = {name: _text(value) for name, value in request.headers.items()}
-            return Request(urlsplit(request.url), headers, request.body)
-        raise AssertionError("the request was sent")
+        self._client.subscribe_to_shard(
+            ConsumerARN=consumer_arn, ShardId=shard_id, StartingPosition=_starting(position)
+        )
+        request = self._signed.request
+        headers = {name: _text(value) for name, value in request.headers.items()}
+        return Request(urlsplit(request.url), headers, request.body)
+
+    def _keep(self, request: Any, **_: Any) -> AWSResponse:
+        self._signed.request = request
+        headers: Any = HeadersDict()
+        body: Any = _NoEvents()
+        return AWSResponse(request.url, HTTPStatus.OK, headers, body)
 
     def connection(self, request: Request) -> PushConnection:
         """Opens a connection and sends the request. Raises OSError and ReplyDamaged."""
@@ -79,10 +99,6 @@ def has_http2() -> bool:
     except ImportError:
         return False
     return True
-
-
-def _keep(request: Any, **_: Any) -> None:
-    raise _Signed(request)
 
 
 def _starting(position: ReadPosition) -> Mapping[str, Any]:
