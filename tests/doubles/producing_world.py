@@ -73,7 +73,7 @@ def numbers_by_key(data: Sequence[bytes]) -> dict[str, list[int]]:
 @dataclass
 class ProducingWorld:
     """`refuses`, `loses`: how likely a record is refused, and an answer lost. `lists_late`: how long a listing of the
-    shards lags behind."""
+    shards lags behind. `recreates`: how often the stream is deleted and created again, with any number of shards."""
 
     rules: ProducerRules
     chance: random.Random
@@ -81,18 +81,30 @@ class ProducingWorld:
     refuses: float = 0.0
     loses: float = 0.0
     reshards: int = 0
+    recreates: int = 0
     lists_late: bool = False
     clock: FakeClock = field(default_factory=FakeClock)
     outcomes: dict[bytes, PutRecord | Exception] = field(default_factory=dict)
     largest_call: int = 0
     answer: Callable[[PutCall], Exception | None] = lambda _: None
+    numbered: Callable[[PutRecord], PutRecord] = lambda at: at
 
     def __post_init__(self) -> None:
-        self.stream = MemoryStream(self.shards, clock=self.clock)
+        self.streams = [MemoryStream(self.shards, clock=self.clock)]
         self.producing = Producing(self.rules, self.chance)
         self._calls: list[tuple[datetime, PutCall]] = []
         self._listed = self.stream.list_shards()
         self._place_at: datetime | None = None
+
+    @property
+    def stream(self) -> MemoryStream:
+        """The last of the streams that have had this name."""
+        return self.streams[-1]
+
+    def _recreate(self) -> None:
+        self.clock.advance(timedelta(seconds=2))
+        self.streams.append(MemoryStream(self.chance.randrange(1, 6), clock=self.clock))
+        self._listed = self.stream.list_shards()
 
     def run(self, arrivals: Sequence[Sequence[QueuedRecord]]) -> None:
         """Lets them arrive, some each 10 ms, and goes on until all are settled."""
@@ -107,6 +119,9 @@ class ProducingWorld:
             if self.reshards and self.chance.random() < 0.02:
                 self.reshards -= 1
                 reshard(self.stream, self.chance)
+            if self.recreates and self.chance.random() < 0.005:
+                self.recreates -= 1
+                self._recreate()
             self._settle_due(now)
             if self._plan(now) and not waiting:
                 return
@@ -156,4 +171,4 @@ class ProducingWorld:
         if self.chance.random() < self.refuses:
             return THROTTLED
         explicit = None if record.explicit_hash_key is None else int(record.explicit_hash_key)
-        return self.stream.put_record(record.partition_key, record.data, explicit)
+        return self.numbered(self.stream.put_record(record.partition_key, record.data, explicit))

@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 
 import pytest
+from msgspec.structs import replace as replace_struct
 from sublet.decisions.outbox import ProducerRules, QueuedRecord
 from sublet.errors import RecordTimedOut
 from sublet.protocol.stream_info import PutRecord
@@ -94,3 +96,28 @@ def test_each_record_says_truly_whether_it_was_given_up(seed: int) -> None:
     assert all(isinstance(world.outcomes[data], RecordTimedOut) for data in given_up)
     assert all(there[data] for data in sent if data not in given_up)
     assert world.producing.produced.given_up == len(given_up)
+
+
+@pytest.mark.parametrize("seed", first(12, range(300)))
+def test_what_is_acknowledged_of_a_stream_that_is_created_again_is_delivered_in_order(seed: int) -> None:
+    """Its shards have the same ids as before, and other ranges. What was put into the former stream went with it."""
+    world = drawn(seed, RULES, loses=0)
+    world.recreates = 3
+    sent = put(world)
+    per_stream = [delivered(stream) for stream in world.streams]
+    there = set(chain.from_iterable(per_stream))
+    acknowledged = {data for data, outcome in world.outcomes.items() if isinstance(outcome, PutRecord)}
+    assert acknowledged == set(sent)
+    assert acknowledged <= there
+    for found in per_stream:
+        for numbers in numbers_by_key(found).values():
+            assert numbers == sorted(numbers)
+
+
+def test_sequence_numbers_that_do_not_tell_streams_apart_only_delay_the_first_records() -> None:
+    """As with an emulator that begins its numbers anywhere: its listings contradict them."""
+    world = drawn(1, replace(RULES, max_connections=8), loses=0)
+    world.numbered = lambda at: replace_struct(at, sequence_number=str(int(at.sequence_number) + (1 << 150)))
+    sent = put(world)
+    assert sorted(delivered(world.stream)) == sorted(sent)
+    assert world.producing.produced.user_records == len(sent)

@@ -128,13 +128,15 @@ def _aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:
 class Entry:
     """One stream record in flight: an aggregate, or a plain record. `size`: no less than Kinesis counts.
 
-    `waiting_for_it`: the outboxes whose order forbids them to send until it is settled.
+    `waiting_for_it`: the outboxes whose order forbids them to send until it is settled. `is_outdated`: `predicted` is by an
+    earlier listing.
     """
 
     predicted: str
     user_records: list[QueuedRecord]
     size: int
     waiting_for_it: tuple[Outbox, ...] = ()
+    is_outdated: bool = False
 
     @property
     def is_aggregate(self) -> bool:

@@ -29,6 +29,13 @@ class Placing:
             return ANYWHERE
         return self.shards.shard_at(record.hash_key)
 
+    def sorts_as(self, other: Placing) -> bool:
+        """Whether each record has the same outbox by both, in the same stream."""
+        ours, theirs = self.shards, other.shards
+        if self.shard_ids != other.shard_ids or ours is None or theirs is None:
+            return self.shard_ids == other.shard_ids
+        return ours.starts == theirs.starts and ours.is_same_stream_as(theirs)
+
     @property
     def shard_ids(self) -> frozenset[str]:
         """The shards that need an outbox."""

@@ -3,7 +3,7 @@
 It predicts each user record's shard from a listing, as the KPL does, and an outbox for each shard packs its records
 into aggregates. Kinesis may answer that an aggregate is in another shard than predicted. If that shard does not cover all
 of its records, every KCL consumer drops the aggregate, so its records are sent again by a new listing. Plain records are
-never dropped.
+never dropped. A stream that was deleted and created again has shards of the same ids with other ranges; sequence numbers show it.
 
 Nothing here reads a clock or waits: `Producing` is changed in place, under the caller's lock.
 """
@@ -32,11 +32,16 @@ from sublet.decisions.putting_errors import (
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import RecordRefused, RecordTimedOut, TransientError
 from sublet.protocol.records import PutRefused
+from sublet.protocol.shard_map import ShardMap
 from sublet.protocol.stream_info import PutRecord
 
 FIRST_PAUSE = timedelta(milliseconds=50)
 LONGEST_PAUSE = timedelta(seconds=2)
 """The pause after a refusal begins with the first and doubles up to the longest."""
+
+
+LISTING_LAGS = timedelta(seconds=2)
+"""If listings contradict a record's sequence number for longer, sequence numbers do not tell streams apart here."""
 
 
 class PutCall(NamedTuple):
@@ -109,6 +114,7 @@ class Producing:
         self._settled: list[Settled] = []
         self._counts: Counter[str] = Counter()
         self._divided: list[PutCall] = []
+        self._births_tell = True
         self._has_worked = False
         """Whether Kinesis has taken a record."""
         self.epoch = 0
@@ -133,13 +139,15 @@ class Producing:
         """Whether the program knows the outcome of every record of this epoch and of the epochs before."""
         return not any(count for of, count in self._unsettled.items() if of <= epoch)
 
-    def place(self, placing: Placing, now: datetime) -> None:
-        """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed elsewhere."""
+    def place(self, placing: Placing, now: datetime, asked_at: datetime | None = None) -> None:
+        """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed elsewhere.
+        `asked_at`: when the listing began, if that was not now.
+        """
         before, self._placing, self._listing_failure = self._placing, placing, None
-        lost = self._judged(placing)
+        lost = self._judged(placing, asked_at or now)
         self._wants_placing = bool(self._doubtful)
         waiting: Iterable[QueuedRecord] = ()
-        if before is None or before.shard_ids != placing.shard_ids:
+        if before is None or not placing.sorts_as(before):
             waiting = self._emptied()
             self._outboxes = {
                 box.shard_id: box for box in self._outboxes.values() if box.shard_id in placing.shard_ids
@@ -285,22 +293,28 @@ class Producing:
         for box in self._outboxes.values():
             box.in_flight = 0
         for entry in [*self._in_flight.values(), *(one.entry for one in self._doubtful)]:
+            entry.is_outdated = True
             shard_ids = dict.fromkeys(placing.outbox_of(record) for record in entry.user_records)
             entry.waiting_for_it = tuple(self._outbox(shard_id, now) for shard_id in shard_ids)
             for box in entry.waiting_for_it:
                 box.in_flight += 1
 
-    def _judged(self, placing: Placing) -> list[QueuedRecord]:
+    def _judged(self, placing: Placing, asked_at: datetime) -> list[QueuedRecord]:
         """Settles the aggregates whose shard is known now. Returns the records of those that KCL drops."""
         doubtful, self._doubtful = self._doubtful, []
         lost: list[QueuedRecord] = []
         for one in doubtful:
             shards = None if placing.is_auto else placing.shards
-            if shards is not None and one.landed.shard_id not in shards.ranges:
+            order = self._birth_order(shards, one.landed)
+            if order > 0 and asked_at - one.since > LISTING_LAGS:
+                order, self._births_tell = 0, False
+            is_listed = shards is None or one.landed.shard_id in shards.ranges
+            if order > 0 or (order == 0 and not is_listed):
                 self._doubtful.append(one)
                 continue
             _release(one.entry)
-            if shards is not None and shards.covers(one.landed.shard_id, _hash_keys(one.entry)):
+            is_there = order == 0  # otherwise it was in a stream that has been deleted since
+            if shards is not None and is_there and shards.covers(one.landed.shard_id, _hash_keys(one.entry)):
                 self._succeeded(one.entry, one.landed)
             else:
                 lost += one.entry.user_records
@@ -308,14 +322,23 @@ class Producing:
         return lost
 
     def _landed(self, entry: Entry, at: PutRecord, now: datetime) -> None:
-        if at.shard_id != entry.predicted and entry.predicted:
-            self._wants_placing = True
-            known = self._placing and self._placing.shards
-            if entry.is_aggregate and not (known and known.covers(at.shard_id, _hash_keys(entry))):
+        """What lands as predicted is in the shard that was meant, if that is still the same shard."""
+        known = None if self._placing is None else self._placing.shards
+        order = self._birth_order(known, at)
+        is_elsewhere = at.shard_id != entry.predicted or order != 0
+        if entry.predicted and (is_elsewhere or entry.is_outdated):
+            is_covered = known is not None and not order and known.covers(at.shard_id, _hash_keys(entry))
+            self._wants_placing = self._wants_placing or is_elsewhere or not is_covered
+            if entry.is_aggregate and not is_covered:
                 self._doubtful.append(_Doubtful(entry, at, now))
                 return
         _release(entry)
         self._succeeded(entry, at)
+
+    def _birth_order(self, shards: ShardMap | None, at: PutRecord) -> int:
+        if shards is None or not self._births_tell:
+            return 0
+        return shards.birth_order(at.shard_id, at.sequence_number)
 
     def _succeeded(self, entry: Entry, at: PutRecord) -> None:
         count = len(entry.user_records)

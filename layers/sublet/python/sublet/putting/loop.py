@@ -294,13 +294,14 @@ class PuttingLoop:
         return self._producing.is_settled(flush.epoch)
 
     def _place(self) -> None:
+        asked_at = self._ports.clock.steady()
         found = self._listings.look()
         with self._lock:
             if self._failed is not None:
                 return
             now = self._ports.clock.steady()
             if isinstance(found, Placing):
-                self._producing.place(found, now)
+                self._producing.place(found, now, asked_at)
             else:
                 self._producing.placing_failed(found)
             self._listings.end(found, now, has_helped=not self._producing.wants_placing)

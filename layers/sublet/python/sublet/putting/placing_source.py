@@ -37,6 +37,7 @@ class PlacingSource:
         self._log = log
         self._distribution: RecordDistribution | None = None
         self._asked_at: datetime | None = None
+        self._shards: ShardMap | None = None
         self._said: set[str] = set()
 
     def distribution(self) -> RecordDistribution | None:
@@ -52,15 +53,22 @@ class PlacingSource:
         earliest = ASK_AUTO_EARLIEST if is_auto else ASK_EARLIEST
         self._describe(earliest if is_doubted else ASK_LATEST)
         if self._distribution is RecordDistribution.AUTO:
-            self._say_once(AUTO_PUTS_ALONE)
-            return Placing(None, is_auto=True)
+            return self._auto()
         may_be_keyless = self._distribution is None
         try:
             shards = ShardMap.of(self._stream.list_shards())
         except StreamAccessDenied:
             self._say_once(NOT_LISTED)
             return Placing(None, may_be_keyless=may_be_keyless)
+        before, self._shards = self._shards, shards
+        if before is not None and not shards.is_same_stream_as(before):
+            self._asked_at = None  # deleted and created again: nothing that is known of the former one holds
+            return self.look(is_doubted=is_doubted)
         return Placing(shards, may_be_keyless=may_be_keyless)
+
+    def _auto(self) -> Placing:
+        self._say_once(AUTO_PUTS_ALONE)
+        return Placing(None, is_auto=True)
 
     def is_due(self, placing: Placing) -> bool:
         """Whether to look again although no record has shown a change. On a stream with AUTO, no record could show one."""
