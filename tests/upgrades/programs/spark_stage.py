@@ -55,7 +55,6 @@ def session(conf: dict[str, str]) -> SparkSession:
 def query(folder: Path, kind: str, stream: str, other: str) -> dict[str, int]:
     spark = session(CONF)
     options = {"stream": stream, "availableNow": "true", "listInterval": "1s", "patience": "20s"}
-    options["maxRecordsPerTrigger"] = "40"
     checkpoint = str(folder / "checkpoint")
     if kind == "several":
         options["stream"] = f"{stream},{other}"
@@ -80,8 +79,6 @@ def pipeline(folder: Path, sink: str, stream: str) -> dict[str, int]:
         str(folder / "checkpoint"),
         "--schema",
         SCHEMA,
-        "--option",
-        "maxRecordsPerTrigger=40",
     ]
     conf = CONF
     if sink == "iceberg":
