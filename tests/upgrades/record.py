@@ -48,10 +48,11 @@ def main() -> None:
     released = released_code()
     shown = names_shown(released.tree) | BY_ITS_FILES
     failed = run_by(released, "import_names", given=list(shown))
+    stored = run_by(released, "own_stored")
     recorded = {
         "names": {name: documents for name, documents in shown.items() if name not in failed},
         "surface": run_by(released, "surface"),
-        "stored": run_by(released, "own_stored"),
+        "stored": {**stored, "means": run_by(released, "stored", given=stored)["means"]},
         "templates": templates_of(released),
     }
     DATA.mkdir(exist_ok=True)

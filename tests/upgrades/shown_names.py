@@ -13,6 +13,9 @@ from textwrap import dedent
 
 PACKAGES = ("sublet", "sublet_cdk", "pyspark_sublet")
 _PYTHON = re.compile(r"^ *```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_ONE_LINE = re.compile(r"from ((?:sublet|sublet_cdk|pyspark_sublet)\b[\w.]*) import \(?(\w+(?:, \w+)*)")
+"""Also in prose and in fragments that are no Python by themselves."""
+
 _IN_PROSE = re.compile(r"`(?:@|import )?((?:sublet|sublet_cdk|pyspark_sublet)(?:\.\w+)+)(?:\([^`]*\))?`")
 
 BY_ITS_FILES = {
@@ -31,7 +34,10 @@ def names_shown(tree: Path) -> dict[str, list[str]]:
     for document in [tree / "README.md", *sorted((tree / "docs").glob("*.md"))]:
         text = document.read_text()
         sources = [dedent(block) for block in _PYTHON.findall(text)]
-        for name in [*_of_sources(sources), *_IN_PROSE.findall(text)]:
+        lines = [
+            f"{module}:{name}" for module, names in _ONE_LINE.findall(text) for name in names.split(", ")
+        ]
+        for name in [*_of_sources(sources), *lines, *_IN_PROSE.findall(text)]:
             shown[name].add(str(document.relative_to(tree)))
     for example in sorted((tree / "examples").rglob("*")):
         for name in _of_sources(_sources_of(example)):
