@@ -14,14 +14,14 @@ from infra.local import ServerFailed
 from infra.local.deploy import DeploymentFailed
 from tests.chaos.verdict import Verdict
 from tests.rolling.run import Found, PhaseFigures, RollingFailed, run
-from tests.rolling.version import COMMITS, NoSuchVersion
+from tests.rolling.version import RELEASED, NoSuchVersion
 
 EXAMPLES = 10
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rolling", description=__doc__)
-    parser.add_argument("--older", default=COMMITS["0.2"], metavar="COMMIT", help="default: %(default)s, 0.2")
+    parser.add_argument("--older", default=RELEASED, metavar="COMMIT", help="default: %(default)s, 0.2")
     parser.add_argument("--settle", type=float, default=25.0, help="seconds of load on each version")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there"

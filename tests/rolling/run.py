@@ -23,7 +23,7 @@ from tests.chaos.repeating import repeating
 from tests.chaos.verdict import Verdict, judge
 from tests.e2e.deliveries import Recorder
 from tests.e2e.fleet import Fleet
-from tests.rolling.version import COMMITS, deploy_by, tree_of
+from tests.rolling.version import RELEASED, deploy_by, tree_of
 
 APPLICATION = "rolling"
 SHARDS = 2
@@ -54,6 +54,11 @@ SETTINGS = {
 }
 """Settings that both versions have under the same names. Windows and executions are short, so that each deployment
 meets the ends of some."""
+
+REQUIRING = """import iniconfig
+
+from flaky import handle, lease_acquired, shard_ended
+"""
 
 FIRST_WITHIN = 90.0
 DRAINED_WITHIN = 180.0
@@ -214,7 +219,7 @@ class Story:
         return produce
 
 
-def run(folder: Path, say: Say, settle: float = 25.0, older: str = COMMITS["0.2"]) -> Found:
+def run(folder: Path, say: Say, settle: float = 25.0, older: str = RELEASED) -> Found:
     """Raises RollingFailed, and errors of the embedded AWS and the deployments."""
     tree = tree_of(older, say)
     with embedded_aws() as aws:
@@ -243,11 +248,21 @@ def _prepared(aws: EmbeddedAws, folder: Path) -> dict[str, str]:
     return {
         "application": APPLICATION,
         "stream_arn": summary["StreamARN"],
-        "handler_code": str(ROOT / "tests" / "chaos" / "handlers"),
-        "handler": "flaky:handle",
+        "handler_code": str(_handler_with_requirements(folder)),
+        "handler": "requiring:handle",
         "handler_environment": json.dumps({"CHAOS_FOLDER": str(folder), "CHAOS_SEED": "rolling"}),
         **SETTINGS,
     }
+
+
+def _handler_with_requirements(folder: Path) -> Path:
+    """A user's folder, whose packages each version's own code installs beside it."""
+    code = folder / "code"
+    code.mkdir()
+    shutil.copy(ROOT / "tests" / "chaos" / "handlers" / "flaky.py", code)
+    (code / "requirements.txt").write_text("iniconfig==2.0.0\n")
+    (code / "requiring.py").write_text(REQUIRING)
+    return code
 
 
 def _longest_pause(calls: Sequence[Call]) -> float:

@@ -4,6 +4,7 @@ this version would write it again."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -38,7 +39,7 @@ def meaning(row: dict[str, Any]) -> dict[str, str]:
     """What an owner believes of the row: an attribute under another name is kept, and believed no more."""
     lease = decode_row(row)
     assert isinstance(lease, Lease), lease
-    return {name: repr(getattr(lease, name)) for name in BELIEVED}
+    return {name: re.sub(r"\b[A-Z]\w*\(", "(", repr(getattr(lease, name))) for name in BELIEVED}
 
 
 def again(row: dict[str, Any]) -> dict[str, Any]:
