@@ -24,7 +24,7 @@ from sublet.decisions.push import TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition
 from sublet.memory import MemoryFanOut, MemoryLog, MemoryStream
 from sublet.memory.pushes import EMPTY_EVENT_EVERY
-from sublet.ports import PollRefusal, Pushed, Pushes, ShardSubscription, Stream
+from sublet.ports import Pushed, Pushes, Refusal, ShardSubscription, Stream, Unanswered
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import ChildShard
 from sublet.protocol.stream_key import StreamKey, child_in_stream, in_stream, own_id, stream_key_of
@@ -55,7 +55,7 @@ class CountedPushes:
         self.asked: list[ReadPosition] = []
         self.answers: list[PushEnd | None] = []
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         self.asked.append(position)
         answer = self.real.subscribe(shard_id, position)
         self.answers.append(answer if isinstance(answer, PushEnd) else None)
@@ -200,7 +200,7 @@ class Listened:
         self.listens.set()
         return self._real.wait(NEVER)
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         return self._real.next()
 
     def interrupt(self) -> None:
@@ -243,8 +243,8 @@ def read_until(reader: FanOutReader, is_so: Callable[[], bool]) -> None:
         reader.read(10)
 
 
-def answers_until_a_record(reader: FanOutReader) -> list[Page | PollRefusal]:
-    answers: list[Page | PollRefusal] = []
+def answers_until_a_record(reader: FanOutReader) -> list[Page | Refusal]:
+    answers: list[Page | Refusal] = []
     until = datetime.now(UTC) + PATIENCE
     while not any(isinstance(answer, Page) and answer.records for answer in answers):
         assert datetime.now(UTC) < until, answers

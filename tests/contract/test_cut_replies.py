@@ -9,7 +9,7 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
-from sublet.ports import Applied, PollRefusal
+from sublet.ports import Applied, Unanswered
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_row import encode_row
@@ -73,5 +73,5 @@ def test_a_service_that_cuts_off_every_reply_is_unavailable(
 
 def test_a_cut_poll_is_polled_again(service: ScriptedService, stream: KinesisStream) -> None:
     service.will("GetRecords", cut(POLLED), POLLED)
-    assert stream.poll(f"{SHARD} first", 10) is PollRefusal.NO_ANSWER
+    assert isinstance(stream.poll(f"{SHARD} first", 10), Unanswered)
     assert isinstance(stream.poll(f"{SHARD} first", 10), Polled)

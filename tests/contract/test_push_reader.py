@@ -20,7 +20,7 @@ from sublet.aws.pushes import KinesisSubscription
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamKeyUnavailable, StreamNotFound
-from sublet.ports import PollRefusal, ShardSubscription
+from sublet.ports import PollRefusal, ShardSubscription, Unanswered
 from sublet.protocol.records import Page
 from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.pushing import FanOutReader
@@ -382,7 +382,8 @@ def test_calls_that_are_refused_are_reported_to_the_caller(embedded: Bench) -> N
     reader = embedded.reader()
     embedded.put(b"1")
     answers = answers_until_a_record(reader)
-    assert answers[0] is PollRefusal.NO_ANSWER
+    (unanswered,) = (answer for answer in answers if isinstance(answer, Unanswered))
+    assert "LimitExceededException" in unanswered.problem
     assert PollRefusal.THROTTLED in answers
     assert [record.data for page in answers if isinstance(page, Page) for record in page.records] == [b"1"]
 

@@ -16,6 +16,7 @@ from sublet.cli.run import reading_as
 from sublet.cli.streams import consumer_left
 from sublet.decisions.push import PushEnd
 from sublet.memory import FakeClock, MemoryLog
+from sublet.ports import Unanswered
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Mode, Reading, Settings, StreamChoice
@@ -135,7 +136,7 @@ class Found:
             stream.client, stream.stream_arn, NAME, self.clock, self.log, may_register=may_register
         )
 
-    def soon(self) -> str | PushEnd:
+    def soon(self) -> str | PushEnd | Unanswered:
         """After its creation, for which real time passes."""
         until = time.monotonic() + 20
         while (answer := self.consumer.arn()) is PushEnd.IN_USE and time.monotonic() < until:

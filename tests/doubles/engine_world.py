@@ -30,7 +30,7 @@ from sublet.memory import (
     MemoryWorkerReports,
 )
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Ports, Refused, ShardReader, Signal, WorkerReports
+from sublet.ports import Applied, Ports, Refusal, Refused, ShardReader, Signal, WorkerReports
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
@@ -133,9 +133,7 @@ class ObservedStream:
         self.looks: list[str] = []
         self.unlisted: set[str] = set()
         """Shards that the service knows although a lagging listing leaves them out."""
-        self.disturb: Callable[[Callable[[], Polled | PollRefusal]], Polled | PollRefusal] = lambda poll: (
-            poll()
-        )
+        self.disturb: Callable[[Callable[[], Polled | Refusal]], Polled | Refusal] = lambda poll: poll()
         self.disturb_open: Callable[[str], None] = lambda _: None
         self.disturb_identity: Callable[[], object] = lambda: None
         self.disturb_has_shard: Callable[[str], object] = lambda _: None
@@ -165,7 +163,7 @@ class ObservedStream:
         self.opened.append(position)
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         self.polls.append((self.clock.now(), iterator.split(" ", maxsplit=1)[0]))
         return self.disturb(lambda: self.real.poll(iterator, limit))
 

@@ -26,7 +26,7 @@ from sublet.memory import (
     memory_ports,
 )
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Ports, Pushes, Refused, ShardReader, Stream
+from sublet.ports import Applied, Ports, Pushes, Refusal, Refused, ShardReader, Stream
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
@@ -81,7 +81,7 @@ class CountedStream:
         self._called("open")
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         self._called("poll")
         return self.real.poll(iterator, limit)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.polling import PolledStream, PollingReader
-from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, ShardReader
+from sublet.ports import Applied, LeaseTable, PollRefusal, Refusal, Refused, ShardReader
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.conditions import AllOf, Clause
@@ -106,7 +106,7 @@ class LatestStream:
         is_latest = isinstance(lease, Lease) and lease.checkpoint == LATEST
         return self.real.open(shard_id, ReadPosition(IteratorType.LATEST) if is_latest else position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         return self.real.poll(iterator, limit)
 
 
@@ -134,7 +134,7 @@ class OwnClockStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         reply = self.real.poll(iterator, limit)
         if isinstance(reply, PollRefusal):
             return reply

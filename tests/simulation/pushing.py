@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.ports import Pushed, Pushes, ShardSubscription
+from sublet.ports import Pushed, Pushes, ShardSubscription, Unanswered
 from sublet.settings import Mode
 from sublet.testing.simulation.pushes import PushedWorlds
 from sublet.testing.simulation.run import Result, play
@@ -49,7 +49,7 @@ class RenewedAtLatest:
     real: Pushes
     begun: set[str] = field(default_factory=set)
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         again = shard_id in self.begun and position.type is IteratorType.AFTER_SEQUENCE_NUMBER
         self.begun.add(shard_id)
         return self.real.subscribe(shard_id, ReadPosition(IteratorType.LATEST) if again else position)
@@ -61,9 +61,9 @@ class AheadOfItself:
 
     real: Pushes
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         answer = self.real.subscribe(shard_id, position)
-        return answer if isinstance(answer, PushEnd) else _Emptied(answer)
+        return answer if isinstance(answer, PushEnd | Unanswered) else _Emptied(answer)
 
 
 @dataclass(slots=True)
@@ -71,10 +71,10 @@ class _Emptied:
     real: ShardSubscription
     taken: int = 0
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         came = self.real.next()
         self.taken += 1
-        if isinstance(came, PushEnd) or self.taken % 5:
+        if isinstance(came, PushEnd | Unanswered) or self.taken % 5:
             return came
         return came._replace(page=came.page._replace(records=(), data_bytes=0))
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from sublet.decisions.read_position import SHORTEST_RETENTION, ReadPosition
 from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
 from sublet.polling import PollingReader
-from sublet.ports import Clock, PollRefusal, ShardReader
+from sublet.ports import Clock, PollRefusal, Refusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
@@ -107,7 +107,7 @@ class WatchedStream:
         self.calls["open"] += 1
         return self.inner.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         self.calls["poll"] += 1
         assert 1 <= limit <= POLL_LIMIT_MAX, "Kinesis refuses other limits"
         reply = self.refuse(iterator) or self.inner.poll(iterator, limit)

@@ -19,7 +19,7 @@ from sublet.memory import (
 )
 from sublet.memory.streams import MemoryStreams
 from sublet.polling import PollingReader
-from sublet.ports import PollRefusal, ShardReader
+from sublet.ports import Refusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -73,7 +73,7 @@ class ByName:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.now.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         return self.now.poll(iterator, limit)
 
 

@@ -49,6 +49,12 @@ def test_but_where_ticks_are_rare_it_has_three_of_them() -> None:
     assert verdict(WELL._replace(tried_at=NOW - 121 * MINUTE), rare)[:2] == (False, False)
 
 
+def test_shards_whose_reads_get_no_answer_are_named_and_are_no_reason_to_replace_the_process() -> None:
+    silent = BUSY._replace(unanswered="Could not connect", unanswered_for=MINUTE)
+    report = process_report(WELL._replace(shards=(BUSY, silent)), NOW, SETTINGS)
+    assert (report.is_live, report.is_ready, report.unread) == (True, True, (silent,))
+
+
 def test_one_that_leaves_is_not_ready_and_need_not_be_killed() -> None:
     assert verdict(WELL._replace(is_leaving=True))[:2] == (True, False)
 

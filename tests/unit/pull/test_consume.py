@@ -23,7 +23,7 @@ from sublet.errors import (
 )
 from sublet.memory import MemoryStream
 from sublet.polling import PollingReader
-from sublet.ports import PollRefusal, ShardReader, Stream
+from sublet.ports import PollRefusal, Refusal, ShardReader, Stream, Unanswered
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -454,10 +454,10 @@ class UnsteadyStream:
         self._check()
         return self._stream.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         if self.swallows is not None:
             self.swallows(15)
-            return PollRefusal.NO_ANSWER
+            return Unanswered("no answer")
         self._check()
         if self.throttles:
             self.throttles -= 1

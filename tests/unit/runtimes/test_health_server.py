@@ -20,7 +20,10 @@ from sublet.system.threads import ThreadTasks
 
 PATIENCE = 30
 STALLED = ShardReport("shardId-7", timedelta(minutes=6), "handle", timedelta(minutes=6, seconds=1.5), 1_000)
-REPORT = ProcessReport(True, False, "it has not scanned the leases yet", 3, (STALLED,))
+SILENT = ShardReport(
+    "shardId-8", timedelta(0), None, timedelta(0), 0, "Could not connect", timedelta(minutes=1)
+)
+REPORT = ProcessReport(True, False, "it has not scanned the leases yet", 3, (STALLED,), (SILENT,))
 
 
 @pytest.fixture
@@ -57,6 +60,7 @@ def test_each_page_answers_for_itself_and_both_say_why_and_which_shard_stalls(ad
                 "millis_behind_latest": 1_000,
             }
         ],
+        "unread": [{"shard_id": "shardId-8", "unanswered_seconds": 60, "problem": "Could not connect"}],
     }
     with serving_health(address, lambda: REPORT, ThreadTasks()):
         assert ask(address, "/health/live") == (200, said)

@@ -22,7 +22,7 @@ from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Refused, ShardReader, Signal, Task
+from sublet.ports import Applied, Refusal, Refused, ShardReader, Signal, Task
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
@@ -92,7 +92,7 @@ class OddStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         if self.faults and limit > BOUNDS.limit:
             raise self.faults.pop(0)
         return self.real.poll(iterator, limit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from sublet.decisions.read_position import ReadPosition, after
-from sublet.ports import PollRefusal, Stream
+from sublet.ports import PollRefusal, Refusal, Stream
 from sublet.protocol.records import Page, Polled
 
 
@@ -19,7 +19,7 @@ class Polls(Protocol):
     def open(self, shard_id: str, position: ReadPosition) -> str:
         """An iterator at the position. Raises CheckpointNotInStream if the service refuses the sequence number."""
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         """One GetRecords. An empty page is normal, even far behind the tip."""
 
 
@@ -40,9 +40,9 @@ class PollingReader:
     def open(self) -> None:
         self._opened()
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         reply = self._polls.poll(self._opened(), limit)
-        if isinstance(reply, PollRefusal):
+        if isinstance(reply, Refusal):
             if reply is PollRefusal.ITERATOR_EXPIRED:
                 self._iterator = None
             return reply

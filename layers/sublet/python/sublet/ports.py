@@ -81,14 +81,28 @@ class PollRefusal(StrEnum):
 
     THROTTLED = "throttled"
     """The shard's read limit is used up: 5 calls or 2 MB a second, shared by all its consumers. Read again later."""
-    NO_ANSWER = "no_answer"
-    """The service failed, or its answer was lost or incomplete. Read again later."""
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
     NOT_YET = "not_yet"
     """A push has brought nothing within the time that a read waits. Read again at once: the read waits, not the caller."""
     NOT_PUSHED = "not_pushed"
     """The push's consumer is not registered any more. From the next read on, this reader polls."""
+
+    @property
+    def problem(self) -> str:
+        return self.value
+
+
+class Unanswered(Struct, frozen=True):
+    """A read or a call got no answer: the service failed, or its answer was lost or incomplete. Try again later. `problem`: what
+    was met, in its own words.
+    """
+
+    problem: str
+
+
+Refusal = PollRefusal | Unanswered
+"""Why a read returned no page."""
 
 
 class Stream(Protocol):
@@ -143,7 +157,7 @@ class ShardReader(Protocol):
     def open(self) -> None:
         """Prepare to read, as the first read otherwise does: this does not count against the shard's read limit."""
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         """The next page, of at most `limit` stream records. An empty one is normal, even far behind the tip; do not
         read after one that `is_shard_end`.
         """
@@ -193,7 +207,7 @@ class ShardSubscription(Protocol):
     def wait(self, longest: timedelta) -> bool:
         """Wait until something has come, its end included, or for `longest`. Returns whether something has."""
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         """The next event, of which some bytes have come, or why there is none. Raises what Stream raises."""
 
     @property
@@ -210,7 +224,7 @@ class ShardSubscription(Protocol):
 class Pushes(Protocol):
     """SubscribeToShard, as one registered consumer. Raises what Stream raises, and CheckpointNotInStream."""
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         """Begin a subscription. At most one call a second for a shard."""
 
 

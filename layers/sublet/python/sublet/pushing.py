@@ -12,7 +12,17 @@ from datetime import datetime, timedelta
 from sublet.decisions.push import Act, NoContinuation, PushEnd, Step, Subscribed, ending, is_silent, next_step
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.time_and_chance import Chance
-from sublet.ports import Clock, PollRefusal, Pushes, ShardReader, ShardSubscription, Stream, Tasks
+from sublet.ports import (
+    Clock,
+    PollRefusal,
+    Pushes,
+    Refusal,
+    ShardReader,
+    ShardSubscription,
+    Stream,
+    Tasks,
+    Unanswered,
+)
 from sublet.protocol.records import Page
 
 READ_WAITS = timedelta(seconds=1)
@@ -20,8 +30,6 @@ READ_WAITS = timedelta(seconds=1)
 
 LISTENS = timedelta(seconds=5)
 """The longest that one wait at the connection lasts; then the clocks are looked at again."""
-
-_REFUSALS = {PushEnd.REFUSED: PollRefusal.NO_ANSWER, PushEnd.IN_USE: PollRefusal.THROTTLED}
 
 
 class UnregisteredConsumer:
@@ -50,7 +58,7 @@ class FanOutReader:
         self._interrupted = tasks.signal()
         self._rest: Page | None = None
         """What is left of an event with more records than the last read wanted."""
-        self._refusal: PollRefusal | None = None
+        self._refusal: Refusal | None = None
         """The refusal that the next read returns, because the last call was refused. So repeated refusals show in the
         metrics.
         """
@@ -87,7 +95,7 @@ class FanOutReader:
                 return False
         return False
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         if self._polls is not None:
             return self._polls.read(limit)
         if self._rest is None and not self.wait(READ_WAITS):
@@ -128,12 +136,11 @@ class FanOutReader:
         """A subscription that is to be renewed stays until another one has begun."""
         begun_at = self._clock.now()
         answer = self._pushes.subscribe(self._shard_id, self._known.position)
-        if isinstance(answer, PushEnd):
+        if isinstance(answer, PushEnd | Unanswered):
             if self._subscription is not None and answer is not PushEnd.NO_CONSUMER:
                 self._known = self._known.put_off(self._clock.steady(), self._chance)
             else:
-                self._over(answer)
-                self._refusal = _REFUSALS.get(answer)
+                self._refused(answer)
             return
         self._drop()
         self._subscription, self._as_of = answer, begun_at
@@ -154,13 +161,16 @@ class FanOutReader:
             has_come = self._subscription.wait(max(min(step.until - now, left, LISTENS), timedelta(0)))
         return has_come
 
-    def _receive(self) -> PollRefusal | None:
+    def _receive(self) -> Refusal | None:
         """Takes the next event into `_rest` and returns None. If there is no event, returns why."""
         if next_step(self._known, self._clock.steady()).act is Act.POLL:
             self._poll()
             return PollRefusal.NOT_PUSHED
         assert self._subscription is not None, "wait has found something"
         came = self._subscription.next()
+        if isinstance(came, Unanswered):
+            self._over(PushEnd.REFUSED)
+            return came
         if isinstance(came, PushEnd):
             self._over(came)
             return PollRefusal.NOT_YET
@@ -170,7 +180,7 @@ class FanOutReader:
         self._rest = self._with_lag(came.page, self._subscription.has_more)
         return None
 
-    def _ended(self, page: Page) -> PollRefusal | None:
+    def _ended(self, page: Page) -> Refusal | None:
         """Checks an event that says that the shard has ended. If that is not so, the position stays where it is, so the event's
         records are read again.
         """
@@ -208,6 +218,14 @@ class FanOutReader:
         self._rest = page._replace(records=rest, data_bytes=page.data_bytes - size)
         behind = max(page.millis_behind_latest, 1)
         return Page(first, size, behind)
+
+    def _refused(self, answer: PushEnd | Unanswered) -> None:
+        if isinstance(answer, Unanswered):
+            self._over(PushEnd.REFUSED)
+            self._refusal = answer
+        else:
+            self._over(answer)
+            self._refusal = PollRefusal.THROTTLED if answer is PushEnd.IN_USE else None
 
     def _over(self, end: PushEnd) -> None:
         self._drop()

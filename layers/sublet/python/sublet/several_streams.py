@@ -20,15 +20,16 @@ from sublet.errors import ShardNotFound, StreamError, StreamNotFound
 from sublet.ports import (
     Applied,
     LeaseTable,
-    PollRefusal,
     Ports,
     Pushed,
     Pushes,
+    Refusal,
     Refused,
     ShardReader,
     ShardSubscription,
     Stream,
     Streams,
+    Unanswered,
 )
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
@@ -83,9 +84,9 @@ class _Reader:
     def open(self) -> None:
         self.real.open()
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         page = self.real.read(limit)
-        return page if isinstance(page, PollRefusal) else _page_in_stream(self.key, page)
+        return page if isinstance(page, Refusal) else _page_in_stream(self.key, page)
 
 
 def _page_in_stream(key: StreamKey, page: Page) -> Page:
@@ -100,10 +101,10 @@ class AllPushes:
 
     of: Callable[[StreamKey], Pushes]
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         key = _stream_named(shard_id)
         answer = self.of(key).subscribe(own_id(shard_id), position)
-        return answer if isinstance(answer, PushEnd) else _Subscription(key, answer)
+        return answer if isinstance(answer, PushEnd | Unanswered) else _Subscription(key, answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,11 @@ class _Subscription:
     def wait(self, longest: timedelta) -> bool:
         return self.real.wait(longest)
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         came = self.real.next()
-        return came if isinstance(came, PushEnd) else came._replace(page=_page_in_stream(self.key, came.page))
+        if isinstance(came, PushEnd | Unanswered):
+            return came
+        return came._replace(page=_page_in_stream(self.key, came.page))
 
     @property
     def has_more(self) -> bool:

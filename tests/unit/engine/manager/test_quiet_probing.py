@@ -16,7 +16,7 @@ from sublet.errors import StreamAccessDenied, StreamUnavailable
 from sublet.memory.metrics import MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.operate.standing import Watch
-from sublet.ports import PollRefusal
+from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, Polled
@@ -151,7 +151,7 @@ def test_what_a_tick_has_walked_the_next_process_does_not_walk_again() -> None:
     "answer",
     [
         lambda _: PollRefusal.THROTTLED,
-        lambda _: PollRefusal.NO_ANSWER,
+        lambda _: Unanswered("no answer"),
         lambda _: PollRefusal.ITERATOR_EXPIRED,
         lambda _: Polled(Page((), 0, 1), "iterator"),
         raising(StreamUnavailable("no answer")),
@@ -160,7 +160,7 @@ def test_what_a_tick_has_walked_the_next_process_does_not_walk_again() -> None:
     ids=["throttled", "no answer", "expired", "an empty page that lags", "unavailable", "denied"],
 )
 def test_an_answer_that_is_none_sends_a_worker(
-    answer: Callable[[object], Polled | PollRefusal],
+    answer: Callable[[object], Polled | Refusal],
 ) -> None:
     world = EngineWorld()
     manager = read(world)
@@ -185,7 +185,7 @@ def test_a_service_that_is_slow_does_not_hold_up_the_tick() -> None:
     manager = read(world)
     began = world.clock.steady()
 
-    def slowly(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def slowly(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         world.tasks.sleep(3 * SECOND)
         return poll()
 

@@ -10,7 +10,7 @@ from sublet.decisions.read_position import IteratorType
 from sublet.engine.session.gap_watch import GapWatch
 from sublet.handler import Batch
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Signal
+from sublet.ports import PollRefusal, Refusal, Signal
 from sublet.protocol.records import Page, Polled, StreamRecord
 
 from tests.doubles.engine_world import NO_WAITING, SECOND, EngineWorld
@@ -65,7 +65,7 @@ def test_a_question_that_is_not_answered_is_asked_again() -> None:
     world = EngineWorld(ONE_BY_ONE)
     refused = 0
 
-    def refuse(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def refuse(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         nonlocal refused
         is_question = world.stream.opened[-1].type is IteratorType.AT_SEQUENCE_NUMBER
         if is_question and not refused:
@@ -79,7 +79,7 @@ def test_a_question_that_is_not_answered_is_asked_again() -> None:
     assert world.metrics.values(Metric.DATA_GAP) == [1]
 
 
-Poll = Callable[[], Polled | PollRefusal]
+Poll = Callable[[], Polled | Refusal]
 
 
 def undated(poll: Poll) -> Polled:
@@ -90,7 +90,7 @@ def undated(poll: Poll) -> Polled:
 
 
 def asked_after(
-    world: EngineWorld, answers: list[Callable[[Poll], Polled | PollRefusal]], stop: Signal
+    world: EngineWorld, answers: list[Callable[[Poll], Polled | Refusal]], stop: Signal
 ) -> list[float]:
     """Seconds from a page that comes a day after the one before, whose record is past retention: when it is asked for that.
     `answers`: the first ones.

@@ -12,7 +12,7 @@ from sublet.decisions.lag import seen_after
 from sublet.engine.session.lag import SessionLag
 from sublet.handler import Batch
 from sublet.memory import FakeClock
-from sublet.ports import PollRefusal
+from sublet.ports import Refusal
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
@@ -169,7 +169,7 @@ def test_a_lease_s_lag_goes_on_growing_over_its_next_owner_s_first_heartbeats() 
     assert first.waits_since == arrived_at
     seen: list[LagReport] = []
 
-    def slow(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def slow(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         if len(seen) < 3:
             world.tasks.sleep(MINUTE)
             seen.append(report(world))

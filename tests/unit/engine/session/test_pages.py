@@ -14,7 +14,7 @@ from sublet.decisions.window import Outcome
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
 from sublet.engine.session.pages import PageFeed
 from sublet.errors import StreamKeyUnavailable
-from sublet.ports import PollRefusal
+from sublet.ports import PollRefusal, Refusal
 from sublet.protocol.records import Page, Polled
 
 from tests.doubles.engine_world import (
@@ -55,7 +55,7 @@ def test_an_empty_page_behind_the_tip_is_not_idleness() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [5000, 5000, 0, 0]
 
-    def empty(_: Callable[[], Polled | PollRefusal]) -> Polled:
+    def empty(_: Callable[[], Polled | Refusal]) -> Polled:
         return Polled(Page((), 0, answers.pop(0) if answers else 0), f"{SHARD} 0 x")
 
     world.stream.disturb = empty
@@ -71,7 +71,7 @@ def test_a_shard_is_never_polled_more_than_five_times_a_second_however_long_poll
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
     world.put(*map(str, range(60)))
 
-    def slow(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def slow(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         world.tasks.sleep(takes)
         return poll()
 
@@ -86,7 +86,7 @@ def test_a_fast_consumer_is_not_throttled_by_a_shard_that_counts() -> None:
     world.put(*map(str, range(50)))
     refused = []
 
-    def watch(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def watch(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         answer = poll()
         if isinstance(answer, PollRefusal):
             refused.append(answer)
@@ -107,7 +107,7 @@ def test_pages_of_a_megabyte_catch_up_sooner_than_those_that_use_up_five_seconds
             world.shards.put("key", b"x" * 2**18)
         came: list[datetime] = []
 
-        def watch(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+        def watch(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
             answer = poll()
             if isinstance(answer, Polled) and answer.page.records:
                 came.append(world.clock.steady())
@@ -126,7 +126,7 @@ def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     refusals = 5
 
-    def throttle(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def throttle(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         nonlocal refusals
         refusals -= 1
         return PollRefusal.THROTTLED if refusals >= 0 else poll()
@@ -142,7 +142,7 @@ def test_after_a_good_poll_the_backoff_restarts() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [True, True, False, True, False]
 
-    def throttle(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def throttle(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         return PollRefusal.THROTTLED if answers and answers.pop(0) else poll()
 
     world.stream.disturb = throttle
@@ -179,7 +179,7 @@ def test_an_iterator_that_expires_before_the_first_record_is_opened_where_the_fi
     world = EngineWorld(CONTINUOUS)
     expired = [True]
 
-    def expire_once(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def expire_once(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         return PollRefusal.ITERATOR_EXPIRED if expired and expired.pop() else poll()
 
     world.put("a")
@@ -195,7 +195,7 @@ def test_the_next_page_is_fetched_while_the_handler_works() -> None:
     world.put(*map(str, range(10)))
     world.handler.script = lambda _: world.tasks.sleep(SECOND)
 
-    def slow(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def slow(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         world.tasks.sleep(900 * MS)
         return poll()
 
@@ -288,7 +288,7 @@ def test_a_stream_error_of_a_page_fetched_ahead_is_raised_where_that_page_is_ask
     world.put("a")
     polls = 0
 
-    def second_fails(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def second_fails(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         nonlocal polls
         polls += 1
         if polls > 1:

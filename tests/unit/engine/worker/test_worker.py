@@ -16,7 +16,7 @@ from sublet.engine.session.pages import POLL_REPLY_MAX
 from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Task
+from sublet.ports import Refusal, Task
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.protocol.records import Polled
@@ -245,7 +245,7 @@ def observe_memory(world: EngineWorld) -> list[tuple[int, int]]:
     most, observed = records_to_ask_for(Pace(), world.settings), []
     held = [0, 0]
 
-    def poll(really: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+    def poll(really: Callable[[], Polled | Refusal]) -> Polled | Refusal:
         held[0] += POLL_REPLY_MAX
         held[1] += most
         observed.append((held[0], held[1]))

@@ -14,7 +14,7 @@ from sublet.aws.kinesis_errors import NOT_FOUND, named_stream_errors
 from sublet.decisions.push import PushEnd
 from sublet.decisions.stream_consumer import UNSEEN, ConsumerStanding, Search, is_to_register, search
 from sublet.errors import StreamError, TransientError
-from sublet.ports import Clock, Log, Signal
+from sublet.ports import Clock, Log, Signal, Unanswered
 
 LOOKED_EVERY = timedelta(seconds=1)
 LOOKS_MAX = 60
@@ -112,9 +112,9 @@ def _has_room(client: Any, stream_arn: str) -> bool:
 class StreamConsumer(Protocol):
     """The registered consumer that subscribes to a stream's shards. Thread-safe."""
 
-    def arn(self) -> str | PushEnd:
+    def arn(self) -> str | PushEnd | Unanswered:
         """The consumer's ARN. Otherwise NO_CONSUMER if there is none, so the caller polls instead; IN_USE if it is being created;
-        REFUSED if Kinesis does not say. Raises errors that no retry removes.
+        Unanswered if Kinesis does not say. Raises errors that no retry removes.
         """
 
     def lost(self, arn: str) -> bool:
@@ -148,22 +148,24 @@ class NamedConsumer:
         self._may_register = may_register
         self._known = UNSEEN
         self._refused_at: datetime | None = None
+        self._problem = ""
+        """Why the last look was in vain."""
         self._logged: ConsumerStanding | None = None
         self._lock = threading.Lock()
         """A reader holds this during a look, so that the readers of many shards make one."""
 
-    def arn(self) -> str | PushEnd:
+    def arn(self) -> str | PushEnd | Unanswered:
         """A look in vain, which may last for half a minute, counts for all that have waited for it."""
         asked_at = self._clock.steady()
         with self._lock:
             if self._refused_at is not None and self._refused_at >= asked_at:
-                return PushEnd.REFUSED
+                return Unanswered(self._problem)
             if search(self._known, self._clock.steady()) is Search.LOOK:
                 try:
                     self._look()
-                except TransientError:
-                    self._refused_at = self._clock.steady()
-                    return PushEnd.REFUSED
+                except TransientError as problem:
+                    self._refused_at, self._problem = self._clock.steady(), str(problem)
+                    return Unanswered(self._problem)
             known = self._known
             if search(known, self._clock.steady()) is Search.WAIT:
                 return PushEnd.IN_USE

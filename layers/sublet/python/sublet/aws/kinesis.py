@@ -35,7 +35,7 @@ from sublet.aws.repeated_call import RepeatedCall, error_of
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
 from sublet.polling import PollingReader
-from sublet.ports import PollRefusal, ShardReader
+from sublet.ports import PollRefusal, Refusal, ShardReader, Unanswered
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import ChildShard, Shard, child_of
 from sublet.protocol.stream_info import StreamDescription
@@ -138,7 +138,7 @@ class KinesisStream:
                 f"{position.sequence_number}: {error}; if the stream was created again, start a new application"
             ) from error
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         shard_id, _, token = iterator.partition(" ")
         with self._named_errors(shard_id):
             try:
@@ -147,8 +147,8 @@ class KinesisStream:
                 if refusal := poll_refusal(error):
                     return refusal
                 raise
-            except CONNECTION_FAILED:
-                return PollRefusal.NO_ANSWER
+            except CONNECTION_FAILED as failure:
+                return Unanswered(str(failure))
         return self._page(shard_id, response)
 
     def _records(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class KinesisStream:
         response: dict[str, Any] = self._poll_client.get_records(**parameters)
         return response
 
-    def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | PollRefusal:
+    def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | Refusal:
         """A missing next iterator means the shard's end only if its children are known, or the shard itself is gone.
 
         KCL does not accept an end without children either. It repeats the poll; we look in the listing first.

@@ -20,7 +20,7 @@ from sublet.errors import (
     StreamUnreachable,
     SubletError,
 )
-from sublet.ports import PollRefusal
+from sublet.ports import PollRefusal, Refusal, Unanswered
 
 NOT_FOUND = "ResourceNotFoundException"
 """Kinesis gives this code for a missing stream and for a missing shard."""
@@ -60,7 +60,7 @@ def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
     )
 
 
-def poll_refusal(error: ClientError) -> PollRefusal | None:
+def poll_refusal(error: ClientError) -> Refusal | None:
     """The refusal that GetRecords' error means, if polling again will help; otherwise None.
 
     If the service does not accept an iterator, a new one is opened, as after expiry. KCL does the same.
@@ -70,7 +70,7 @@ def poll_refusal(error: ClientError) -> PollRefusal | None:
         return PollRefusal.ITERATOR_EXPIRED
     if is_throttled(error):
         return PollRefusal.THROTTLED
-    return PollRefusal.NO_ANSWER if is_transient(error) else None
+    return Unanswered(str(error)) if is_transient(error) else None
 
 
 def stream_error(error: ClientError, stream: str) -> SubletError | None:

@@ -27,7 +27,7 @@ from sublet.aws.repeated_call import HttpReply, error_of
 from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, TransientError
-from sublet.ports import Pushed, ShardSubscription
+from sublet.ports import Pushed, ShardSubscription, Unanswered
 from sublet.protocol.event_stream import EventMessage, MessageReader, StreamDamaged
 from sublet.protocol.records import Page
 
@@ -52,21 +52,21 @@ class KinesisPushes:
         self._name = name
         self._consumer = consumer
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         """Finds at once a consumer that was deregistered and registered again under its name."""
         arn = self._consumer.arn()
-        if not isinstance(arn, PushEnd):
+        if not isinstance(arn, PushEnd | Unanswered):
             answer = self._subscribe(arn, shard_id, position)
             if answer is not PushEnd.NO_CONSUMER or not self._consumer.lost(arn):
                 return answer
             arn = self._consumer.arn()
-        if not isinstance(arn, PushEnd):
+        if not isinstance(arn, PushEnd | Unanswered):
             return self._subscribe(arn, shard_id, position)
         return self._not_found(shard_id) if arn is PushEnd.NO_CONSUMER else arn
 
     def _subscribe(
         self, consumer_arn: str, shard_id: str, position: ReadPosition
-    ) -> ShardSubscription | PushEnd:
+    ) -> ShardSubscription | PushEnd | Unanswered:
         """A time that the service's clock has not reached (ours may be ahead) is opened as LATEST."""
         if position.type is IteratorType.AT_TIMESTAMP and position.sequence_number is not None:
             self._stream.open(
@@ -84,7 +84,7 @@ class KinesisPushes:
         except ClientError as error:
             return self.judged(shard_id, error, PushEnd.IN_USE)
 
-    def judged(self, shard_id: str, error: ClientError, in_use: PushEnd) -> PushEnd:
+    def judged(self, shard_id: str, error: ClientError, in_use: PushEnd) -> PushEnd | Unanswered:
         """Says what an error of the call or in the stream of events means. Raises errors that no retry removes."""
         code = code_of(error)
         if code == _IN_USE:
@@ -94,25 +94,25 @@ class KinesisPushes:
         named = stream_error(error, self._name)
         if named is not None and not isinstance(named, TransientError):
             raise named from error
-        return PushEnd.REFUSED
+        return Unanswered(str(error))
 
     def _subscribed(
         self, consumer_arn: str, shard_id: str, position: ReadPosition
-    ) -> ShardSubscription | PushEnd:
+    ) -> ShardSubscription | PushEnd | Unanswered:
         with named_stream_errors(self._name):
             request = self._requests.signed(consumer_arn, shard_id, position)
         try:
             connection = self._requests.connection(request)
-        except _LOST:
-            return PushEnd.REFUSED
+        except _LOST as failure:
+            return Unanswered(_text(failure))
         try:
             head = connection.head()
             if head.status == HTTPStatus.OK:
                 return KinesisSubscription(self, shard_id, connection)
             body = _whole(connection)
-        except _LOST:
+        except _LOST as failure:
             connection.close()
-            return PushEnd.REFUSED
+            return Unanswered(_text(failure))
         connection.close()
         raise error_of(HttpReply(head.status, head.headers, body), OPERATION)
 
@@ -158,7 +158,7 @@ class KinesisSubscription:
         self._receive(longest.total_seconds())
         return self._look()
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         while not self._look(is_whole=True):
             if not self._receive(WHOLE_WITHIN, is_whole=True):
                 self._end = PushEnd.CUT
@@ -215,13 +215,18 @@ class KinesisSubscription:
         self._messages.feed(body)
         return True
 
-    def _meaning(self, message: EventMessage) -> Pushed | PushEnd:
+    def _meaning(self, message: EventMessage) -> Pushed | PushEnd | Unanswered:
         headers = message.headers
         if headers.get(":message-type") == "event":
             return self._pushes.page(message.payload)
         code = headers.get(":exception-type") or headers.get(":error-code") or ""
         said: Any = {"Error": {"Code": code, "Message": headers.get(":error-message", "")}}
         return self._pushes.judged(self._shard_id, ClientError(said, OPERATION), PushEnd.TAKEN_OVER)
+
+
+def _text(failure: Exception) -> str:
+    """The exception's own text. Its class too: some have a text that says little without it, or none."""
+    return f"{type(failure).__name__}: {failure}"
 
 
 def _whole(connection: PushConnection) -> bytes:

@@ -19,6 +19,13 @@ STALLS_AFTER = timedelta(minutes=5)
 """How long a shard with records to come may stand still, or a handler call may last."""
 
 
+class Outage(NamedTuple):
+    """The reads of a shard get no answer. `problem`: what was met, in its own words; `since`: by the steady clock."""
+
+    problem: str
+    since: datetime
+
+
 class ShardReport(NamedTuple):
     """What a process knows about one shard.
 
@@ -26,6 +33,8 @@ class ShardReport(NamedTuple):
     call                  the handler function that is being called
     call_lasts            how long this call has lasted
     millis_behind_latest  of the last page; None before it
+    unanswered            why its reads get no answer; None if they do
+    unanswered_for        for how long
     """
 
     shard_id: str
@@ -33,6 +42,8 @@ class ShardReport(NamedTuple):
     call: str | None
     call_lasts: timedelta
     millis_behind_latest: int | None
+    unanswered: str | None = None
+    unanswered_for: timedelta = timedelta(0)
 
     @property
     def stalls(self) -> bool:
@@ -62,6 +73,7 @@ class ProcessReport(NamedTuple):
     because   the reason
     shards    how many leases it holds
     stalls    shards that stand still and calls that last too long
+    unread    shards whose reads get no answer
     """
 
     is_live: bool
@@ -69,6 +81,7 @@ class ProcessReport(NamedTuple):
     because: str
     shards: int
     stalls: tuple[ShardReport, ...]
+    unread: tuple[ShardReport, ...] = ()
 
 
 def process_report(state: ProcessState, now: datetime, settings: Settings) -> ProcessReport:
@@ -77,7 +90,8 @@ def process_report(state: ProcessState, now: datetime, settings: Settings) -> Pr
     stalls = tuple(sorted([*(shard for shard in state.shards if shard.stalls), *state.hung], key=_by_shard))
     is_live = state.ending is None and not is_hung
     is_ready = is_live and state.looked_at is not None and not state.is_leaving
-    return ProcessReport(is_live, is_ready, _because(state, is_hung), len(state.shards), stalls)
+    unread = tuple(sorted((shard for shard in state.shards if shard.unanswered is not None), key=_by_shard))
+    return ProcessReport(is_live, is_ready, _because(state, is_hung), len(state.shards), stalls, unread)
 
 
 def _by_shard(shard: ShardReport) -> tuple[str, timedelta]:

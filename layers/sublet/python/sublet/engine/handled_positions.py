@@ -8,7 +8,7 @@ from functools import partial
 from sublet.decisions.handled_position import HandledPosition, position_of
 from sublet.decisions.read_position import is_unopened, read_position
 from sublet.errors import CheckpointNotInStream, ShardNotFound, TransientError
-from sublet.ports import PollRefusal, Ports
+from sublet.ports import Ports, Refusal
 from sublet.protocol.lease import Lease
 
 AT_ONCE = 10
@@ -39,4 +39,4 @@ def _ask(lease: Lease, ports: Ports) -> HandledPosition | None:
         page = ports.stream.reader(lease.shard_id, at).read(1)
     except (TransientError, ShardNotFound, CheckpointNotInStream):
         return None
-    return None if isinstance(page, PollRefusal) else position_of(lease, page, ports.clock.now())
+    return None if isinstance(page, Refusal) else position_of(lease, page, ports.clock.now())

@@ -9,7 +9,7 @@ from datetime import datetime
 from sublet.decisions.chosen_streams import FoundStreams, choose_streams
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import CallFailed, StreamNotFound
-from sublet.ports import PollRefusal, ShardReader, Stream
+from sublet.ports import Refusal, ShardReader, Stream
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -100,7 +100,7 @@ class _ReaderByName:
     def open(self) -> None:
         self._opened().open()
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         return self._opened().read(limit)
 
     def _opened(self) -> ShardReader:

@@ -12,7 +12,7 @@ from sublet.decisions.quiet import reached_by
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.seek import Found
 from sublet.errors import StreamUnavailable
-from sublet.ports import PollRefusal, Ports
+from sublet.ports import Ports, Refusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, StreamRecord
@@ -117,11 +117,11 @@ def _pages(shard: Shard, start: ReadPosition, until: datetime | None, ports: Por
     refused = 0
     while True:
         page = reader.read(LIMIT)
-        if isinstance(page, PollRefusal):
+        if isinstance(page, Refusal):
             refused += 1
             if refused == REFUSALS_MAX:
                 raise StreamUnavailable(
-                    f"shard {shard.shard_id} could not be read {refused} times in a row: {page.value}"
+                    f"shard {shard.shard_id} could not be read {refused} times in a row: {page.problem}"
                 )
         else:
             refused = 0

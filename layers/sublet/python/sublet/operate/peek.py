@@ -18,7 +18,7 @@ from sublet.decisions.read_position import (
 from sublet.decisions.record_filter import RecordFilter
 from sublet.errors import LeaseTableNotFound, ShardNotFound, StreamUnavailable
 from sublet.operate.place import SeekTime
-from sublet.ports import PollRefusal, Ports
+from sublet.ports import Ports, Refusal
 from sublet.protocol.aggregation import ALL, deaggregate, deaggregated
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import KeysInside
@@ -139,11 +139,11 @@ def upcoming(
     reader, pause, refused = ports.stream.reader(shard_id, start), ports.tasks.signal(), 0
     for read in count(1):
         page = reader.read(LIMIT)
-        if isinstance(page, PollRefusal):
+        if isinstance(page, Refusal):
             refused += 1
             if refused == REFUSALS_MAX:
                 raise StreamUnavailable(
-                    f"shard {shard_id} could not be read {refused} times in a row: {page.value}"
+                    f"shard {shard_id} could not be read {refused} times in a row: {page.problem}"
                 )
         else:
             refused = 0

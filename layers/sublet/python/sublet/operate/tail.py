@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
-from sublet.ports import PollRefusal, Ports, ShardReader
+from sublet.ports import Ports, Refusal, ShardReader
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.records import Page, UserRecord
 
@@ -77,10 +77,10 @@ class Tail:
             return ReadPosition(IteratorType.TRIM_HORIZON)
         return ReadPosition(IteratorType.AT_TIMESTAMP, at=self.since)
 
-    def _read_all(self) -> Mapping[str, Page | PollRefusal]:
+    def _read_all(self) -> Mapping[str, Page | Refusal]:
         slots = self.ports.tasks.slots(AT_ONCE)
 
-        def read(reader: ShardReader) -> Page | PollRefusal:
+        def read(reader: ShardReader) -> Page | Refusal:
             with slots:
                 return reader.read(LIMIT)
 
@@ -90,12 +90,12 @@ class Tail:
         }
         return {shard_id: task.result() for shard_id, task in asked.items()}
 
-    def _taken(self, shard_id: str, page: Page | PollRefusal) -> tuple[UserRecord, ...]:
-        if isinstance(page, PollRefusal):
+    def _taken(self, shard_id: str, page: Page | Refusal) -> tuple[UserRecord, ...]:
+        if isinstance(page, Refusal):
             self._refused[shard_id] = self._refused.get(shard_id, 0) + 1
             if self._refused[shard_id] == REFUSALS_MAX:
                 raise StreamUnavailable(
-                    f"shard {shard_id} could not be read {REFUSALS_MAX} times in a row: {page.value}"
+                    f"shard {shard_id} could not be read {REFUSALS_MAX} times in a row: {page.problem}"
                 )
             return ()
         self._refused.pop(shard_id, None)

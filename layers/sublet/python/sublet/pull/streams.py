@@ -201,7 +201,7 @@ def _wait_until(account: Account, stream: str, is_done: Callable[[StreamInfo], b
 def _user_records_at(account: Account, stream: str, shard_id: str, sequence_number: str) -> list[UserRecord]:
     """Leaves out the next record, which Kinesis returns instead of one that is past retention."""
     from sublet.decisions.read_position import IteratorType, ReadPosition
-    from sublet.ports import PollRefusal
+    from sublet.ports import Refusal
     from sublet.protocol.aggregation import deaggregated
 
     _check_place(stream, shard_id, sequence_number)
@@ -209,7 +209,7 @@ def _user_records_at(account: Account, stream: str, shard_id: str, sequence_numb
     reader = account.reading(stream).reader(shard_id, at)
     for _ in range(GET_READS):
         page = reader.read(1)
-        if isinstance(page, PollRefusal):
+        if isinstance(page, Refusal):
             account.tasks.signal().wait(GET_RETRIED_AFTER)
         elif page.records or page.is_shard_end or not page.millis_behind_latest:
             found = tuple(one for one in page.records if one.sequence_number == sequence_number)

@@ -22,6 +22,7 @@ from sublet.ports import (
     Ports,
     Pushed,
     Pushes,
+    Refusal,
     Refused,
     Remembered,
     ShardReader,
@@ -29,6 +30,7 @@ from sublet.ports import (
     SightingStore,
     Stream,
     Streams,
+    Unanswered,
 )
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, shard_id_of
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
@@ -155,10 +157,10 @@ class WatchedReader:
             self.reader.open()
             question.is_answered = None  # an open reader makes no call
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         with self.signs.asked(Service.KINESIS, READING) as question:
             reply = self.reader.read(limit)
-            question.is_answered = reply is not PollRefusal.NO_ANSWER
+            question.is_answered = not isinstance(reply, Unanswered)
         if reply is PollRefusal.THROTTLED:
             self.signs.tell(Event(EventKind.THROTTLED, self.shard_id))
         return reply
@@ -171,11 +173,11 @@ class WatchedPushes:
     pushes: Pushes
     signs: Signs
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         with self.signs.asked(Service.KINESIS, READING) as question:
             answer = self.pushes.subscribe(shard_id, position)
-            question.is_answered = answer is not PushEnd.REFUSED
-        return answer if isinstance(answer, PushEnd) else WatchedSubscription(answer, self.signs)
+            question.is_answered = answer is not PushEnd.REFUSED and not isinstance(answer, Unanswered)
+        return answer if isinstance(answer, PushEnd | Unanswered) else WatchedSubscription(answer, self.signs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class WatchedSubscription:
     def wait(self, longest: timedelta) -> bool:
         return self.subscription.wait(longest)
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         with self.signs.asked(Service.KINESIS, READING) as question:
             came = self.subscription.next()
             question.is_answered = True if isinstance(came, Pushed) else None

@@ -55,6 +55,7 @@ def as_json(report: ProcessReport) -> dict[str, object]:
         "because": report.because,
         "shards": report.shards,
         "stalls": [_stall(shard) for shard in report.stalls[:STALLS_TOLD]],
+        "unread": [_unread(shard) for shard in report.unread[:STALLS_TOLD]],
     }
 
 
@@ -65,6 +66,14 @@ def _stall(shard: ShardReport) -> dict[str, object]:
         "call": shard.call,
         "call_seconds": _seconds(shard.call_lasts),
         "millis_behind_latest": shard.millis_behind_latest,
+    }
+
+
+def _unread(shard: ShardReport) -> dict[str, object]:
+    return {
+        "shard_id": shard.shard_id,
+        "unanswered_seconds": _seconds(shard.unanswered_for),
+        "problem": shard.unanswered,
     }
 
 

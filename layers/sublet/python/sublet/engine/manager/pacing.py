@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.read_position import ReadPosition
-from sublet.ports import Clock, PollRefusal, ShardReader, Stream, Tasks
+from sublet.ports import Clock, PollRefusal, Refusal, ShardReader, Stream, Tasks
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -96,7 +96,7 @@ class PacedReader:
         self.real.open()
         self._is_open = True
 
-    def read(self, limit: int) -> Page | PollRefusal:
+    def read(self, limit: int) -> Page | Refusal:
         if not self._is_open:
             self.open()
         self.wait()

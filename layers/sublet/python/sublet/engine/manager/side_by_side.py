@@ -10,7 +10,7 @@ from functools import partial
 from sublet.decisions.probe import Probe
 from sublet.errors import CallFailed, ShardNotFound, TransientError
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports, ShardReader
+from sublet.ports import Ports, Refusal, ShardReader
 from sublet.protocol.lease import Lease
 
 
@@ -99,7 +99,7 @@ class SideBySide:
                 self.is_refused = True
                 _report_refusal(probe.lease, refused, self.ports)
             return None
-        return None if isinstance(page, PollRefusal) else probe.after(page, self.ports.clock.now())
+        return None if isinstance(page, Refusal) else probe.after(page, self.ports.clock.now())
 
 
 def _report_refusal(lease: Lease, refused: CallFailed, ports: Ports) -> None:

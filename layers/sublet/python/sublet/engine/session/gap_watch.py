@@ -18,7 +18,7 @@ from sublet.decisions.read_position import (
 )
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports, Signal
+from sublet.ports import Ports, Refusal, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import Page, StreamRecord
 
@@ -75,7 +75,7 @@ class GapWatch:
                 break
             with suppress(CallFailed):
                 answer = reader.read(1)
-                if isinstance(answer, PollRefusal):
+                if isinstance(answer, Refusal):
                     continue
                 if shows_what_follows(answer):
                     return any(record.sequence_number == sequence_number for record in answer.records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.process_report import ShardReport
+from sublet.decisions.process_report import Outage, ShardReport
 from sublet.decisions.read_position import shows_what_follows
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.progress import Progress
@@ -100,7 +100,7 @@ class LeaseMetrics:
         self._ports.metrics.put(Metric.RECORDS, user_records - self._records, shard_id=self._shard_id)
         self._bytes, self._records = handled_bytes, user_records
 
-    def state(self, throttled: int, call: HandlerCall | None) -> ShardReport:
+    def state(self, throttled: int, call: HandlerCall | None, outage: Outage | None = None) -> ShardReport:
         """The current state, for a health report."""
         with self._lock:
             now = self._ports.clock.steady()
@@ -112,6 +112,8 @@ class LeaseMetrics:
                 None if call is None else call.what,
                 timedelta(0) if began is None else now - began,
                 self._behind,
+                None if outage is None else outage.problem,
+                timedelta(0) if outage is None else now - outage.since,
             )
 
     def _stands_still(self, now: datetime, waits: bool) -> timedelta:

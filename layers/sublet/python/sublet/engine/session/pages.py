@@ -7,14 +7,14 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from sublet.decisions.pace import Pace, asked_for_at, next_poll_at, records_to_ask_for, throttled_until
-from sublet.decisions.read_position import (
-    ReadPosition,
-)
+from sublet.decisions.process_report import Outage
+from sublet.decisions.read_position import ReadPosition
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
+from sublet.engine.session.answers import Answers
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports, PushReader, ShardReader, Signal, Task
+from sublet.ports import PollRefusal, Ports, PushReader, Refusal, ShardReader, Signal, Task
 from sublet.protocol.records import Page
 from sublet.settings import Settings
 
@@ -49,6 +49,7 @@ class PageFeed:
         self._poll_at = self._began_at = ports.clock.steady()
         """When the next poll is due, and when the last one began."""
         self._pace = Pace()
+        self._answers = Answers(shard_id, ports)
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NO_PAGE
         self._fetched = NO_PAGE
@@ -60,6 +61,11 @@ class PageFeed:
     def throttled(self) -> int:
         """Polls refused in a row, up to now."""
         return self._pace.refusals
+
+    @property
+    def unanswered(self) -> Outage | None:
+        """Why no read is answered, and since when; None if reads are answered."""
+        return self._answers.outage
 
     def next(self) -> Page | None:
         """The next page, or None if it was stopped or the deadline came first. Raises what Stream raises."""
@@ -129,7 +135,8 @@ class PageFeed:
             self._began_at = polled_at.steady
             self._poll_at = polled_at.steady + self._settings.poll_interval  # whatever this poll returns
             reply = self._reader.read(reserved.records)
-            if isinstance(reply, PollRefusal):
+            self._answers.got(reply)
+            if isinstance(reply, Refusal):
                 self._refused(reply)
                 return None
             kept = self._fetched = PageSize(reply.data_bytes, len(reply.records))
@@ -141,7 +148,7 @@ class PageFeed:
         self._poll_at = next_poll_at(self._pace, polled_at.steady, self._chance, self._settings)
         return reply
 
-    def _refused(self, refusal: PollRefusal) -> None:
+    def _refused(self, refusal: Refusal) -> None:
         if refusal is PollRefusal.NOT_PUSHED:
             self._ports.metrics.put(Metric.FAN_OUT_POLLED_INSTEAD, 1, shard_id=self._shard_id)
             self._ports.log.warning(

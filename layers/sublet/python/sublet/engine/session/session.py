@@ -214,7 +214,9 @@ class LeaseSession:
         self.metrics.show(self.bytes, self.caller.tally.handled, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardReport:
-        return self.metrics.state(self._throttled, self.calls.oldest)
+        return self.metrics.state(
+            self._throttled, self.calls.oldest, self.feed.unanswered if self.feed else None
+        )
 
     @property
     def _throttled(self) -> int:

@@ -10,7 +10,7 @@ from sublet.decisions.pace import throttled_until
 from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, reached_by
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
-from sublet.ports import PollRefusal, ShardReader
+from sublet.ports import PollRefusal, Refusal, ShardReader
 from sublet.protocol.records import Page, StreamRecord
 from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.read.connection import StreamAccess
@@ -55,7 +55,7 @@ class _Reader:
     def next_page(self) -> Page:
         connection = self.connection
         since, refusals = connection.clock.steady(), 0
-        while isinstance(reply := self._poll(), PollRefusal):
+        while isinstance(reply := self._poll(), Refusal):
             refusals += 1
             if connection.clock.steady() - since > connection.patience:
                 raise StreamUnavailable(
@@ -69,7 +69,7 @@ class _Reader:
         self.is_ended = reply.is_shard_end
         return reply
 
-    def _poll(self) -> Page | PollRefusal:
+    def _poll(self) -> Page | Refusal:
         pace = self.connection.pace
         self.pages.open()
         if self.call_waited:

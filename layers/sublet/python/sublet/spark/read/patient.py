@@ -11,7 +11,7 @@ from sublet.decisions.pace import throttled_until
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import StreamUnavailable, StreamUnreachable
 from sublet.polling import PolledStream, PollingReader
-from sublet.ports import Clock, PollRefusal, ShardReader, Stream, Streams
+from sublet.ports import Clock, Refusal, ShardReader, Stream, Streams
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
@@ -93,5 +93,5 @@ class PatientStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self._asked(lambda: self._inner.open(shard_id, position))
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
         return self._asked(lambda: self._inner.poll(iterator, limit))

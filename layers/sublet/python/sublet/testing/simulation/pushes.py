@@ -13,9 +13,11 @@ from sublet.decisions.push import PushEnd
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.memory.pushes import MemoryFanOut
-from sublet.ports import Pushed, Pushes, ShardSubscription
+from sublet.ports import Pushed, Pushes, ShardSubscription, Unanswered
 from sublet.testing.simulation.scheduler import SECOND, Process, SimTasks
 from sublet.testing.simulation.world import World
+
+NO_ANSWER = Unanswered("the answer was lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class SimPushes:
     troubles: Troubles
     chance: Random
 
-    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd:
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         world = self.world
         world.step(self.process)
         world.opened(shard_id)
@@ -84,14 +86,14 @@ class SimPushes:
         if self.strikes(self.troubles.refused / 4):
             raise StreamUnavailable("SubscribeToShard: no answer to GetShardIterator")
         if self.strikes(self.troubles.refused):
-            return PushEnd.REFUSED
+            return NO_ANSWER
         answer = self.consumer.subscribe(shard_id, position)
         world.step(self.process)
-        if isinstance(answer, PushEnd):
+        if isinstance(answer, PushEnd | Unanswered):
             return answer
         if self.strikes(self.troubles.refused):
             world.note(self.process.name, f"does not hear that it is subscribed to {shard_id[-4:]}")
-            return PushEnd.REFUSED
+            return NO_ANSWER
         world.note(self.process.name, f"is subscribed to {shard_id[-4:]} from {position}")
         return SimSubscription(self, answer)
 
@@ -116,7 +118,7 @@ class SimSubscription:
             self.pushes.world.scheduler.sleep(int(self.pushes.chance.uniform(1, 60) * SECOND))
         return has_come
 
-    def next(self) -> Pushed | PushEnd:
+    def next(self) -> Pushed | PushEnd | Unanswered:
         pushes = self.pushes
         pushes.world.step(pushes.process)
         if self.end is not None:
@@ -124,7 +126,7 @@ class SimSubscription:
         came = self.real.next()
         if pushes.strikes(pushes.troubles.cut):
             return PushEnd.CUT  # what came is lost on the way
-        if isinstance(came, PushEnd):
+        if isinstance(came, PushEnd | Unanswered):
             return came
         if pushes.strikes(pushes.troubles.ended):
             self.end = PushEnd.LAPSED
