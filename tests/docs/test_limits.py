@@ -1,0 +1,25 @@
+"""The limits of AWS in docs/operations.md are those of the code."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+ROW = re.compile(
+    r"^\| (?P<what>[^|]+) \| (?P<value>[\d,]+) \| `(?P<module>[\w/]+)\.(?P<name>[A-Z_]+)` \|", re.MULTILINE
+)
+LIMITS = [match.groups() for match in ROW.finditer(OPERATIONS.read_text())]
+
+
+@pytest.mark.parametrize(("what", "value", "module", "name"), LIMITS, ids=[each[3] for each in LIMITS])
+def test_a_limit_is_what_the_code_has(what: str, value: str, module: str, name: str) -> None:
+    known = getattr(import_module(f"sublet.{module.replace('/', '.')}"), name)
+    assert known == int(value.replace(",", "")), what
+
+
+def test_there_are_limits() -> None:
+    assert len(LIMITS) > 25
