@@ -293,9 +293,7 @@ def seek(lease: Lease, to: Position) -> LeaseWrite:
         all_of(EXISTS, counter_stands(lease), owner_stands(lease), position_stands(lease), NOT_DRAINING),
         sets={**_position(to.checkpoint), **start},
         adds={columns.LEASE_COUNTER: SEEK_LEAP},
-        removes=tuple(
-            name for name in (*_OVER, columns.CAUGHT_UP_AT, columns.LAG, *_OWNERSHIP) if name not in start
-        ),
+        removes=tuple(name for name in (*_OVER, columns.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start),
         moves_to=to,
     )
 
