@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tracemalloc
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from datetime import datetime, timedelta
@@ -108,6 +109,20 @@ def test_a_put_waits_while_the_buffer_is_full(orders: Orders) -> None:
     assert orders.clock.steady() > began
     producer.close()
     assert producer.produced.user_records == 20
+
+
+def test_the_buffer_is_full_when_small_records_take_as_much_memory(orders: Orders) -> None:
+    """A record of 10 bytes takes some 2,000, most of them for its future."""
+    producer = orders.producer(record_max_buffered_time=3_600)
+    producer.put("key", b"first")
+    tracemalloc.start()
+    futures = [producer.put(f"k{n:03}", b"%010d" % n) for n in range(3_000)]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    counted = producer._made.loop(producer._tell).buffered_bytes
+    assert 0.5 * counted < taken < 1.5 * counted
+    producer.close()
+    assert all(future.done() for future in futures)
 
 
 def test_a_future_s_callback_may_put_even_into_a_full_buffer(orders: Orders) -> None:

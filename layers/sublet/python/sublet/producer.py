@@ -61,7 +61,8 @@ class Producer:
     patience                  seconds, or a timedelta: a record is given up when Kinesis has refused it, or all of its shard's
                               records, for this long. Waiting behind others does not count
     max_connections           calls in flight at once
-    max_buffered_bytes        a put waits while records of this many bytes are not known to be in the stream
+    max_buffered_bytes        a put waits while records that are not known to be in the stream take this much memory: 2,000 bytes
+                              each beside their own
     """
 
     def __init__(

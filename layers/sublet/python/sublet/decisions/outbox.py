@@ -38,6 +38,12 @@ EXPLICIT_KEY_SIZE_MAX = 39 + 3
 """The most bytes that an explicit hash key adds to an aggregate's table: 39 digits, a tag and a length."""
 
 
+HELD_WITH = 2_000
+"""About how many bytes of memory a waiting record takes beside its own: the future that the program has, the key's hash, and the
+places where it is remembered. Measured with records of 10 bytes.
+"""
+
+
 class Why(StrEnum):
     """Why a call is sent now, the most pressing reason first."""
 
@@ -59,7 +65,7 @@ class ProducerRules:
     rate_limit          share of a shard's write limit to use, such as 1.0; None: no limit
     patience            how long Kinesis may refuse a record, or all of a shard's, until it is given up
     max_connections     calls in flight at once
-    max_buffered_bytes  the most bytes of records that are not known to be in the stream
+    max_buffered_bytes  the most memory for records that are not known to be in the stream
     """
 
     aggregation_enabled: bool = True
@@ -116,6 +122,11 @@ class QueuedRecord(Struct):
     @property
     def whole_size(self) -> int:
         return self.size + self.key_size
+
+    @property
+    def held_size(self) -> int:
+        """The memory that it takes, roughly."""
+        return self.size + self.key_size + HELD_WITH
 
 
 def _aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:

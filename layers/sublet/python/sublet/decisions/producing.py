@@ -10,6 +10,7 @@ Nothing here reads a clock or waits: `Producing` is changed in place, under the 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -362,7 +363,10 @@ class Producing:
 
     def _give_up_stuck(self, now: datetime) -> None:
         until = now - self._rules.patience
-        old, self._unplaced = _parted(self._unplaced, until)
+        count = bisect_right(
+            self._unplaced, until, key=_arrived_at
+        )  # they may be very many, and are in order
+        old, self._unplaced[:count] = self._unplaced[:count], []
         self._give_up(old, self._listing_failure or RecordTimedOut(NO_LISTING.format(self._rules.patience)))
         for box in self._outboxes.values():
             if (

@@ -87,7 +87,7 @@ class PuttingLoop:
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes of records are not known to be in the stream."""
+        """How much memory is taken by records that are not known to be in the stream, roughly."""
         return self._buffered
 
     def offer(
@@ -98,17 +98,17 @@ class PuttingLoop:
         record = QueuedRecord.of(
             data, partition_key, explicit_hash_key, arrived_at=self._arrived.since, epoch=0, ticket=ticket
         )
-        size = record.whole_size
+        size, held = record.whole_size, record.held_size
         with self._lock:
             if self._is_closed or self._failed is not None:
                 self._refuse()
-            if self._buffered and self._buffered + size > self._rules.max_buffered_bytes:
+            if self._buffered and self._buffered + held > self._rules.max_buffered_bytes:
                 return self._room
             if not self._is_running:
                 self._ports.tasks.spawn(partial(self._guard, self._run))
                 self._is_running = True
             record.epoch = self._producing.epoch
-            self._buffered += size
+            self._buffered += held
             wakes = self._arrived.add(record, size, self._looks_at)
         if wakes:
             self._woken.set()
@@ -242,7 +242,7 @@ class PuttingLoop:
         settled = self._producing.take_settled()
         if not settled:
             return settled
-        self._buffered -= sum(record.whole_size for some in settled for record in some.user_records)
+        self._buffered -= sum(record.held_size for some in settled for record in some.user_records)
         self._make_room()
         self._given_up.note(settled)
         return settled
