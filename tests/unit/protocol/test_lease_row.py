@@ -342,8 +342,10 @@ def test_a_lease_of_several_streams_is_no_lease_of_an_application_of_one() -> No
     assert isinstance(ours, Lease)
     assert isinstance(theirs, Lease)
     both = [OF_SEVERAL, JAVA_2]
-    assert scan_of(both) == LeaseScan((ours,), multi_stream=(KEY_OF_SEVERAL,))
-    assert scan_of(both, several=True) == LeaseScan((theirs,), single_stream=(ours.lease_key,))
+    assert scan_of(both) == LeaseScan((ours,), multi_stream=(KEY_OF_SEVERAL,), other_kind=(theirs,))
+    assert scan_of(both, several=True) == LeaseScan(
+        (theirs,), single_stream=(ours.lease_key,), other_kind=(ours,)
+    )
 
 
 @pytest.mark.parametrize(("rows", "leases"), [([OF_SEVERAL], 1), ([OF_SEVERAL, JAVA_2], 1), ([], 0)])

@@ -552,3 +552,54 @@ def test_the_same_seed_dispatches_the_same_items() -> None:
 
     assert dispatched(1) == dispatched(1)
     assert dispatched(1) != dispatched(2)
+
+
+def of_the_other_kind(world: EngineWorld, stream: str, *, is_ours: bool = True, is_held: bool = True) -> None:
+    """A lease that a worker holds which reads several streams, of which this is one."""
+    key = f"123456789012:{stream}:1700000000:{SHARD}"
+    world.table.real.put_row(
+        {
+            "leaseKey": {"S": key},
+            "streamName": {"S": f"123456789012:{stream}:1700000000"},
+            "shardId": {"S": SHARD},
+            "leaseCounter": {"N": "4"},
+            **({"leaseOwner": {"S": "orders-vm-1"}} if is_held else {}),
+            "checkpoint": {"S": "TRIM_HORIZON"},
+            **({"subletHolder": {"S": "item/1"}, "subletCounter": {"N": "4"}} if is_ours else {}),
+        }
+    )
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_deployment_of_the_other_kind_is_waited_for_until_it_releases_its_leases_or_is_silent(
+    dies: bool,
+) -> None:
+    """From `streams` to `stream`: both would read the stream at once. To refuse would block a rolling deployment."""
+    world = EngineWorld(CONTINUOUS)
+    of_the_other_kind(world, world.settings.stream)
+    manager = world.manager()
+    for _ in range(3):
+        assert manager.tick().dispatched == ()
+    (line,) = [line for line in world.log.lines if line.level == "warning"]
+    assert line.fields["owners"] == ["orders-vm-1"]
+    if dies:
+        world.tasks.sleep(CONTINUOUS.failover_time + SECOND)
+    else:
+        of_the_other_kind(world, world.settings.stream, is_held=False)
+    assert len(manager.tick().dispatched) == 1
+
+
+def test_workers_of_the_other_kind_are_not_waited_for_by_a_fleet_at_work() -> None:
+    world = EngineWorld(CONTINUOUS, shards=2)
+    world.steal(SHARD, "worker-7", "item/1")
+    of_the_other_kind(world, world.settings.stream)
+    assert len(world.manager().tick().dispatched) == 1
+
+
+@pytest.mark.parametrize(("stream", "is_ours"), [("another", True), (None, False)])
+def test_a_kcl_of_several_streams_is_not_waited_for_nor_other_streams(
+    stream: str | None, is_ours: bool
+) -> None:
+    world = EngineWorld(CONTINUOUS)
+    of_the_other_kind(world, stream or world.settings.stream, is_ours=is_ours)
+    assert len(world.manager().tick().dispatched) == 1

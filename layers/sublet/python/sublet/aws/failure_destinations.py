@@ -131,7 +131,7 @@ class SqsDestination:
             except ClientError as problem:
                 self._message_bytes_max = _taken_at_most(problem, len(message.body))
                 return replace(batch, records=batch.records[sent:])
-            sent += message.count
+            sent += message.records
         return None
 
     def counted(self) -> Counted:

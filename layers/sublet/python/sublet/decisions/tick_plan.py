@@ -20,7 +20,7 @@ from sublet.decisions.announcing import (
 )
 from sublet.decisions.choose_leases import Choice, Standing, choose_leases
 from sublet.decisions.chosen_streams import NONE_KNOWN, KnownStream
-from sublet.decisions.control import paused
+from sublet.decisions.control import held, paused
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
 from sublet.decisions.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
 from sublet.decisions.hash_range_audit import holes
@@ -38,7 +38,7 @@ from sublet.protocol.control import NO_CONTROL, Control, Pause
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.protocol.stream_info import Placement
-from sublet.protocol.stream_key import StreamKey
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import Settings
 
@@ -112,6 +112,10 @@ class TickPlan(Struct, frozen=True):
     """What this tick shows about the others, for a process, which schedules its own scans and keeps its leases."""
     paused: Mapping[str, Pause]
     """The leases for which no worker is sent because an operator has paused them, by lease key."""
+    waits_for: tuple[Lease, ...] = ()
+    """Leases of the other kind that workers of ours still hold. Until these release them, or die, nothing is taken: both
+    would read the same stream.
+    """
 
 
 def asked_first(look: Look, settings: Settings) -> tuple[Lease, ...]:
@@ -142,7 +146,11 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     now, table = look.at, _planned_table(look, settings)
     leases = table.leases
     _check_start(table.sync, now, settings)
-    sightings = observe(look.sightings, (*look.scan.leases, *look.elsewhere), now)
+    theirs = _of_the_same_stream(look.scan.other_kind, settings)
+    sightings = observe(look.sightings, (*look.scan.leases, *look.elsewhere, *theirs), now)
+    waits_for = held(theirs, sightings, now, settings.failover_time)
+    if held(leases, sightings, now, settings.failover_time):
+        waits_for = ()  # workers of this kind are at work already: to wait now would only stop some of their shards
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
     fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
@@ -165,7 +173,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     choices, announces = chosen.choices, False
     if asks:
         choices, announces = ask_first(chosen.choices, look.announced, now, settings)
-    if _has_just_joined(look, settings) and not look.scan.leases:
+    if waits_for or (_has_just_joined(look, settings) and not look.scan.leases):
         choices = ()
     claimed = sent.keys() | quiet | stopped.keys() | {choice.lease.lease_key for choice in choices}
     total_shards, total_leases = _totals(leases, look, settings)
@@ -199,6 +207,23 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         announces=announces,
         others=among_others(leases, sightings, look.dispatched, look.announced, now, settings),
         paused=stopped,
+        waits_for=waits_for,
+    )
+
+
+def _of_the_same_stream(others: Sequence[Lease], settings: Settings) -> tuple[Lease, ...]:
+    """The leases of the other kind that our own workers have taken: those of a deployment with `stream` where this one has
+    `streams`, or the reverse. What a multi-stream KCL does in this table is its own matter, and so are other streams.
+    """
+    return tuple(
+        lease
+        for lease in others
+        if lease.held_by is not None
+        and (
+            settings.streams is not None
+            or (key := stream_key_of(lease.lease_key)) is None
+            or key.stream == settings.stream
+        )
     )
 
 

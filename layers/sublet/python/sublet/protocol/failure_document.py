@@ -103,13 +103,13 @@ class SetAsideBatch:
 
 
 class Message(NamedTuple):
-    """`identity` is equal for every message with the same records, set aside at any time; the body differs. `count`: of its
-    records.
+    """`identity` is equal for every message with the same records, set aside at any time; the body differs. `records`:
+    how many.
     """
 
     body: str
     identity: str
-    count: int
+    records: int
 
 
 def messages(batch: SetAsideBatch, limit: int = TOPIC_MESSAGE_BYTES_MAX) -> list[Message]:

@@ -209,6 +209,7 @@ class LeaseScan(Struct, frozen=True):
     client_version  the version by whose rules these workers work, if the table has it
     at              when the scan ended, by the service's own clock, in whole seconds; None if the service did not send it
     single_stream   keys of leases of a single stream, in the scan of an application of several. They are left alone
+    other_kind      those of either kind that can be read
     """
 
     leases: tuple[Lease, ...]
@@ -218,3 +219,4 @@ class LeaseScan(Struct, frozen=True):
     client_version: str | None = None
     at: datetime | None = None
     single_stream: tuple[str, ...] = ()
+    other_kind: tuple[Lease, ...] = ()

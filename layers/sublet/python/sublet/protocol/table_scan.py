@@ -58,13 +58,15 @@ def _use(rows: Iterable[Lease | MalformedRow]) -> tuple[datetime, int]:
 
 
 def of_kind(found: Iterable[Lease | MalformedRow], *, several: bool) -> LeaseScan:
-    """The leases of an application of several streams, or of one, and the keys of the others."""
+    """The leases of an application of several streams, or of one, and the others."""
     rows = tuple(found)
     own = [row for row in rows if is_of_several(row.lease_key) is several]
-    others = tuple(row.lease_key for row in rows if is_of_several(row.lease_key) is not several)
+    theirs = [row for row in rows if is_of_several(row.lease_key) is not several]
+    others = tuple(row.lease_key for row in theirs)
     return LeaseScan(
         tuple(row for row in own if isinstance(row, Lease)),
         tuple(row for row in own if isinstance(row, MalformedRow)),
         () if several else others,
         single_stream=others if several else (),
+        other_kind=tuple(row for row in theirs if isinstance(row, Lease)),
     )

@@ -236,7 +236,7 @@ class LeaseManager:
         metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
         self.worst.show(seen.scan.leases, self.ports)
         self.busy.say(seen.scan.leases, self.settings, self.ports)
-        self.other_kind.say(seen.scan, self.ports)
+        self.other_kind.say(seen.scan, plan.waits_for, self.ports)
         in_play = {lease.lease_key for lease in seen.scan.leases if not lease.is_ended}
         others = in_play.difference(plan.needing_no_worker, plan.paused)
         show_quiet(plan.needing_no_worker, len(plan.paused), metrics, others)
