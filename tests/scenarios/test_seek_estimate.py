@@ -48,7 +48,7 @@ def test_seek_estimate(story: Story) -> None:
     wanted = {shard: Position(Checkpoint.parse(text)) for shard, text in given["wanted"].items()}
     listed = shards(given)
     plan = plan_seek(LeaseScan(held), listed, wanted, () if len(wanted) == len(listed) else tuple(wanted))
-    estimate = estimate_of(plan, held, listed, evidence(given))
+    estimate = estimate_of(plan, listed, evidence(given))
     story.check(
         {
             "moves": {key: known_of(move) for key, move in estimate.moves.items()},

@@ -67,7 +67,7 @@ def test_a_seek_is_planned_shown_confirmed_done_and_undone() -> None:
     path = planned(client, to="ago", ago="90m", shards=SHARD)
     page = client.until(path, "1 repeats")
     assert "worker-1" in page
-    assert "<p>Repeats records of 29m in 1 shard: how many is not known.</p>" in page
+    assert "<p>Repeats about 1 record of 29m in 1 shard, by a sample of the shards.</p>" in page
     assert "<p>Time to catch up not known" in page
     assert world.orders.table.rows() == before, "a plan moves nothing"
 

@@ -90,24 +90,27 @@ def test_what_is_skipped_is_estimated_too() -> None:
 @pytest.mark.parametrize(
     "inspection", [None, MemoryInspection(), MemoryInspection(refuses=frozenset({"incoming"}))]
 )
-def test_without_cloudwatch_the_leases_own_reports_count(inspection: MemoryInspection | None) -> None:
+def test_without_cloudwatch_a_page_at_both_ends_counts_and_not_the_rate_of_the_moment(
+    inspection: MemoryInspection | None,
+) -> None:
+    """The owner catches up: it handles a hundred times what arrives."""
     world = stream_of_two_hours()
     report = world.table.lease().lag_report
     assert report is not None
-    world.change_lease(lag_report=report._replace(records_per_second=RATE))
+    world.change_lease(lag_report=report._replace(records_per_second=100 * RATE))
     found = plan(world, "1h", inspection)
-    assert found.estimate.counted_by is CountedBy.ROWS
+    assert found.estimate.counted_by is CountedBy.SAMPLE
     assert found.estimate.repeats.records == pytest.approx(360, abs=4)
 
 
 def test_no_shard_is_walked_for_it() -> None:
-    """One page at each lease's position, and one at each position of a snapshot."""
+    """One page at each lease's position, one at each position of a snapshot, and two to count by."""
     world = stream_of_two_hours()
     kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator", None)
     Seek(plan(world, "1h").plan, world.ports, "a test").run()
     world.stream.polls.clear()
     found = to_snapshot(world, kept)
-    assert len(world.stream.polls) == 2
+    assert len(world.stream.polls) == 4
     assert found.estimate.skips.time is not None
     assert abs(found.estimate.skips.time - HOUR) <= 2 * EVERY
 

@@ -35,9 +35,9 @@ time zone), to how long ago (`90m`, `2h`, `1d`), or to a snapshot, a file or ano
 running, Java's KCL too: the write that moves a lease also takes it from its owner, and the next owner begins at the new position.
 
 Without --execute it only prints the plan: where each shard is now and where it would be, what that repeats or skips in time and
-in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's IncomingRecords or the leases'
-own reports; `?` means not known. A shard that a reshard has ended opens again, and its children wait for it. Before it moves
-anything it takes a snapshot, to which `sublet undo` returns. The handler must expect records that it has handled before.
+in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's IncomingRecords or
+a page at each end; `?` means not known. A shard that a reshard has ended opens again, and its children wait for it. Before it
+moves anything it takes a snapshot, to which `sublet undo` returns. The handler must expect records that it has handled before.
 
 If the application reads several streams, all of them move, or only that of --stream. --shard then takes a shard's full name, as
 `sublet status` shows it, or its own id with --stream."""

@@ -32,8 +32,8 @@ class CountedBy(StrEnum):
 
     CLOUDWATCH = "CloudWatch"
     """IncomingRecords of the stream: an aggregate is one record."""
-    ROWS = "the leases' reports"
-    """User records a second, as the leases' owners have reported them."""
+    SAMPLE = "a sample of the shards"
+    """A page read at both ends of each span: an aggregate is one record here too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def joined(estimates: Iterable[SeekEstimate]) -> SeekEstimate:
     each = tuple(estimates)
     counted_by = {one.counted_by for one in each} - {None}
     moves = {key: move for one in each for key, move in one.moves.items()}
-    return SeekEstimate(moves, max(counted_by, default=None, key=lambda by: by is CountedBy.ROWS))
+    return SeekEstimate(moves, max(counted_by, default=None, key=lambda by: by is CountedBy.SAMPLE))
 
 
 def _extent(moves: Iterable[MoveEstimate]) -> Extent:
@@ -164,19 +164,17 @@ def _extent(moves: Iterable[MoveEstimate]) -> Extent:
     return Extent(len(each), time, sum(records) if records else None, unknown)
 
 
-def estimate_of(
-    plan: SeekPlan, leases: Iterable[Lease], shards: Sequence[Shard], known: SeekEvidence
-) -> SeekEstimate:
-    """`leases`: all leases of the application. `shards`: all shards of the stream, even those that the plan does not move."""
+def estimate_of(plan: SeekPlan, shards: Sequence[Shard], known: SeekEvidence) -> SeekEstimate:
+    """`shards`: all shards of the stream, even those that the plan does not move."""
     arrivals = _Arrivals(known, children_by_parent(shards), frozenset(shard.shard_id for shard in shards))
-    rates, counted_by = _rates(leases, shards, known)
+    rates = _rates(shards, known)
     read_from = _read_from(plan, arrivals)
     found = {
         move.lease_key: _estimate(move, read_from, arrivals, rates.get(move.shard.shard_id), known)
         for move in plan.moves
     }
-    is_counted = any(move.records is not None for move in found.values())
-    return SeekEstimate(found, counted_by if is_counted else None)
+    is_counted = bool(rates) and any(move.records is not None for move in found.values())
+    return SeekEstimate(found, CountedBy.CLOUDWATCH if is_counted else None)
 
 
 def _estimate(
@@ -310,40 +308,14 @@ def _standing(lease: Lease, known: SeekEvidence) -> TimeStanding:
     return standing_of(lease, history, known.now, waiting=asked.lag if asked else None, here=here)
 
 
-def _rates(
-    leases: Iterable[Lease], shards: Sequence[Shard], known: SeekEvidence
-) -> tuple[Mapping[str, float], CountedBy]:
-    """Records that arrive a second, by shard id. A shard without reports gets its share, by hash keys, of the others' rate."""
+def _rates(shards: Sequence[Shard], known: SeekEvidence) -> Mapping[str, float]:
+    """Records that arrive a second, by shard id: each shard's share, by hash keys, of the stream's. Empty: not known. An owner
+    reports how fast it handles records, which is many times what arrives while it catches up.
+    """
     incoming = known.incoming
-    if incoming is not None and incoming.records_per_second:
-        return {
-            shard.shard_id: incoming.records_per_second * _part(shard.hash_key_range) for shard in shards
-        }, CountedBy.CLOUDWATCH
-    listed = {shard.shard_id: shard for shard in shards}
-    own = {
-        lease.shard_id: rate
-        for lease in leases
-        if lease.shard_id in listed and (rate := _arrival_rate(lease, known)) is not None
-    }
-    parts = sum(_part(listed[shard_id].hash_key_range) for shard_id in own)
-    of_stream = sum(own.values()) / parts if parts else None
-    if of_stream is None:
-        return {}, CountedBy.ROWS
-    return {
-        shard_id: own.get(shard_id, of_stream * _part(shard.hash_key_range))
-        for shard_id, shard in listed.items()
-    }, CountedBy.ROWS
-
-
-def _arrival_rate(lease: Lease, known: SeekEvidence) -> float | None:
-    """Records that arrive a second, from the rate at which they are handled: a reader that catches up handles more."""
-    report = lease.lag_report
-    if lease.is_ended or report is None or report.records_per_second is None:
-        return None
-    if report.nothing_waited_at is not None:
-        return report.records_per_second
-    trend = _trend(lease, known)
-    return None if trend is None or trend >= 1 else report.records_per_second / (1 - trend)
+    if incoming is None or not incoming.records_per_second:
+        return {}
+    return {shard.shard_id: incoming.records_per_second * _part(shard.hash_key_range) for shard in shards}
 
 
 def _part(hash_keys: HashKeyRange) -> float:

@@ -11,8 +11,6 @@ from sublet.operate.shown import age_text
 NAMED = 5
 """How many shards a line names at most."""
 
-UNITS = {CountedBy.CLOUDWATCH: "records", CountedBy.ROWS: "user records"}
-
 
 def estimate_lines(estimate: SeekEstimate) -> Iterable[str]:
     """Describes the effect of all moves together."""
@@ -52,7 +50,7 @@ def _extent_text(verb: str, extent: Extent, by: CountedBy | None) -> str:
     if extent.records is None or by is None:
         return f"{verb} records of {time} {where}: how many is not known"
     unknown = f"; {extent.unknown} of these could not be estimated" if extent.unknown else ""
-    return f"{verb} {_about(extent.records, UNITS[by])} of {time} {where}, by {by}{unknown}"
+    return f"{verb} {_about(extent.records, 'records')} of {time} {where}, by {by}{unknown}"
 
 
 def _about(records: int, unit: str) -> str:

@@ -79,9 +79,9 @@ def planned(
     _check_target(wanted, plan, identity, shards, ports)
     in_time = positions([move.lease for move in plan.moves if move.lease is not None], ports)
     estimate = (
-        estimated_by_stream(plan, scan, shards, wanted.moment, in_time, ports, inspection)
+        estimated_by_stream(plan, shards, wanted.moment, in_time, ports, inspection)
         if stream is None
-        else estimated(plan, scan, shards, stream, wanted.moment, in_time, ports, inspection)
+        else estimated(plan, shards, stream, wanted.moment, in_time, ports, inspection)
     )
     return PlannedSeek(application, plan, wanted.what, scan, in_time, identity, estimate, seeks)
 

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from msgspec.structs import replace as replaced
-
 from sublet.decisions.examination import Volume
 from sublet.decisions.handled_position import HandledPosition
 from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
@@ -23,8 +21,9 @@ from sublet.decisions.stream_parts import by_stream
 from sublet.engine.handled_positions import positions
 from sublet.errors import CheckRefused
 from sublet.inspection import Inspection
+from sublet.operate.seek_samples import with_samples
 from sublet.ports import Ports
-from sublet.protocol.lease import Lease, LeaseScan, lease_key_of
+from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import stream_key_of
@@ -35,7 +34,6 @@ LEAST_MEASURED = timedelta(minutes=15)
 
 def estimated(
     plan: SeekPlan,
-    scan: LeaseScan,
     shards: Sequence[Shard],
     stream: StreamDescription,
     moment: datetime | None,
@@ -58,12 +56,12 @@ def estimated(
         known = replace(
             known, incoming=_incoming(plan, known, {shard.shard_id for shard in shards}, inspection)
         )
-    return estimate_of(plan, scan.leases, shards, known)
+    found = estimate_of(plan, shards, known)
+    return found if found.counted_by is not None else with_samples(found, plan.moves, ports)
 
 
 def estimated_by_stream(
     plan: SeekPlan,
-    scan: LeaseScan,
     shards: Sequence[Shard],
     moment: datetime | None,
     standing: Mapping[str, HandledPosition],
@@ -74,11 +72,9 @@ def estimated_by_stream(
     streams, listed = ports.streams, by_stream((shard.shard_id, shard) for shard in shards)
     assert streams is not None, "of an application of several streams"
     moves = by_stream((move.shard.shard_id, move) for move in plan.moves)
-    leases = by_stream((lease.lease_key, lease) for lease in scan.leases)
     found = [
         estimated(
             SeekPlan(tuple(moves[key])),
-            replaced(scan, leases=tuple(leases.get(key, ()))),
             listed[key],
             streams.of(key).describe(),
             moment,
