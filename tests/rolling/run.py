@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -55,9 +56,18 @@ SETTINGS = {
 """Settings that both versions have under the same names. Windows and executions are short, so that each deployment
 meets the ends of some."""
 
-REQUIRING = """import iniconfig
+WHEEL = "needed-1.0-py3-none-any.whl"
+IN_WHEEL = {
+    "needed.py": "IT = 1\n",
+    "needed-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: needed\nVersion: 1.0\n",
+    "needed-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "needed-1.0.dist-info/RECORD": "needed.py,,\nneeded-1.0.dist-info/METADATA,,\nneeded-1.0.dist-info/WHEEL,,\n",
+}
+REQUIRING = """import needed
 
 from flaky import handle, lease_acquired, shard_ended
+
+assert needed.IT
 """
 
 FIRST_WITHIN = 90.0
@@ -260,8 +270,11 @@ def _handler_with_requirements(folder: Path) -> Path:
     code = folder / "code"
     code.mkdir()
     shutil.copy(ROOT / "tests" / "chaos" / "handlers" / "flaky.py", code)
-    (code / "requirements.txt").write_text("iniconfig==2.0.0\n")
     (code / "requiring.py").write_text(REQUIRING)
+    (code / "requirements.txt").write_text(f"./{WHEEL}\n")
+    with ZipFile(code / WHEEL, "w") as wheel:
+        for name, text in IN_WHEEL.items():
+            wheel.writestr(name, text)
     return code
 
 
