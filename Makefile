@@ -160,7 +160,7 @@ rolling: setup ## 0.2 deployed by its own code, this version over it, back and f
 .PHONY: upgrades
 upgrades: setup ## what 0.2 left, continued by this version, taken back by 0.2's own code, and continued again (with Java 17, on Spark too)
 	@if $(HAS_JAVA); then $(MAKE) --no-print-directory .local/spark/.installed; fi
-	@$(PY) -m pytest -n 3 tests/upgrades $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 3 --dist worksteal tests/upgrades $(PYTEST_ARGS)
 
 .PHONY: mixed-fleet
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)

@@ -49,7 +49,7 @@ def fleet(embedded_aws: EmbeddedAws, tmp_path: Path) -> Iterator[UpgradedFleet]:
 
 
 def test_an_application_goes_from_0_2_to_now_and_back_and_loses_nothing(
-    fleet: UpgradedFleet, released: Code
+    released: Code, fleet: UpgradedFleet
 ) -> None:
     """Each version ends a process in good order, has the next one killed, and leaves orders behind."""
     java_leaves_rows(fleet)

@@ -153,12 +153,12 @@ def differences(kind: str, found: dict[str, Any], put: set[str]) -> list[str]:
 
 
 @pytest.mark.skipif(not SPARK.exists(), reason="`make .local/spark/.installed` makes Spark's environment")
-def test_a_lake_and_a_checkpoint_of_each_kind_go_from_0_2_to_now_and_back(lake: Lake, released: Code) -> None:
+def test_a_lake_and_a_checkpoint_of_each_kind_go_from_0_2_to_now_and_back(released: Code, lake: Lake) -> None:
     goes_there_and_back(lake, released, KINDS, SPARK)
 
 
 @pytest.mark.skipif(
     not JARS or not SPARK_FOR_JARS.exists(), reason="`make test-lake` gets Iceberg's jar and Spark 4.0"
 )
-def test_an_iceberg_table_goes_from_0_2_to_now_and_back(lake: Lake, released: Code) -> None:
+def test_an_iceberg_table_goes_from_0_2_to_now_and_back(released: Code, lake: Lake) -> None:
     goes_there_and_back(lake, released, ["iceberg"], SPARK_FOR_JARS)
