@@ -139,6 +139,7 @@ def leases(draw: st.DrawFn) -> Lease:
         attempts=draw(st.integers(0, 3)),
         tried=tried,
         failing=draw(st.none() | failures),
+        unanswered_since=draw(st.none() | moments),
         noted_ahead=ahead,
         noted_ahead_counter=None if ahead is None else draw(st.integers(0, 3)),
         checkpoint_owner=draw(owners),

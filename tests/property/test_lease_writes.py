@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import FAILING, LAG, QUIET, ROW_BYTES_MAX, bytes_of, quiet_until
+from sublet.protocol.lease_columns import (
+    FAILING,
+    LAG,
+    QUIET,
+    ROW_BYTES_MAX,
+    UNANSWERED,
+    bytes_of,
+    quiet_until,
+)
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
@@ -79,6 +87,12 @@ def a_failure_counts_for_the_checkpoint_that_it_was_reported_with(
         assert after.failing is None
 
 
+def what_a_row_says_of_reads_is_of_its_last_write(before: Lease, write: LeaseWrite, after: Lease) -> None:
+    """A late checkpoint is not the owner's, and leaves the counter alone."""
+    if UNANSWERED not in write.sets and after.lease_counter != before.lease_counter:
+        assert after.unanswered_since is None
+
+
 def a_lag_or_failure_is_reported_only_where_the_row_stays_in_one_write_unit(
     _: Lease, write: LeaseWrite, after: Lease
 ) -> None:
@@ -94,6 +108,7 @@ RULES = (
     a_moment_up_to_which_a_shard_is_quiet_counts_for_the_position_that_it_was_noted_of,
     a_lag_counts_for_the_checkpoint_that_it_was_reported_with,
     a_failure_counts_for_the_checkpoint_that_it_was_reported_with,
+    what_a_row_says_of_reads_is_of_its_last_write,
     a_lag_or_failure_is_reported_only_where_the_row_stays_in_one_write_unit,
 )
 

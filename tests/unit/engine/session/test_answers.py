@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
+from sublet.decisions.shard_verdict import Word
+from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.records import Polled
 
-from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
 
 DNS = "Could not connect to the endpoint URL: https://kinesis.eu-west-1.amazonaws.com/"
 NO, AGAIN = "reads of a shard get no answer", "reads of a shard are answered again"
@@ -36,6 +42,34 @@ def test_one_warning_says_why_reads_get_no_answer_and_one_line_that_they_do_agai
     world = world_whose_polls(lambda number: Unanswered(DNS) if number <= 9 else None)
     world.window(lasts=3 * MINUTE)
     assert said(world) == [("warning", NO, DNS), ("info", AGAIN, None)]
+
+
+def test_while_reads_get_no_answer_the_row_and_the_status_say_so_and_afterwards_not() -> None:
+    world = world_whose_polls(lambda number: Unanswered(DNS) if number <= 20 else None)
+    began, seen = world.clock.now(), list[tuple[Word, datetime | None]]()
+
+    def look() -> None:
+        (shard,) = Watch(world.ports, world.settings, probes=False).look(None).shards
+        seen.append((shard.word, shard.since))
+
+    world.at(MINUTE, look)
+    world.at(4 * MINUTE, look)
+    world.window(lasts=5 * MINUTE)
+    (during, since), (after, _) = seen
+    assert (during, after) == (Word.FAILING, Word.OK)
+    assert since is not None
+    assert timedelta(0) <= since - began < MINUTE / 4
+    assert "subletUnanswered" not in encode_row(world.table.lease())
+
+
+def test_another_writer_voids_what_the_row_says_of_reads() -> None:
+    row = encode_row(Lease(SHARD, Checkpoint("5"), 7, unanswered_since=EngineWorld().clock.now()))
+    read = decode_row(row)
+    assert isinstance(read, Lease)
+    assert read.unanswered_since == EngineWorld().clock.now()
+    java = decode_row({**row, "leaseCounter": {"N": "8"}})
+    assert isinstance(java, Lease)
+    assert java.unanswered_since is None
 
 
 def test_one_or_two_unanswered_reads_are_not_said() -> None:

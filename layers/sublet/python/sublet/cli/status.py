@@ -52,7 +52,8 @@ caught up, its owner, and the reason for the word. Read-only; works with any lea
   OK        no record waits, or the lag falls
   BEHIND    the position advances, but the lag does not fall
   STALLED   the owner lives, but the position does not advance
-  FAILING   the handler has failed more than once with what follows the position, or owners have died there
+  FAILING   the handler has failed more than once with what follows the position, owners
+            have died there, or the owner's reads get no answer
   STOPPED   records wait, and no owner writes to the lease
   REWOUND   the position was moved back, and has not come as far again
   WAITING   the shard's parents are not finished
@@ -346,8 +347,16 @@ def why_of(shard: ShardStatus) -> str:
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
-    said = f", at {time_text(shard.since)}" if shard.because is Because.NOTHING_WAITED and shard.since else ""
+    said = _since_text(shard)
     return f"{lost}{shard.because}{said}{paused}{crashes}{_failing_text(shard)}"
+
+
+def _since_text(shard: ShardStatus) -> str:
+    if shard.since is None:
+        return ""
+    if shard.because is Because.NOT_ANSWERED:
+        return f"; since {time_text(shard.since)}"
+    return f", at {time_text(shard.since)}" if shard.because is Because.NOTHING_WAITED else ""
 
 
 def _failing_text(shard: ShardStatus) -> str:

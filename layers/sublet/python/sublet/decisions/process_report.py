@@ -20,10 +20,13 @@ STALLS_AFTER = timedelta(minutes=5)
 
 
 class Outage(NamedTuple):
-    """The reads of a shard get no answer. `problem`: what was met, in its own words; `since`: by the steady clock."""
+    """The reads of a shard get no answer. `problem`: what was met, in its own words; `since`: by the steady clock, and
+    `began_at`: the same moment by the wall clock, in whole milliseconds.
+    """
 
     problem: str
     since: datetime
+    began_at: datetime
 
 
 class ShardReport(NamedTuple):

@@ -57,7 +57,9 @@ class Word(StrEnum):
     STOPPED = "STOPPED"
     """Records wait, and its lease has not been written for longer than the last ten observations span; or its owner is gone."""
     FAILING = "FAILING"
-    """By its row, the handler has failed more than once with what follows the position, or owners have died there."""
+    """By its row, the handler has failed more than once with what follows the position, owners have died there, or its owner's
+    reads get no answer.
+    """
     REWOUND = "REWOUND"
     """Its position was moved back, and has not reached the same place again."""
     WAITING = "WAITING"
@@ -84,6 +86,7 @@ class Because(StrEnum):
     LAG_NEVER_FELL = "its lag has not fallen once"
     HANDLER_FAILS = "its handler fails at this position"
     OWNERS_DIE = "its owners die at this position"
+    NOT_ANSWERED = "its owner's reads get no answer, and its log says why"
     POSITION_STANDS = "records wait, its owner lives, and its position stands still"
     NO_SIGN_OF_LIFE = "records wait, and no owner has written to its lease"
     OWNER_GONE = "records wait, its owner is gone, and no other has taken its lease"
@@ -312,6 +315,8 @@ def _failing(lease: Lease) -> ShardVerdict | None:
     failing = lease.failing
     if failing is not None and failing.attempt >= AGAIN:
         return ShardVerdict(Word.FAILING, Because.HANDLER_FAILS, failing.since)
+    if lease.unanswered_since is not None:
+        return ShardVerdict(Word.FAILING, Because.NOT_ANSWERED, lease.unanswered_since)
     hung = failing is not None and failing.error == HandlerOverdue.__name__
     return ShardVerdict(Word.FAILING, Because.OWNERS_DIE) if lease.crashes >= AGAIN and not hung else None
 

@@ -98,6 +98,7 @@ class Lease:
     tried                the records of the attempts (a part of `subletAttempts`); None: only the first record's
                          attempts are known. Without attempts: how far a failing batch has been narrowed down
     failing              ours (`subletFailing`): how the handler fails with what follows this very checkpoint
+    unanswered_since     ours (`subletUnanswered`): since when the reads of its owner, who wrote last, have got no answer
     noted_ahead          ours (`subletAhead`): which records, handled in parallel, were finished beyond this very
                          checkpoint
     noted_ahead_counter  the counter after the write that noted it: see `finished_ahead`
@@ -124,6 +125,7 @@ class Lease:
     attempts: int = 0
     tried: Tried | None = None
     failing: HandlerFailure | None = None
+    unanswered_since: datetime | None = None
     noted_ahead: FinishedAhead | None = None
     noted_ahead_counter: int | None = None
     checkpoint_owner: str | None = None

@@ -82,6 +82,11 @@ FAILING = "subletFailing"
 checkpoint and is void.
 """
 
+UNANSWERED = "subletUnanswered"
+"""`<time>@<counter>`: since when the owner's reads have got no answer, in epoch milliseconds, according to its write that left
+this counter. Every other write voids it.
+"""
+
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD, FAILING)
 """The columns that progress clears."""
 
@@ -111,6 +116,7 @@ OF_ONE_STREAM = frozenset(
         QUIET,
         LAG,
         SEEN,
+        UNANSWERED,
         HOLDER,
         HOLDER_COUNTER,
         *TROUBLES,
@@ -195,6 +201,11 @@ def seen_before(history: Sequence[LagSeen]) -> AttributeValue:
 
 def failing_with(failure: HandlerFailure, checkpoint: Checkpoint) -> AttributeValue:
     return text(failure_text(failure, checkpoint))
+
+
+def unanswered(since: datetime, counter: int) -> AttributeValue:
+    """`counter`: after the write that notes it."""
+    return text(f"{_millis(since)}@{counter}")
 
 
 def moment(value: datetime) -> AttributeValue:

@@ -34,6 +34,7 @@ from sublet.protocol.lease_columns import (
     starting_at,
     text,
     throughput,
+    unanswered,
 )
 from sublet.protocol.row_values import (
     EPOCH,
@@ -53,6 +54,7 @@ from sublet.protocol.stream_key import beside, is_of_several, own_id
 _NOTHING_ELSE: Mapping[str, AttributeValue] = MappingProxyType({})
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ATTEMPTS = re.compile(r"(\d{1,9})@([^.]+)(?:\.\.([1-9]\d{0,128}|0)(?::(\d{1,18}))?(?:/(\d{1,9}))?)?")
+_UNANSWERED = re.compile(r"(\d{1,14})@(\d{1,18})")
 _QUIET = re.compile(r"(\d{1,14})@([^:/]{1,129})(?::(\d{1,18}))?(?:/(\d{1,14}))?")
 
 
@@ -105,6 +107,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         quiet=_quiet(item) if columns.QUIET in item else None,
         lag_report=read_lag_text(item[columns.LAG].get("S", ""), checkpoint) if columns.LAG in item else None,
         lag_history=read_lag_history(item[columns.SEEN].get("S", "")) if columns.SEEN in item else (),
+        unanswered_since=_unanswered_since(item) if columns.UNANSWERED in item else None,
         failing=read_failure_text(item[columns.FAILING].get("S", ""), checkpoint)
         if columns.FAILING in item
         else None,
@@ -162,6 +165,8 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         columns.LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
         columns.SEEN: lease.lag_history and seen_before(lease.lag_history),
         columns.FAILING: lease.failing and failing_with(lease.failing, lease.checkpoint),
+        columns.UNANSWERED: lease.unanswered_since
+        and unanswered(lease.unanswered_since, lease.lease_counter),
         columns.HOLDER: lease.holder and text(lease.holder),
         columns.HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         **crashes_at(lease.checkpoint, lease.crashes),
@@ -194,6 +199,14 @@ def _ahead(
         read_ahead_text(text_in(item, columns.AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
     )
     return found or (None, None)
+
+
+def _unanswered_since(item: Mapping[str, AttributeValue]) -> datetime | None:
+    """None if another write has followed, or if the text is not as we write it: it only informs."""
+    known = _UNANSWERED.fullmatch(item[columns.UNANSWERED].get("S", ""))
+    if known is None or int(known[2]) != number_in(item, columns.LEASE_COUNTER):
+        return None
+    return EPOCH + int(known[1]) * MILLISECOND
 
 
 def _crashes(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:

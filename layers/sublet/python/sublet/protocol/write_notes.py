@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.conditions import Row, all_of
@@ -50,6 +51,17 @@ def with_failure(write: LeaseWrite, lease: Lease, failing: HandlerFailure | None
     if failing is None and lease.failing is None:
         return write
     return replace(write, removes=_with_names(write.removes, (columns.FAILING,)))
+
+
+def with_unanswered(write: LeaseWrite, lease: Lease, since: datetime | None) -> LeaseWrite:
+    """The same write by an owner, which also says since when its reads get no answer, if the row has room for it."""
+    if since is None:
+        if lease.unanswered_since is None:
+            return write
+        return write.noting(write.sets, _with_names(write.removes, (columns.UNANSWERED,)))
+    said = {columns.UNANSWERED: columns.unanswered(since, lease.lease_counter + ONE)}
+    noted = write.noting({**write.sets, **said}, write.removes)
+    return noted if columns.bytes_of(_row_after(noted, lease)) <= columns.ROW_BYTES_MAX else write
 
 
 def with_lag(

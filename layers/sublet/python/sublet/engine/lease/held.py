@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -36,7 +36,7 @@ from sublet.protocol.lease_writes import (
     late_checkpoint,
 )
 from sublet.protocol.records import UserRecord
-from sublet.protocol.write_notes import with_ahead, with_failure, with_lag, with_throughput
+from sublet.protocol.write_notes import with_ahead, with_failure, with_lag, with_throughput, with_unanswered
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
 """Makes a write from the lease. Returns None if the lease says already what was to be written."""
@@ -92,6 +92,7 @@ class HeldLease:
         self._ahead = Ahead(0, lambda: None)
         self._lag_at: LagAt = lambda _: None
         self._failing_at: FailingAt = lambda _: None
+        self._unanswered_since: Callable[[], datetime | None] = lambda: None
         self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
@@ -140,6 +141,10 @@ class HeldLease:
     def report_failing(self, failing_at: FailingAt) -> None:
         """From now on the same writes report this. Called with the lock held."""
         self._failing_at = failing_at
+
+    def report_unanswered(self, since: Callable[[], datetime | None]) -> None:
+        """From now on the same writes say since when reads get no answer. Called with the lock held."""
+        self._unanswered_since = since
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
@@ -226,6 +231,7 @@ class HeldLease:
             return write
         checkpoint = (write.moves_to or self.lease.position).checkpoint
         write = with_failure(write, self.lease, self._failing_at(checkpoint))
+        write = with_unanswered(write, self.lease, self._unanswered_since())
         said = self._lag_at(checkpoint)
         return write if said is None else with_lag(write, self.lease, *said)
 

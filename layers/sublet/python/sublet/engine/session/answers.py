@@ -5,7 +5,9 @@ are again: a reader goes on asking for ever, and otherwise its shard would only 
 from __future__ import annotations
 
 from sublet.decisions.process_report import Outage
+from sublet.engine.lease.held import instant
 from sublet.ports import Ports, Refusal, Unanswered
+from sublet.protocol.lease_columns import whole_milliseconds
 from sublet.protocol.records import Page
 
 SAID_AFTER = 3
@@ -21,7 +23,7 @@ class Answers:
         self.outage: Outage | None = None
         """From SAID_AFTER failures in a row until the next answer."""
         self._failures = 0
-        self._since = ports.clock.steady()
+        self._since = instant(ports.clock)
 
     def got(self, reply: Page | Refusal) -> None:
         """Only a page ends an outage: another refusal may come in between."""
@@ -31,10 +33,10 @@ class Answers:
             return
         self._failures += 1
         if self._failures == 1:
-            self._since = self._ports.clock.steady()
+            self._since = instant(self._ports.clock)
         is_new = self.outage is None
         if self._failures >= SAID_AFTER:
-            self.outage = Outage(reply.problem, self._since)
+            self.outage = Outage(reply.problem, self._since.steady, whole_milliseconds(self._since.wall))
             if is_new:
                 self._ports.log.warning(
                     "reads of a shard get no answer", shard_id=self._shard_id, failures=self._failures,

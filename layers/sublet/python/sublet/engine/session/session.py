@@ -88,6 +88,7 @@ class LeaseSession:
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
         self.lag = SessionLag(self.held.lease, shared.ports.clock, shared.ports.tasks.lock())
         self.held.report_lag(self.lag.report)
+        self.held.report_unanswered(self._unanswered_since)
         self.page_runner = PageRunner(
             shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag, self.sketch
         )
@@ -217,6 +218,10 @@ class LeaseSession:
         return self.metrics.state(
             self._throttled, self.calls.oldest, self.feed.unanswered if self.feed else None
         )
+
+    def _unanswered_since(self) -> datetime | None:
+        outage = self.feed.unanswered if self.feed else None
+        return None if outage is None else outage.began_at
 
     @property
     def _throttled(self) -> int:
