@@ -353,9 +353,14 @@ def test_every_setting_survives_the_environment() -> None:
         former_streams_wait=timedelta(hours=5),
     )
     same = {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default}
-    assert same <= {"checkpointing", "streams", "reading", "fan_out_consumer", "register_fan_out"}, (
-        "all others differ"
-    )
+    assert same <= {
+        "checkpointing",
+        "streams",
+        "reading",
+        "fan_out_consumer",
+        "register_fan_out",
+        "thread_per_lease",
+    }, "all others differ"
     several = replace(unusual, stream="", stream_arn=None, streams=StreamChoice.parse("a,b-*@LATEST"))
     pushed = replace(
         unusual,

@@ -66,6 +66,7 @@ class SharedKeywords(TypedDict, total=False):
     handler_backoff_max: timedelta | str
     handler_timeout: timedelta | str | None
     handler_concurrency: int
+    thread_per_lease: bool
     parallelization_factor: int
     maximum_retry_attempts: int
     maximum_record_age: timedelta | str | None

@@ -143,6 +143,12 @@ def _check_consumer(settings: Settings) -> None:
 
 
 def _check_giving_up(settings: Settings) -> None:
+    if settings.thread_per_lease and settings.parallelization_factor > 1:
+        raise SettingsError(
+            "thread_per_lease",
+            True,
+            "false with parallelization_factor, which makes several calls for a lease at once",
+        )
     if settings.parallelization_factor > 1 and settings.is_checkpointed_by_hand:
         raise SettingsError(
             "parallelization_factor",

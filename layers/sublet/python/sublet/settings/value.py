@@ -360,6 +360,12 @@ class Settings:
     handlers that mostly wait, as those of a pull consumer do.
     """
 
+    thread_per_lease: bool = False
+    """All calls for a lease run in one thread while the lease is held, over windows too: for handlers that keep an SQLite
+    connection or a thread-local session. A record processor always has this, and a Lambda handler that is called one at a
+    time has one thread for all leases. Not with parallelization_factor.
+    """
+
     parallelization_factor: Annotated[
         int,
         between(1, 10),
@@ -514,6 +520,11 @@ class Settings:
         calls would corrupt.
         """
         return self.handler_contract is HandlerContract.LAMBDA_EVENT and self.handler_slots == 1
+
+    @property
+    def has_thread_per_lease(self) -> bool:
+        """Whether all calls for a lease run in one thread: kclpy gives that to a record processor."""
+        return self.thread_per_lease or self.handler_contract is HandlerContract.RECORD_PROCESSOR
 
     @property
     def is_checkpointed_by_hand(self) -> bool:

@@ -14,6 +14,7 @@ from functools import partial
 
 from sublet.call_turn import TURN, Turn
 from sublet.decisions.window import overdue_at
+from sublet.engine.calls.call_threads import CallThreads
 from sublet.engine.calls.slots import CallSlots
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.process_health import HungCall, ProcessHealth
@@ -76,6 +77,7 @@ class CallGuard:
         self.slots = CallSlots(settings.handler_slots, ports.tasks)
         self._ports = ports
         self._settings = settings
+        self._threads = CallThreads(ports.tasks, settings)
         self._lock = ports.tasks.lock()
         """Guards `is_over` and `is_given_up` of every call: a call ends in time or is given up, never both."""
 
@@ -98,22 +100,14 @@ class CallGuard:
         """
         call.work, call.began_at = work, (now := self._ports.clock.steady())
         until = overdue_at(now, cut_off, self._settings)
-        if until is None:
+        if until is None and not self._threads.is_kept:
             self._do(call, late)
         else:
-            over = self._ports.tasks.signal()
-            try:
-                self._ports.tasks.spawn(partial(self._do, call, late, over))
-            except RuntimeError as no_thread:
-                call.failure, call.is_over = no_thread, True
-            else:
-                # A loop, because on a machine that was suspended a wait may be over too soon.
-                while not over.is_set() and now < until:
-                    over.wait(until - now)
-                    now = self._ports.clock.steady()
+            self._do_in_thread(call, late, now, until)
         with self._lock:
             call.is_given_up = not call.is_over
             call.noted = self._ports.tasks.signal() if call.is_given_up else None
+        self._threads.ended(call.lease_key, call.what, is_given_up=call.is_given_up)
         call.is_held_up = call.is_given_up and call.turn.give_up()
         if call.has_returned:
             call.finished = call.count
@@ -122,6 +116,21 @@ class CallGuard:
         finally:
             if call.noted is not None:
                 call.noted.set()
+
+    def _do_in_thread(
+        self, call: HandlerCall, late: Callable[[], None], now: datetime, until: datetime | None
+    ) -> None:
+        """Wait for the call until its time is over; without a limit, as long as it takes."""
+        over = self._ports.tasks.signal()
+        try:
+            self._threads.spawn(call.lease_key, partial(self._do, call, late, over))
+        except RuntimeError as no_thread:
+            call.failure, call.is_over = no_thread, True
+            return
+        # A loop, because on a machine that was suspended a wait may be over too soon.
+        while not over.is_set() and (until is None or now < until):
+            over.wait(NOTED_WITHIN if until is None else until - now)
+            now = self._ports.clock.steady()
 
     def _do(self, call: HandlerCall, late: Callable[[], None], over: Signal | None = None) -> None:
         before = TURN.set(call.turn)
