@@ -51,7 +51,7 @@ class Guarded:
         self.guard = CallGuard(ports, self.settings, ProcessHealth(ports, self.settings.handler_slots))
 
     def call(
-        self, lease_key: str, what: str, work: Callable[[], None] = lambda: None
+        self, lease_key: str, what: str, work: Callable[[], object] = lambda: None
     ) -> tuple[int, HandlerCall]:
         """Returns the identity of the thread that did the work, and the call."""
         seen: list[int] = []
