@@ -1,9 +1,11 @@
-"""Worlds into which `sublet.Producer` puts while a fleet consumes: refusals, lost requests and answers, reshards, listings that
-fail or lag, processes that stand still, die, or end with a flush and a close.
+"""Worlds into which `sublet.Producer` puts while a fleet consumes: refusals, of records and of whole calls, lost requests and
+answers, credentials that go and return, reshards, listings that fail or lag, processes that stand still, die, or end with a flush
+and a close, of which some are left by an exception and made again at the exit.
 
 What a producer promises is judged by what the fleet's handlers get: what it has acknowledged is handled; each key's records are
 handled for the first time in the order of their puts, through reshards; none is stored twice without a lost answer; a flush and a
-close return when the program knows what came of each record.
+close return when the program knows what came of each record; a record that no stream takes is given up alone, and what passes
+gives nothing up before its time.
 """
 
 from __future__ import annotations
@@ -12,15 +14,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 from sublet.decisions.outbox import ProducerRules
 from sublet.decisions.producing import Settled
-from sublet.errors import StreamAccessDenied
+from sublet.errors import AwsNotConfigured, RecordRefused, StreamAccessDenied
 from sublet.ports import RecordWriter, Signal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.records import NewRecord, PutRefused, UserRecord
+from sublet.protocol.records import NewRecord, PutRefused, StreamRecord, UserRecord
 from sublet.protocol.stream_info import PutRecord
 from sublet.putting.loop import ProducerPorts, PuttingLoop
 from sublet.putting.placing_source import PlacingSource
@@ -49,6 +52,12 @@ THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded"
 OUT_OF_PLACE = frozenset({Fault.CHECKPOINT_MOVED})
 """When an operator moves a position, records are handled out of order, and the producer is not to blame."""
 
+BAD_SHARE = 0.004
+BAD = b"bad"
+"""Ends the data of a record that no stream takes: a call is refused if it puts one by itself, or first in an aggregate."""
+
+AWAY = AwsNotConfigured("there are no AWS credentials")
+
 Mistake = Callable[[RecordWriter], RecordWriter]
 
 
@@ -76,7 +85,8 @@ class Put:
         key = f"{name}-{self.chance.randrange(KEYS)}"
         self.numbers[key] += 1
         data = f"{key}:{self.numbers[key]}:".encode()
-        return key, data.ljust(self.chance.choice((20, 120, 400)), b".")
+        data = data.ljust(self.chance.choice((20, 120, 400)), b".")
+        return key, data + BAD if self.chance.random() < BAD_SHARE else data
 
     def store(self, record: NewRecord) -> tuple[PutRecord, Sequence[bytes]]:
         """In the stream, and in the ledger what a consumer gets of it, which is the second value: all but strays."""
@@ -120,11 +130,15 @@ class Put:
             self.world.fail(f"{key}: {number} is handled for the first time after {self.latest[key]}")
         self.latest[key] = int(number)
 
-    def tell(self, settled: Sequence[Settled]) -> None:
+    def tell(self, has_worked: Callable[[], bool], settled: Sequence[Settled]) -> None:
         for some in settled:
             known = self.acknowledged if isinstance(some.outcome, PutRecord) else self.given_up
+            if some.outcome is AWAY and has_worked():
+                self.world.fail("records are given up at once for credentials that return")
             for record in some.user_records:
                 known.add(record.data)
+                if isinstance(some.outcome, RecordRefused) and not record.data.endswith(BAD):
+                    self.world.fail(f"{record.data!r} is given up for another record of its call")
                 if known is self.acknowledged and not self.stored[record.data]:
                     self.world.fail(f"{record.data!r} is acknowledged, and no consumer can read it")
 
@@ -145,12 +159,18 @@ class SimWriter:
     process: Process
     refuses: float
     loses: float
+    away: list[tuple[int, int]] = field(default_factory=list)
+    """When it has no credentials."""
 
     def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
         world, chance = self.put_records.world, self.put_records.chance
         world.step(self.process)
+        if any(begin <= world.scheduler.now_us < end for begin, end in self.away):
+            raise AWAY
         if self._strikes(self.loses / 2):
             return [NO_ANSWER] * len(records)
+        if any(self._is_bad(record) for record in records):
+            raise RecordRefused("Kinesis refuses the call")
         stored: list[bytes] = []
         answers = [self._put(record, stored) for record in records]
         is_lost = self._strikes(self.loses)
@@ -159,6 +179,14 @@ class SimWriter:
             world.scheduler.sleep(int(chance.uniform(0, 10) * SECOND))
         world.step(self.process)
         return [NO_ANSWER] * len(records) if is_lost else answers
+
+    def _is_bad(self, record: NewRecord) -> bool:
+        """Of an aggregate, Kinesis sees the first record's key."""
+        return (
+            deaggregate([StreamRecord("1", record.data, record.partition_key)], None)
+            .user_records[0]
+            .data.endswith(BAD)
+        )
 
     def _put(self, record: NewRecord, stored: list[bytes]) -> PutRecord | PutRefused:
         if self._strikes(self.refuses):
@@ -211,6 +239,9 @@ class Program:
             world.scheduler.sleep(int(chance.expovariate(1 / 2) * SECOND))
             if world.scheduler.now_us >= ENDS_AT:
                 break
+        if chance.random() < 0.3:  # left by SystemExit or Ctrl-C: what Python's exit runs closes it again
+            loop.close()
+            world.scheduler.sleep(int(chance.uniform(0, 0.2) * SECOND))
         self._wait("close", loop.close(), mine)
         put.open.discard(process)
         over.set()
@@ -225,11 +256,23 @@ class Program:
         world = self.put.world
         clock, log = SkewedClock(world.scheduler, process), SimLog(world, process)
         source = PlacingSource(SimStream(world, process), clock, log)
-        writer = self.mistake(SimWriter(self.put, process, self.refuses, self.loses))
+        real = SimWriter(self.put, process, self.refuses, self.loses, self._away())
+        writer = self.mistake(real)
         tasks = SimTasks(world.scheduler, process)
-        return PuttingLoop(
-            self.rules, ProducerPorts(writer, source, clock, tasks, self.put.chance, log), self.put.tell
+        loop: PuttingLoop = PuttingLoop(
+            self.rules,
+            ProducerPorts(writer, source, clock, tasks, self.put.chance, log),
+            partial(self.put.tell, lambda: loop.produced.user_records > 0),
         )
+        return loop
+
+    def _away(self) -> list[tuple[int, int]]:
+        """When this process' credentials are away, for some seconds each."""
+        now, chance = self.put.world.scheduler.now_us, self.put.chance
+        if not self.put.world.has_faults or chance.random() < 0.5:
+            return []
+        begins = (now + int(chance.uniform(0, 60) * SECOND) for _ in range(chance.randint(1, 3)))
+        return [(begin, begin + int(chance.uniform(0, 40) * SECOND)) for begin in begins]
 
 
 def draw_rules(chance: Random) -> ProducerRules:

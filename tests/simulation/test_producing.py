@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from sublet.decisions.outbox import Outbox
 from sublet.decisions.producing import Producing
+from sublet.errors import RecordRefused, TransientError
 from sublet.ports import Signal
+from sublet.protocol.records import PutRefused
 from sublet.putting.loop import PuttingLoop
 from sublet.testing.simulation.run import Result
 
@@ -60,6 +62,19 @@ def queued_again(of: Outbox, records: list[Any]) -> None:
         of.add(record)
 
 
+def all_refused(of: Producing, call: Any, answers: Any, now: Any) -> None:
+    """For one record of the call."""
+    refused = isinstance(answers, RecordRefused)
+    settle(of, call, [PutRefused("No", "", passes=False)] * len(call.entries) if refused else answers, now)
+
+
+def given_up_with_others(of: Producing, entry: Any, now: Any) -> None:
+    of._give_up(entry.user_records, RecordRefused("an aggregate is refused"))
+
+
+settle = Producing.settle
+
+
 @dataclass(frozen=True)
 class Planted:
     """A mistake in the producer's own rules (`name` of `where` is replaced), or in how it is used."""
@@ -87,6 +102,21 @@ PLANTED = {
     ),
     "an aggregate is well wherever it lands": Planted(
         r"acknowledged, and no consumer can read it$", where=Producing, name="_landed", by=believed
+    ),
+    "one record takes its call with it": Planted(
+        r"is given up for another record of its call$", where=Producing, name="settle", by=all_refused
+    ),
+    "one record takes its aggregate with it": Planted(
+        r"is given up for another record of its call$",
+        where=Producing,
+        name="_halve",
+        by=given_up_with_others,
+    ),
+    "credentials are gone for good": Planted(
+        r"given up at once for credentials that return$",
+        where=Producing,
+        name="_may_pass",
+        by=lambda _, problem: isinstance(problem, TransientError),
     ),
     "a refused record goes to the end": Planted(
         r"is handled for the first time after", where=Outbox, name="add_first", by=queued_again
