@@ -4,7 +4,7 @@ operator does is the commands' own code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
@@ -13,12 +13,14 @@ from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
 from sublet.errors import SeekRefused, SubletError
 from sublet.memory import MemoryLog
 from sublet.operate.pausing import Pausing
-from sublet.operate.planned_seek import PlannedSeek, carry_out
+from sublet.operate.place import place
+from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.seek import Seek
+from sublet.operate.seek_target import SeekTarget, at_place, at_positions, before_the_last
 from sublet.operate.skip import planned_skip, skip
-from sublet.operate.snapshots import seeks_made
+from sublet.operate.snapshots import BY_HAND, seeks_made, snapshot_by_hand
 from sublet.ports import Applied, Ports, Refused
-from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Order
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
@@ -52,6 +54,8 @@ class OperatorTable:
     owners: dict[str, tuple[str | None, int]] = field(default_factory=dict)
     """By lease key: the last owner that was seen, and since when."""
     moved_to: dict[str, Position] = field(default_factory=dict)
+    is_whole: bool = False
+    """Whether the operator moves whole lineages by the commands' own plans, so that no move is refused for its order."""
 
     def scan(self) -> LeaseScan:
         self.world.step(self.process)
@@ -66,6 +70,8 @@ class OperatorTable:
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         world, key = self.world, write.lease_key
         world.step(self.process)
+        if write.kind is WriteKind.CREATE and self.is_whole:
+            return self._create(write)
         assert write.kind is WriteKind.SEEK, "an operator makes no other write"
         before = world.table.get(key)
         after = apply_to(write, world.table.rows().get(key, {}))
@@ -78,7 +84,25 @@ class OperatorTable:
         world.moved(key, before.checkpoint, moved.checkpoint)
         return Applied(moved)
 
+    def _create(self, write: LeaseWrite) -> Applied | Refused:
+        world, key = self.world, write.lease_key
+        before = world.table.get(key)
+        after = apply_to(write, world.table.rows().get(key))
+        if after is None:
+            return Refused(before)
+        world.put_row(after, f"creates {key[-4:]}")
+        created, truth = world.table.get(key), world.ledger.shards[key]
+        assert isinstance(created, Lease)
+        world.watch.forget(key)
+        world.watch.ever_leased.add(key)
+        self.moved_to[key] = created.position
+        is_done = truth.is_closed and truth.is_all_done
+        world.moved(key, SHARD_END if is_done else TRIM_HORIZON, created.checkpoint)
+        return Applied(created)
+
     def may_move(self, lease: Lease) -> bool:
+        if self.is_whole:
+            return lease.checkpoint_owner is None
         return may_seek(self.world, lease) and not self._is_about_to_begin(lease)
 
     def look(self) -> None:
@@ -113,6 +137,8 @@ class OperatorAtWork:
     """Beside the world's own operator. `java`: a Java fleet too."""
 
     java: JavaNeighbours | None
+    is_whole: bool = False
+    """Whether it moves whole lineages: without Java's workers, which do not wait for parents without rows."""
     snapshots: dict[str, Snapshot] = field(default_factory=dict, init=False)
     destination: OperatorDestination = field(init=False)
     table: OperatorTable = field(init=False)
@@ -142,14 +168,17 @@ class OperatorAtWork:
         world = self.world
         assert world.control is not None
         process = world.scheduler.current.process
-        self.table = OperatorTable(world, process)
+        self.table = OperatorTable(world, process, is_whole=self.is_whole)
         self.ports = Ports(
             self.table, SimStream(world, process), SimSightingStore(world, process), world.scheduler,
             SimTasks(world.scheduler, process), world.chance, SimMetrics(), MemoryLog(), self.destination,
             control=world.control.store,
         )  # fmt: skip
-        actions = (self._seek, self._undo, self._skip, self._restore, self._pause, self._pause, self._resume, self._release,
-                   self._drain)  # fmt: skip
+        actions = [self._seek, self._undo, self._skip, self._restore, self._pause, self._pause, self._resume, self._release,
+                   self._drain]  # fmt: skip
+        if self.is_whole:
+            actions = [self._pause, self._resume, self._release, self._seek_all, self._seek_all, self._undo_all,
+                       self._restore_all]  # fmt: skip
         while world.has_faults:
             world.scheduler.sleep(int(world.chance.uniform(1, 20) * SECOND))
             self.table.look()
@@ -247,6 +276,57 @@ class OperatorAtWork:
         self.world.fail(
             f"a plan of {mine.lease_key} was carried out after a colleague's seek to its beginning"
         )
+
+    # Whole lineages
+
+    def _seek_all(self) -> None:
+        """To the earliest, or to some time ago."""
+        is_earliest = self.world.chance.random() < 0.4
+        to = place("earliest" if is_earliest else f"{self.world.chance.randint(5, 120)}s")
+        self._carry_out_all(lambda shards: at_place(to, shards, (), self.ports))
+
+    def _undo_all(self) -> None:
+        if any(each.moved for each in self.snapshots_kept()):
+            self._carry_out_all(lambda shards: before_the_last("orders", self._store, shards, self.ports))
+
+    def _restore_all(self) -> None:
+        world, mine = self.world, [each for each in self.snapshots_kept() if each.why == BY_HAND]
+        if mine and world.chance.random() < 0.6:
+            kept = world.chance.choice(mine)
+            self._carry_out_all(lambda shards: at_positions(kept, "to a snapshot", shards, (), self.ports))
+            return
+        self.keep_snapshot(
+            snapshot_by_hand(
+                f"mine-{world.scheduler.now_us}", self.table.scan(), world.scheduler.now(), "", None
+            )
+        )
+
+    def _carry_out_all(self, target: Callable[[Sequence[Shard]], SeekTarget]) -> None:
+        """Waits with the plan, at times, while others move. What was cut short is planned again and carried on with: until then
+        some shards are behind their children.
+        """
+        world, waits = self.world, self.world.chance.random() < 0.3
+        try:
+            while True:
+                try:
+                    scan = self.table.scan()
+                    shards = self.ports.stream.list_shards()
+                    found = planned("orders", None, scan, shards, target(shards), self.ports)
+                    if waits:
+                        world.scheduler.sleep(int(world.chance.uniform(1, 15) * SECOND))
+                    seek, world.ledger.is_seeking = seek_of(found, self.ports), True
+                    carry_out(found, seek, self._store)
+                except (SubletError, OddError) as refused:
+                    world.note("operator at work", f"{refused}")
+                    if not world.ledger.is_seeking or not world.has_faults:
+                        return
+                    waits = False
+                    world.scheduler.sleep(SECOND)
+                else:
+                    world.note("operator at work", f"{found.what}: {len(seek.before)} moved")
+                    return
+        finally:
+            world.ledger.is_seeking = False
 
     def _skip(self) -> None:
         world = self.world
@@ -366,6 +446,15 @@ class _Snapshots:
 
 def draw_operator(chance: Random, settings: Settings) -> OperatorAtWork:
     return OperatorAtWork(draw_java(chance, settings))
+
+
+def draw_operator_of_lineages(chance: Random, settings: Settings) -> OperatorAtWork:
+    return OperatorAtWork(None, is_whole=True)
+
+
+def operate_on_lineages_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
+    """Run this seed's world, in which an operator seeks, undoes and restores across reshards, to its end."""
+    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_operator_of_lineages)
 
 
 def operate_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:

@@ -4,18 +4,20 @@ a pause and a drain are obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import pytest
+from sublet.decisions import seek as decisions_seek
 from sublet.decisions.skip import SkipPlan, plan_skip
 from sublet.engine.worker.upkeep import Upkeep
 from sublet.operate import pausing, planned_seek, seek, skip
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, Position
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
 
-from tests.simulation.operating import operate_in
+from tests.simulation.operating import operate_in, operate_on_lineages_in
 
 SEEDS = range(4)
 """`make simulate WORLDS=operating` draws new ones."""
@@ -24,6 +26,37 @@ SEEDS = range(4)
 def test_whatever_an_operator_does() -> None:
     broken = {seed: found for seed in SEEDS if (found := operate_in(seed).violation)}
     assert not broken, broken
+
+
+LINEAGES = (11, 14, 30)
+"""Seeks across three generations and more, behind rows that were cleaned up. `make simulate WORLDS=lineages` draws new ones."""
+
+
+def test_an_operator_moves_whole_lineages_and_each_shard_waits_for_all_its_ancestors() -> None:
+    broken = {seed: found for seed in LINEAGES if (found := operate_on_lineages_in(seed).violation)}
+    assert not broken, broken
+
+
+@pytest.mark.slow
+def test_a_generation_without_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan without those rows that only the shards after them need."""
+    with_all = decisions_seek._with_their_lineage
+
+    def without(
+        listed: Sequence[Shard],
+        rows: AbstractSet[str],
+        unread: AbstractSet[str],
+        unread_then: AbstractSet[str],
+        then: Mapping[str, Position],
+    ) -> Mapping[str, Position]:
+        waits = {shard.shard_id for shard in listed if not unread_then.isdisjoint(shard.parent_shard_ids)}
+        whole = with_all(listed, rows, unread, unread_then, then)
+        return {shard_id: to for shard_id, to in whole.items() if shard_id in rows or shard_id not in waits}
+
+    monkeypatch.setattr(decisions_seek, "_with_their_lineage", without)
+    assert any(
+        "begun while its ancestor" in (operate_on_lineages_in(seed).violation or "") for seed in (30, 44)
+    )
 
 
 def is_noticed(seeds: Iterable[int], what: str) -> bool:

@@ -186,6 +186,18 @@ def test_the_child_of_one_shard_that_is_moved_to_its_end_begins() -> None:
     ]
 
 
+def test_a_child_that_has_not_begun_is_watched_while_its_parent_opens_again() -> None:
+    waiting = lease(LEFT, BEGINNING)
+    plan = plan_seek(LeaseScan((READ_ON[0], waiting)), SPLIT, dict.fromkeys("plr", BEGINNING))
+    assert [(move.lease, move.effect) for move in plan.waiting] == [(waiting, Effect.STAYS)]
+
+
+def test_a_listing_that_is_older_than_the_leases_is_refused() -> None:
+    """The child would not be moved, and would go on beside its parent."""
+    with pytest.raises(SeekRefused, match="older than shard l, which has a lease"):
+        plan_seek(LeaseScan(READ_ON), (PARENT,), {"p": BEGINNING})
+
+
 def test_a_thousand_generations_are_planned_without_recursion() -> None:
     chain = [
         Shard(f"{n:04}", FULL_RANGE, f"{n - 1:04}" if n else None, None, str(n), is_open=n == 2999)

@@ -423,6 +423,24 @@ def test_a_java_owner_cannot_renew_what_was_moved() -> None:
     assert row.checkpoint.is_sequence_number
 
 
+def test_a_child_that_began_between_plan_and_write_goes_back_behind_its_parent() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    left, right = world.shards.split(SHARD)
+    shards = world.shards.list_shards()
+    world.change_lease(checkpoint=SHARD_END)
+    for child in shards[1:]:
+        world.put_lease(Lease(child.shard_id, TRIM_HORIZON, parent_shard_ids=child.parent_shard_ids))
+    plan = plan_seek(
+        world.table.real.scan(), shards, {shard.shard_id: Position(TRIM_HORIZON) for shard in shards}
+    )
+    world.change_lease(left, checkpoint=Checkpoint("5"))
+    made = Seek(plan, world.ports, "a test")
+    made.run()
+    assert positions(world) == dict.fromkeys((SHARD, left, right), TRIM_HORIZON)
+    assert made.before == {SHARD: Position(SHARD_END), left: Position(Checkpoint("5"))}
+
+
 def test_a_lease_that_ends_between_plan_and_write_is_left_and_said() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)

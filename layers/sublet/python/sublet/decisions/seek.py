@@ -80,14 +80,16 @@ class SeekPlan:
     Shards that end come last, and their children before them: a parent that has ended while its children have no leases looks
     like a crash before these were created.
 
-    stay   leases that are there already
-    ended  rows to create at SHARD_END before anything moves, of shards that stay handled to their end: what moves would
-           otherwise depend on their having no row. They repeat and skip nothing, so an undo leaves them to the cleanup
+    stay     leases that are there already
+    waiting  those of them whose parents move: a worker that begins one before its parent is open again loses it
+    ended    rows to create at SHARD_END before anything moves, of shards that stay handled to their end: what moves would
+             otherwise depend on their having no row. They repeat and skip nothing, so an undo leaves them to the cleanup
     """
 
     moves: tuple[Move, ...]
     stay: tuple[Move, ...] = ()
     ended: tuple[Move, ...] = ()
+    waiting: tuple[Move, ...] = ()
 
     @property
     def skips(self) -> tuple[Move, ...]:
@@ -174,6 +176,7 @@ def plan_seek(
     unreadable = frozenset(shard_id_of(row.lease_key) for row in scan.malformed)
     targets = _targets(listed, leases, wanted, only)
     _check(scan, targets)
+    _check_listing(scan.leases, {shard.shard_id for shard in listed}, targets)
     unread = still_to_read(scan.leases, unreadable, listed)
     then = _positions_after(listed, leases.keys() | unreadable, unread, targets)
     moves = [
@@ -189,6 +192,16 @@ def plan_seek(
         ),
         tuple(move for move in moves if move.effect is Effect.STAYS and move.lease is not None),
         tuple(move for move in reversed(moves) if move.effect is Effect.STAYS and move.lease is None),
+        _waiting(moves, {move.shard.shard_id for move in made if move.then != END}),
+    )
+
+
+def _waiting(moves: Sequence[Move], opened: AbstractSet[str]) -> tuple[Move, ...]:
+    return tuple(
+        move
+        for move in moves
+        if move.effect is Effect.STAYS and move.then == BEGINNING
+        if not opened.isdisjoint(move.shard.parent_shard_ids)
     )
 
 
@@ -229,6 +242,19 @@ def _check(scan: LeaseScan, targets: Mapping[str, Position]) -> None:
             raise SeekRefused(
                 f"lease {lease.lease_key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: try again "
                 "in some seconds"
+            )
+
+
+def _check_listing(
+    leases: Sequence[Lease], listed: AbstractSet[str], targets: Mapping[str, Position]
+) -> None:
+    """Raises SeekRefused if the listing is older than a reshard whose children have leases: they would go on beside their
+    parents.
+    """
+    for lease in leases:
+        if lease.shard_id not in listed and not targets.keys().isdisjoint(lease.parent_shard_ids):
+            raise SeekRefused(
+                f"the list of shards is older than shard {lease.shard_id}, which has a lease: try again in some seconds"
             )
 
 

@@ -79,7 +79,7 @@ class Seek:
     def check(self) -> None:
         """Looks at all leases of the plan at once, before the first is moved. Raises SeekRefused where it is no longer true."""
         self._checked = {lease.lease_key: lease for lease in self.ports.table.scan().leases}
-        for move in self.plan.moves:
+        for move in (*self.plan.moves, *self.plan.waiting):
             if move.lease is not None:
                 self._refuse(move, self._checked.get(move.lease_key), None)
 
@@ -92,15 +92,21 @@ class Seek:
         for move in self.plan.ended:
             self._create(move)
         for move in self.plan.moves:
-            before = self._create(move) if move.lease is None else self._move(move)
-            self.before[move.lease_key] = before
-            self.ports.log.info(
-                "position moved",
-                lease_key=move.lease_key,
-                before=_text(before),
-                now=_text(move.then),
-                why=self.why,
-            )
+            self._note(move, self._create(move) if move.lease is None else self._move(move))
+        for move in self.plan.waiting:
+            before = self._move(move)
+            if before != move.then:
+                self._note(move, before)
+
+    def _note(self, move: Move, before: Position) -> None:
+        self.before[move.lease_key] = before
+        self.ports.log.info(
+            "position moved",
+            lease_key=move.lease_key,
+            before=_text(before),
+            now=_text(move.then),
+            why=self.why,
+        )
 
     def _create(self, move: Move) -> Position:
         shard = move.shard

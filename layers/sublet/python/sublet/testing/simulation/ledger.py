@@ -132,6 +132,8 @@ class Session:
     """
     late_to: list[int] = field(default_factory=list)
     """The places to which late checkpoints of earlier owners have moved the row meanwhile."""
+    is_moved: bool = False
+    """Whether an operator has moved the row since the acquire, perhaps to behind what its ancestors are to deliver again."""
     is_orphaned: bool = False
     """True if an operator deleted the row under the session: the stored position no longer limits it."""
 
@@ -152,6 +154,8 @@ class Ledger:
         """Called with the shard and index of each record that is finished, or set aside with its owner's knowledge."""
         self.move_observers: list[Callable[[str], None]] = []
         """Called with the shard whose checkpoint an operator moves."""
+        self.is_seeking = False
+        """Whether an operator is moving one shard after the other: some are open again, while their children still go on."""
 
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
@@ -178,6 +182,7 @@ class Ledger:
         for (_, of_shard), session in self.sessions.items():
             if of_shard == shard_id:
                 session.moved_to.append(covered)
+                session.is_moved = True
         for observer in self.move_observers:
             observer(shard_id)
 
@@ -235,9 +240,21 @@ class Ledger:
             )
         if session.next is None and not session.moved_to and not session.is_orphaned:
             self._check_start(shard, session, first, stored)
-        for parent in shard.parents:
-            if not self.shards[parent].is_all_done:
-                raise OrderBroken(f"begun while parent {parent} has unhandled records")
+        if self.is_seeking or session.is_moved:
+            return
+        for ancestor in self.ancestors(shard_id):
+            if not self.shards[ancestor].is_all_done:
+                raise OrderBroken(f"begun while its ancestor {ancestor} has unhandled records")
+
+    def ancestors(self, shard_id: str) -> Sequence[str]:
+        """All of them, nearest first: a parent without records is done with, whatever its own parents are."""
+        found = dict.fromkeys(self.shards[shard_id].parents)
+        left = list(found)
+        while left:
+            more = [each for each in self.shards[left.pop()].parents if each not in found]
+            found |= dict.fromkeys(more)
+            left += more
+        return tuple(found)
 
     def _begin_again(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
