@@ -19,7 +19,8 @@ from infra.local import EmbeddedAws
 from infra.local.embedded import ROOT
 from infra.local.guard import end_group
 from tests.exploring import explores
-from tests.upgrades.released import NOW, Code, released_or_skipped
+from tests.upgrades.record import run_by
+from tests.upgrades.released import DATA, NOW, Code, released_or_skipped
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, explores, pytest.mark.timeout(900)]
 
@@ -155,6 +156,14 @@ def differences(kind: str, found: dict[str, Any], put: set[str]) -> list[str]:
 @pytest.mark.skipif(not SPARK.exists(), reason="`make .local/spark/.installed` makes Spark's environment")
 def test_a_lake_and_a_checkpoint_of_each_kind_go_from_0_2_to_now_and_back(released: Code, lake: Lake) -> None:
     goes_there_and_back(lake, released, KINDS, SPARK)
+
+
+@pytest.mark.skipif(not SPARK.exists(), reason="`make .local/spark/.installed` makes Spark's environment")
+def test_every_import_that_the_documents_of_0_2_show_works_beside_spark() -> None:
+    """What needs pyspark is only looked for elsewhere."""
+    names = json.loads((DATA / "names.json").read_text())
+    here = [name for name in names if not name.startswith("sublet_cdk")]
+    assert run_by(NOW, "import_names", given=here, python=str(SPARK)) == {}
 
 
 @pytest.mark.skipif(
