@@ -168,8 +168,8 @@ def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
 ADVICE: Mapping[Word, str] = {
     Word.BEHIND: "Records arrive faster than they are handled. `sublet hot` says whether a shard is hot; otherwise make "
     "the handler faster, or add workers.",
-    Word.FAILING: "`sublet status` names the handler's error and the owner, whose log has the rest. `sublet peek` shows the "
-    "records that wait, and `sublet skip` moves past them.",
+    Word.FAILING: "`sublet status` names the handler's error, or says that reads get no answer, and the owner, whose log has "
+    "the rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
     Word.STALLED: "The handler hangs, or checkpoints too seldom. `sublet status` names the owner, whose log has the rest. "
     "`sublet peek` shows the records that wait, and `sublet skip` moves past them.",
     Word.STOPPED: "No worker writes to the lease. `sublet workers` lists the live workers; see whether the process or the "

@@ -59,7 +59,7 @@ class _Reader:
             refusals += 1
             if connection.clock.steady() - since > connection.patience:
                 raise StreamUnavailable(
-                    f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
+                    f"polls of shard {self.shard_id} were refused ({reply.problem}) {refusals} times in {connection.patience}: "
                     "too many consumers on its 2 MB a second, or Kinesis is failing; a longer `patience` waits longer"
                 )
             if reply is not PollRefusal.ITERATOR_EXPIRED:
