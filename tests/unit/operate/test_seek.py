@@ -17,6 +17,7 @@ from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.seek import Seek, check_stream, undone_by
 from sublet.operate.seek_target import (
     SeekTarget,
+    after_record,
     at_application,
     at_place,
     at_positions,
@@ -470,6 +471,37 @@ def test_leases_of_another_stream_are_refused() -> None:
     earlier = [replace(leases[0], checkpoint=Checkpoint("5"))]
     with pytest.raises(StreamNotAdopted):
         check_stream("orders", None, earlier, shards, world.ports)
+
+
+def test_a_seek_goes_on_after_one_record_of_one_shard() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 6, 0)
+    numbers = [record.sequence_number for record in world.shards.logs[0].read(0, 100, None)[0]]
+    consume(world)
+    shards = world.shards.list_shards()
+    found = sought(world, after_record(numbers[2], shards, (SHARD,), world.ports))
+    assert found.what == f"seek to after {numbers[2]}"
+    assert consume(world) == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("number", "only", "said"),
+    [
+        ("5", (), "name it with --shard"),
+        ("5", ("shardId-9",), "name it with --shard"),
+        ("SHARD_END", (SHARD,), "'SHARD_END' is not a sequence number"),
+        ("5:x", (SHARD,), "'5:x' is not a sequence number"),
+        ("9" * 56, (SHARD,), "is not in shard"),
+    ],
+)
+def test_a_record_that_is_none_of_the_shard_s_is_refused(
+    number: str, only: tuple[str, ...], said: str
+) -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    consume(world)
+    with pytest.raises(SeekRefused, match=said):
+        sought(world, after_record(number, world.shards.list_shards(), only, world.ports))
 
 
 def test_a_lost_answer_counts_once_and_the_undo_still_knows_where_it_was() -> None:

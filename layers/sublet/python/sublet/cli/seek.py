@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 SEEK_DESCRIPTION = """\
 Move an application's positions: to the beginning of the stream (`earliest`), to its end (`latest`), to a time (ISO 8601 with a
-time zone), to how long ago (`90m`, `2h`, `1d`), or to a snapshot, a file or another application's positions. The fleet may keep
-running, Java's KCL too: the write that moves a lease also takes it from its owner, and the next owner begins at the new position.
+time zone), to how long ago (`90m`, `2h`, `1d`), on after a record, or to a snapshot, a file or another application's positions.
+The fleet may keep running, Java's KCL too: the write that moves a lease also takes it from its owner, and the next owner begins
+at the new position.
 
 Without --execute it only prints the plan: where each shard is now and where it would be, what that repeats or skips in time and
 in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's IncomingRecords or
@@ -47,6 +48,7 @@ examples:
   sublet seek 1h --application orders-audit --stream orders
   sublet seek 2026-11-22T08:00:00Z --application orders-audit --stream orders --execute
   sublet seek earliest --application orders-audit --stream orders --shard shardId-000000000003 --execute
+  sublet seek --after 49671359605419430805 --shard shardId-000000000003 --application orders-audit --stream orders
   sublet seek --to-snapshot before-release --application orders-audit --stream orders --execute
   sublet seek --like orders-billing --application orders-audit --stream orders"""
 
@@ -77,6 +79,9 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
     where.add_argument(
         "place", nargs="?", type=place, metavar="POSITION", help="earliest, latest, a time, or how long ago"
     )
+    where.add_argument(
+        "--after", metavar="SEQUENCE[:SUB]", help="on after this record of the one shard that --shard names"
+    )
     where.add_argument("--to-snapshot", metavar="NAME", help="return to a snapshot")
     where.add_argument(
         "--from-file",
@@ -96,7 +101,7 @@ def add_restore_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "to_snapshot", metavar="NAME", help="the snapshot's name; `sublet snapshots` lists them"
     )
-    parser.set_defaults(place=None, from_file=None, like=None)
+    parser.set_defaults(place=None, after=None, from_file=None, like=None)
     add_shards(parser)
     _add_seeking(parser)
 
@@ -147,9 +152,18 @@ def undo(options: Namespace) -> int:
 def _wanted(
     options: Namespace, settings: Settings, ports: Ports, snapshots: SnapshotStore, shards: Sequence[Shard]
 ) -> SeekTarget:
-    from sublet.operate.seek_target import at_application, at_place, at_positions, at_snapshot, shards_asked
+    from sublet.operate.seek_target import (
+        after_record,
+        at_application,
+        at_place,
+        at_positions,
+        at_snapshot,
+        shards_asked,
+    )
     from sublet.several_streams import named_shards
 
+    if options.after is not None:
+        return after_record(options.after, shards, options.shards, ports)
     if options.to_snapshot is not None:
         return at_snapshot(
             options.to_snapshot, settings.application, snapshots, shards, options.shards, ports

@@ -15,13 +15,14 @@ from sublet.decisions.seek import (
     positions_at,
     positions_like,
 )
-from sublet.errors import SeekRefused
+from sublet.errors import MalformedCheckpoint, SeekRefused
 from sublet.operate.find import places_of
 from sublet.operate.place import EARLIEST, SeekTime
 from sublet.operate.seek import check_stream
 from sublet.operate.shown import time_text
 from sublet.operate.snapshots import AUTOMATIC_NAME, SCANNED_WITHIN, began_at
 from sublet.ports import Ports, SnapshotStore
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import LeaseScan, Position, lease_key_of, shard_id_of
 from sublet.protocol.shard import Shard, creation_order
 from sublet.protocol.snapshot import Snapshot
@@ -63,6 +64,25 @@ def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], port
     found = places_of(asked, moment, ports)
     check_parents(asked, found, named)
     return SeekTarget(positions_at(asked, found), f"seek to {place.text}", tuple(only), moment)
+
+
+def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
+    """Goes on after one record of one shard. `number`: its sequence number, with `:` and its sub-sequence number if it is in an
+    aggregate. Raises SeekRefused.
+    """
+    only = named_shards(only, ports)
+    if len(only) != 1 or only[0] not in {shard.shard_id for shard in shards}:
+        raise SeekRefused("a sequence number is of one shard: name it with --shard")
+    sequence, _, sub = number.partition(":")
+    try:
+        checkpoint = Checkpoint.parse(sequence, int(sub or 0))
+    except (MalformedCheckpoint, ValueError):
+        checkpoint = TRIM_HORIZON
+    if not checkpoint.is_sequence_number:
+        raise SeekRefused(
+            f"{number!r} is not a sequence number, or one with a sub-sequence number such as 495...:3"
+        )
+    return SeekTarget({only[0]: Position(checkpoint)}, f"seek to after {number}", tuple(only), is_ours=False)
 
 
 def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
