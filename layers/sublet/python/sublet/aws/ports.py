@@ -17,6 +17,7 @@ from sublet.aws.lasting_sightings import LastingSightings
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
+from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.sketch_store import DynamoDbSketchStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from sublet.aws.streams import AwsStreams
+
+COMMANDS = "sublet"
+"""The service whose ports say that there is no sightings table: a command then shows what it can without one."""
 
 
 def aws_ports(
@@ -59,7 +63,9 @@ def aws_ports(
     return Ports(
         table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table, several=several),
         stream=kinesis_stream(settings, connection) if streams is None else _all_of(streams),
-        sightings=LastingSightings(connect, settings, log, may_make=makes_tables),
+        sightings=DynamoDbSightingStore(connect, settings.sightings_table)
+        if service == COMMANDS
+        else LastingSightings(connect, settings, log, may_make=makes_tables),
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
