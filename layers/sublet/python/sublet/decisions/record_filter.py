@@ -52,6 +52,7 @@ class RecordFilter:
         patterns = () if text is None else patterns_of(text)
         self._of_fields = tuple(pattern for pattern in patterns if pattern.is_of_fields)
         self._of_text = tuple(pattern for pattern in patterns if not pattern.is_of_fields)
+        self._needs_metadata = any(pattern.wanted.fields.keys() != {DATA} for pattern in patterns)
         self._stream_arn = settings.stream_arn
 
     def wanted(self, records: Iterable[UserRecord], faults: Faults) -> Filtered:
@@ -68,8 +69,8 @@ class RecordFilter:
 
     def _wants(self, record: UserRecord) -> bool:
         text = _text(record.data)
-        event = {DATA: text, **self._metadata(record)}
-        if any_matches(self._of_text, event):
+        event = self._metadata(record) if self._needs_metadata else {}
+        if self._of_text and any_matches(self._of_text, event | {DATA: text}):
             return True
         fields = _fields(text) if self._of_fields else None
         return fields is not None and any_matches(self._of_fields, event | {DATA: fields})
