@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 
+from sublet.decisions.read_position import is_unopened
 from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
 from sublet.errors import SeekRefused, SubletError
 from sublet.memory import MemoryLog
@@ -310,6 +311,8 @@ class OperatorAtWork:
             while True:
                 try:
                     scan = self.table.scan()
+                    if not scan.leases or any(map(is_unopened, scan.leases)):
+                        return  # to look for a time would count as the first reading
                     shards = self.ports.stream.list_shards()
                     found = planned("orders", None, scan, shards, target(shards), self.ports)
                     if waits:

@@ -207,7 +207,7 @@ def test_a_thousand_generations_are_planned_without_recursion() -> None:
     assert set(wanted.values()) == {END, at(5000)}
     plan = plan_seek(LeaseScan((lease(chain[-1], at(5001)),)), chain, positions_like(chain, {"0000": at(1)}))
     assert len(plan.moves) == 3000
-    estimate = estimate_of(plan, (), chain, SeekEvidence(NOW, NOW - timedelta(days=1)))
+    estimate = estimate_of(plan, chain, SeekEvidence(NOW, NOW - timedelta(days=1)))
     assert estimate.repeats.shards == 3000
 
 
