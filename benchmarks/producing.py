@@ -1,5 +1,6 @@
-"""Measures a producer's records per CPU second, beside aiokpl: small records in KPL aggregates, from a program with threads and
-on an event loop, into a stream of four shards that takes everything. `RECORDS=5000 PAIRS=1` for a short run.
+"""Measures a producer's records per CPU second, beside aiokpl and a plain loop over boto3: small records in KPL aggregates, from a
+program with threads and on an event loop, into a stream of four shards that takes everything. `RECORDS=5000 PAIRS=1` for a
+short run.
 
 Each round runs all of them in turns, each in a process of its own. The server takes apart what it gets, and counts: none may be
 lost, and none come twice.
@@ -41,6 +42,7 @@ PRODUCERS = (
     Producing("aiokpl.SyncProducer", "aiokpl_producer", "plain", is_peer=True),
     Producing("sublet.aio.Producer", "sublet_producer", "loop", is_peer=False),
     Producing("aiokpl.Producer", "aiokpl_producer", "loop", is_peer=True),
+    Producing("boto3's put_records", "boto3_producer", "plain", is_peer=False),
 )
 PAIRED = ((PRODUCERS[0], PRODUCERS[1]), (PRODUCERS[2], PRODUCERS[3]))
 

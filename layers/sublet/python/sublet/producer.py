@@ -17,6 +17,7 @@ from sublet.ports import Signal
 from sublet.protocol.records import why_not_put
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_info import PutRecord
+from sublet.putting.put_future import PutFuture
 from sublet.settings import DEFINITIONS
 from sublet.system.at_exit import AtExit
 
@@ -61,7 +62,7 @@ class Producer:
     patience                  seconds, or a timedelta: a record is given up when Kinesis has refused it, or all of its shard's
                               records, for this long. Waiting behind others does not count
     max_connections           calls in flight at once
-    max_buffered_bytes        a put waits while records that are not known to be in the stream take this much memory: 2,000 bytes
+    max_buffered_bytes        a put waits while records that are not known to be in the stream take this much memory: 500 bytes
                               each beside their own
     """
 
@@ -94,7 +95,7 @@ class Producer:
         refused here. Raises ProducerClosed, and ProducerFailed after a fault of the producer itself.
         """
         check_record(data, partition_key, explicit_hash_key)
-        future: Future[PutRecord] = Future()
+        future = PutFuture()
         loop = self._made.loop(self._tell)
         while (room := loop.offer(data, partition_key, explicit_hash_key, future)) is not None:
             room.wait(WAITED_AT_ONCE)
@@ -267,12 +268,9 @@ def _until_set(done: Signal) -> None:
         pass
 
 
-def _set(future: Future[PutRecord], outcome: PutRecord | Exception) -> None:
+def _set(future: PutFuture, outcome: PutRecord | Exception) -> None:
     try:
-        if isinstance(outcome, PutRecord):
-            future.set_result(outcome)
-        else:
-            future.set_exception(outcome)
+        future.settle(outcome)
     except InvalidStateError:
         if future.cancelled():  # only then does concurrent.futures.wait() count it as done
             future.set_running_or_notify_cancel()

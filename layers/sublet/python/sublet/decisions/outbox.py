@@ -38,9 +38,9 @@ EXPLICIT_KEY_SIZE_MAX = 39 + 3
 """The most bytes that an explicit hash key adds to an aggregate's table: 39 digits, a tag and a length."""
 
 
-HELD_WITH = 2_000
+HELD_WITH = 500
 """About how many bytes of memory a waiting record takes beside its own: the future that the program has, the key's hash, and the
-places where it is remembered. Measured with records of 10 bytes.
+places where it is remembered. Measured with records of 10 bytes. A future that somebody waits for takes a kilobyte more.
 """
 
 
