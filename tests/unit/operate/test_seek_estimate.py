@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.examination import Volume
 from sublet.decisions.seek_estimate import CountedBy
+from sublet.errors import SeekRefused
 from sublet.memory.inspection import MemoryInspection
 from sublet.operate.place import place
 from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.seek import Seek
-from sublet.operate.seek_target import at_place, at_positions
+from sublet.operate.seek_target import at_place, at_positions, shifted
 from sublet.operate.snapshots import snapshot_by_hand
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.snapshot import Snapshot
@@ -129,3 +130,22 @@ def to_snapshot(world: EngineWorld, kept: Snapshot) -> PlannedSeek:
     shards = world.shards.list_shards()
     target = at_positions(kept, "to snapshot kept", shards, (), world.ports)
     return planned("orders", None, world.table.real.scan(), shards, target, world.ports)
+
+
+@pytest.mark.parametrize(("by", "back"), [(-HOUR / 2, True), (HOUR / 4, False)])
+def test_a_shift_is_from_where_each_shard_is(by: timedelta, back: bool) -> None:
+    world = stream_of_two_hours()
+    Seek(plan(world, "1h").plan, world.ports, "a test").run()
+    scan, shards = world.table.real.scan(), world.shards.list_shards()
+    target = shifted(by, scan.leases, shards, (), world.ports)
+    found = planned("orders", None, scan, shards, target, world.ports)
+    moved = found.estimate.repeats if back else found.estimate.skips
+    assert moved.time is not None
+    assert abs(moved.time - abs(by)) <= 2 * EVERY
+
+
+def test_a_shard_that_began_within_a_shift_is_not_shifted_past_its_parents() -> None:
+    world = stream_of_two_hours(split_at=HOUR)
+    scan, shards = world.table.real.scan(), world.shards.list_shards()
+    with pytest.raises(SeekRefused, match="its parents have the records before: seek to a time"):
+        shifted(-1.5 * HOUR, scan.leases, shards, (), world.ports)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ from sublet.cli.shards_option import add_shards
 from sublet.cli.shown import time_text
 from sublet.cli.snapshots import lease_table, snapshot_store, stream_of
 from sublet.decisions.counted import counted
-from sublet.errors import SeekRefused, SnapshotUnreadable
+from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
 from sublet.settings import DEFINITIONS, Settings
+from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.operate.planned_seek import PlannedSeek
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
 
 SEEK_DESCRIPTION = """\
 Move an application's positions: to the beginning of the stream (`earliest`), to its end (`latest`), to a time (ISO 8601 with a
-time zone), to how long ago (`90m`, `2h`, `1d`), on after a record, or to a snapshot, a file or another application's positions.
-The fleet may keep running, Java's KCL too: the write that moves a lease also takes it from its owner, and the next owner begins
-at the new position.
+time zone), to how long ago (`90m`, `2h`, `1d`), by a span (--back, --forward), on after a record, or to a snapshot, a file or
+another application's positions. The fleet may keep running, Java's KCL too: the write that moves a lease also takes it from its
+owner, and the next owner begins at the new position.
 
 Without --execute it only prints the plan: where each shard is now and where it would be, what that repeats or skips in time and
 in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's IncomingRecords or
@@ -82,6 +84,10 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
     where.add_argument(
         "--after", metavar="SEQUENCE[:SUB]", help="on after this record of the one shard that --shard names"
     )
+    for option, way in (("--back", "back"), ("--forward", "on")):
+        where.add_argument(
+            option, metavar="DURATION", type=span, help=f"{way} by this much, each shard from where it is now"
+        )
     where.add_argument("--to-snapshot", metavar="NAME", help="return to a snapshot")
     where.add_argument(
         "--from-file",
@@ -96,12 +102,19 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
     _add_seeking(parser)
 
 
+def span(text: str) -> timedelta:
+    try:
+        return parse_duration("span", text)
+    except SettingsError as refused:
+        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
+
+
 def add_restore_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESTORE_DESCRIPTION, RESTORE_EXAMPLES)
     parser.add_argument(
         "to_snapshot", metavar="NAME", help="the snapshot's name; `sublet snapshots` lists them"
     )
-    parser.set_defaults(place=None, after=None, from_file=None, like=None)
+    parser.set_defaults(place=None, after=None, back=None, forward=None, from_file=None, like=None)
     add_shards(parser)
     _add_seeking(parser)
 
@@ -133,7 +146,7 @@ def seek(options: Namespace) -> int:
     snapshots = snapshot_store(settings)
     seeks = seeks_made(snapshots)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
-    wanted = _wanted(options, settings, ports, snapshots, shards)
+    wanted = _wanted(options, settings, ports, snapshots, scan, shards)
     return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, seeks)
 
 
@@ -150,7 +163,12 @@ def undo(options: Namespace) -> int:
 
 
 def _wanted(
-    options: Namespace, settings: Settings, ports: Ports, snapshots: SnapshotStore, shards: Sequence[Shard]
+    options: Namespace,
+    settings: Settings,
+    ports: Ports,
+    snapshots: SnapshotStore,
+    scan: LeaseScan,
+    shards: Sequence[Shard],
 ) -> SeekTarget:
     from sublet.operate.seek_target import (
         after_record,
@@ -159,11 +177,15 @@ def _wanted(
         at_positions,
         at_snapshot,
         shards_asked,
+        shifted,
     )
     from sublet.several_streams import named_shards
 
     if options.after is not None:
         return after_record(options.after, shards, options.shards, ports)
+    if options.forward is not None or options.back is not None:
+        by = -options.back if options.forward is None else options.forward
+        return shifted(by, scan.leases, shards, options.shards, ports)
     if options.to_snapshot is not None:
         return at_snapshot(
             options.to_snapshot, settings.application, snapshots, shards, options.shards, ports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.decisions.seek import (
     BEGINNING,
@@ -15,15 +15,16 @@ from sublet.decisions.seek import (
     positions_at,
     positions_like,
 )
+from sublet.engine.handled_positions import positions
 from sublet.errors import MalformedCheckpoint, SeekRefused
-from sublet.operate.find import places_of
+from sublet.operate.find import place_of, places_of
 from sublet.operate.place import EARLIEST, SeekTime
 from sublet.operate.seek import check_stream
-from sublet.operate.shown import time_text
+from sublet.operate.shown import age_text, time_text
 from sublet.operate.snapshots import AUTOMATIC_NAME, SCANNED_WITHIN, began_at
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import LeaseScan, Position, lease_key_of, shard_id_of
+from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of
 from sublet.protocol.shard import Shard, creation_order
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.stream_identity import StreamIdentity
@@ -83,6 +84,35 @@ def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], port
             f"{number!r} is not a sequence number, or one with a sub-sequence number such as 495...:3"
         )
     return SeekTarget({only[0]: Position(checkpoint)}, f"seek to after {number}", tuple(only), is_ours=False)
+
+
+def shifted(
+    by: timedelta, leases: Sequence[Lease], shards: Sequence[Shard], only: Sequence[str], ports: Ports
+) -> SeekTarget:
+    """Moves each unfinished shard by a span from when its last handled record arrived; back if it is negative. Shards at which
+    nothing is handled yet stay. Raises SeekRefused where a shard began within the span, and what Stream raises.
+    """
+    only = named_shards(only, ports)
+    meant = [lease for lease in leases if not lease.is_ended and (not only or lease.shard_id in only)]
+    stood = {key: at.handled_to for key, at in positions(meant, ports).items() if at.handled_to is not None}
+    listed = {shard.shard_id: shard for shard in shards}
+    found: dict[str, Position] = {}
+    for lease in meant:
+        shard, at = listed.get(lease.shard_id), stood.get(lease.lease_key)
+        if shard is None or at is None:
+            continue
+        (found[shard.shard_id],) = positions_at(
+            [shard], {shard.shard_id: place_of(shard, at + by, ports)}
+        ).values()
+        if found[shard.shard_id] == BEGINNING and not shard.parent_shard_ids.isdisjoint(listed):
+            raise SeekRefused(
+                f"shard {shard.shard_id} began after {time_text(at + by)}, and its parents have the records before: "
+                "seek to a time"
+            )
+    if not found:
+        raise SeekRefused("no shard says where it is, so none can be shifted: seek to a time")
+    way = "back" if by < timedelta(0) else "on"
+    return SeekTarget(found, f"seek {way} by {age_text(abs(by))}", tuple(found))
 
 
 def shards_asked(shards: Sequence[Shard], only: Sequence[str]) -> list[Shard]:
