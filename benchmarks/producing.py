@@ -1,6 +1,6 @@
-"""Measures a producer's records per CPU second, beside aiokpl and a plain loop over boto3: small records in KPL aggregates, from a
-program with threads and on an event loop, into a stream of four shards that takes everything. `RECORDS=5000 PAIRS=1` for a
-short run.
+"""Measures a producer's records per CPU second, beside aiokpl and a plain loop over boto3: small records in KPL aggregates,
+from a program with threads and on an event loop, into a stream of four shards that takes everything. `RECORDS=5000 PAIRS=1`
+for a short run.
 
 Each round runs all of them in turns, each in a process of its own. The server takes apart what it gets, and counts: none may be
 lost, and none come twice.
