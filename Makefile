@@ -183,6 +183,10 @@ nats: setup ## the pull API beside a real NATS server, the same calls to both (n
 fuzz: .local/fuzz/.installed ## coverage-guided junk for everything that reads data from outside (FUZZ_SECONDS=60 for each of six)
 	@PYTHONPATH=layers/sublet/python:infra:. .local/fuzz/bin/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),60)
 
+.PHONY: tracers
+tracers: setup .local/tracers/.installed ## sublet under the tracers of Datadog, OpenTelemetry, X-Ray, Sentry, New Relic and Elastic (two minutes)
+	@$(PY) -m pytest tests/tracers $(PYTEST_ARGS)
+
 .PHONY: scenarios
 scenarios: setup ## rewrite the scenario files' expectations; review the diff
 	@$(PY) -m pytest tests/scenarios --rewrite
@@ -280,6 +284,11 @@ endef
 	@$(call environment,$(@D),requirements/fuzz.txt)
 	@touch $@
 
+.local/tracers/.installed: requirements/tracers.txt requirements/build.txt .local/uv/.installed
+	@$(say) "The tracers, in .local/tracers"
+	@$(call environment,$(@D),requirements/tracers.txt)
+	@touch $@
+
 .local/node/.installed: requirements/node.txt requirements/build.txt .local/uv/.installed
 	@$(say) "Node (this machine has none from 20 on), in .local/node"
 	@$(call environment,$(@D),requirements/node.txt)
@@ -318,7 +327,7 @@ lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency again, at its ne
 	@$(LOCK) requirements/process.in --constraints requirements/dev.txt --output-file requirements/process.txt
 	@$(LOCK) requirements/emr.in --constraints requirements/spark.txt --output-file requirements/emr.txt
 	@$(LOCK) requirements/fuzz.in --constraints requirements/dev.txt --output-file requirements/fuzz.txt
-	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
+	@for name in build ministack node tracers uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
 	@# LocalStack 4.9.2 works with the dependencies of its day alone.
 	@$(LOCK) --exclude-newer 2025-10-20 requirements/localstack.in --output-file requirements/localstack.txt
 	@$(say) "Locking: npm"
