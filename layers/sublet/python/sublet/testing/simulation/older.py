@@ -24,10 +24,25 @@ class Version(StrEnum):
 UNKNOWN: Mapping[Version, frozenset[str]] = {
     Version.NOW: frozenset(),
     Version.V0_2: frozenset(
-        {columns.QUIET, columns.LAG, columns.SEEN, columns.AHEAD, columns.CRASHED_AT, columns.FAILING}
+        {
+            columns.QUIET,
+            columns.LAG,
+            columns.SEEN,
+            columns.AHEAD,
+            columns.CRASHED_AT,
+            columns.FAILING,
+            columns.UNANSWERED,
+        }
     ),
     Version.V0_1: frozenset(
-        {columns.QUIET, columns.LAG, columns.SEEN, columns.HOLDER_COUNTER, *columns.TROUBLES}
+        {
+            columns.QUIET,
+            columns.LAG,
+            columns.SEEN,
+            columns.UNANSWERED,
+            columns.HOLDER_COUNTER,
+            *columns.TROUBLES,
+        }
     ),
 }
 """Our attributes that a version neither reads, writes nor removes."""

@@ -33,7 +33,8 @@ _KNOWN = frozenset(
         columns.LEASE_KEY, columns.LEASE_OWNER, columns.LEASE_COUNTER, columns.OWNER_SWITCHES, columns.CHECKPOINT,
         columns.SUB_SEQUENCE_NUMBER, columns.PARENTS, columns.CHILDREN, columns.STARTING_HASH_KEY,
         columns.ENDING_HASH_KEY, *columns.PENDING, columns.THROUGHPUT, columns.CHECKPOINT_OWNER, columns.START_AT,
-        columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG, columns.SEEN, columns.HOLDER, columns.HOLDER_COUNTER, *columns.TROUBLES,
+        columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG, columns.SEEN, columns.HOLDER, columns.HOLDER_COUNTER,
+        columns.UNANSWERED, *columns.TROUBLES,
     )
 )  # fmt: skip
 

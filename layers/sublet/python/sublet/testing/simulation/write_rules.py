@@ -25,7 +25,7 @@ COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
 OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
 REPORTS = frozenset({columns.LAG, columns.FAILING})
-TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.SEEN}) | REPORTS
+TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.SEEN, columns.UNANSWERED}) | REPORTS
 CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
 OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES})
 """The attributes that progress removes."""
@@ -56,7 +56,9 @@ RULES = {
         frozenset({columns.QUIET, columns.LAG}),
     ),
     WriteKind.CHECKPOINT: Rule(
-        HELD | POSITION, PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT, columns.SEEN}, OVER
+        HELD | POSITION,
+        PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT, columns.SEEN, columns.UNANSWERED},
+        OVER,
     ),
     WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
     WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
