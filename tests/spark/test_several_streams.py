@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from datetime import timedelta
 from random import Random
 
@@ -238,11 +239,11 @@ def test_only_the_first_look_for_streams_is_waited_for() -> None:
     query.put("a", 5)
     fails, find = [2], query.found.find
 
-    def failing() -> FoundStreams:
+    def failing(known: Collection[StreamKey] = ()) -> FoundStreams:
         if fails[0]:
             fails[0] -= 1
             raise StreamUnavailable("throttled")
-        return find()
+        return find(known)
 
     query.found.find = failing  # type: ignore[method-assign]
     assert len(query.run_all()) == 5

@@ -74,6 +74,8 @@ class Given:
         self.removed.append(kept.name)
         return answer
 
+    def hold(self) -> None: ...
+
     def leave(self, kept: KeptBatch) -> None:
         self.left.append(kept.name)
 
