@@ -14,7 +14,7 @@ from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_cli
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.repeated_call import sent
-from sublet.errors import StreamAccessDenied
+from sublet.errors import AwsNotConfigured, StreamAccessDenied
 from sublet.ports import Applied, PollRefusal, Refusal, Refused, Unanswered
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -225,3 +225,13 @@ def test_a_request_whose_signature_we_do_not_come_to_is_not_repeated(polling: Po
     assert sent(request, credentials) is not None
     change(request)
     assert sent(request, credentials) is None
+
+
+def test_a_provider_that_fails_between_two_calls_is_named(polling: Polling) -> None:
+    class Away:
+        def get_frozen_credentials(self) -> None:
+            raise FileNotFoundError(2, "No such file or directory", "/var/run/secrets/token")
+
+    polling.client._request_signer._credentials = Away()
+    with pytest.raises(AwsNotConfigured, match="FileNotFoundError"):
+        polling.poll()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 from typing import Any
 
+import boto3
+import botocore.session
 import pytest
 import sublet
-from botocore.exceptions import ClientError
+from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import ClientError, RefreshWithMFAUnsupportedError
 from sublet.aws import clients
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.failure_destinations import set_aside_store
@@ -37,6 +42,34 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         monkeypatch.setenv(variable, "/nowhere")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return monkeypatch
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        FileNotFoundError(2, "No such file or directory", "/var/run/secrets/token"),
+        json.JSONDecodeError("Expecting value", "", 0),
+        RefreshWithMFAUnsupportedError(),
+        None,  # refreshed, and past its time by this machine's clock: botocore raises RuntimeError
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_credential_provider_that_fails_in_its_own_way_may_pass(failure: Exception | None) -> None:
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+
+    def refreshed() -> dict[str, str]:
+        if failure is not None:
+            raise failure
+        return {"access_key": "a", "secret_key": "b", "token": "c", "expiry_time": long_ago.isoformat()}
+
+    session: Any = botocore.session.Session()
+    session._credentials = RefreshableCredentials("a", "b", "c", long_ago, refreshed, "test")
+    client = clients.dynamodb_client(
+        "us-east-1", "http://127.0.0.1:9", boto3.Session(botocore_session=session)
+    )
+    with pytest.raises(AwsNotConfigured) as problem, named_table_errors("lease table", "orders", "leaseKey"):
+        client.get_item(TableName="orders", Key={"leaseKey": {"S": "shardId-0"}})
+    assert may_pass(problem.value)
 
 
 def test_the_user_agent_has_our_version(bare: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from sublet import __version__
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.cut_replies import refuse_cut_replies
 from sublet.aws.looked_in import say_region
+from sublet.aws.provider_failures import name_provider_failures
 from sublet.errors import AwsNotConfigured
 
 if TYPE_CHECKING:
@@ -238,7 +239,8 @@ def _client(
     made_by: Any = session or boto3
     try:
         with _MAKING:
-            return made_by.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
+            client = made_by.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
+        return name_provider_failures(client)
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
     except ValueError as problem:

@@ -29,6 +29,7 @@ from botocore.exceptions import ClientError
 from botocore.parsers import create_parser
 
 from sublet.aws.cut_replies import AnyClient, cut_off
+from sublet.aws.provider_failures import named_provider_failures
 from sublet.system.clock import SystemClock
 
 _CLOCK = SystemClock()
@@ -200,7 +201,8 @@ class RepeatedCall:
 
     def _credentials(self) -> Any:
         signer = self._signer
-        return signer.get_auth_instance(signer.signing_name, signer.region_name, "v4").credentials
+        with named_provider_failures():
+            return signer.get_auth_instance(signer.signing_name, signer.region_name, "v4").credentials
 
     def _see(self, request: Any, **_: Any) -> None:
         """Receives each request about to be sent. Only botocore's has headers other than a plain dict."""
