@@ -13,7 +13,12 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from msgspec import structs
-from sublet.aws.failure_destinations import SqsDestination, failure_destination, set_aside_store
+from sublet.aws.failure_destinations import (
+    SnsDestination,
+    SqsDestination,
+    failure_destination,
+    set_aside_store,
+)
 from sublet.aws.kept_objects import S3Destination
 from sublet.aws.ports import aws_ports
 from sublet.errors import DestinationRefused
@@ -26,6 +31,7 @@ from sublet.settings import Settings
 from sublet.system.set_aside_folder import SetAsideFolder
 
 from tests.doubles.s3_model import S3Model, client_of
+from tests.doubles.sns_model import DELIVERED_WITHIN, SnsModel
 from tests.doubles.sqs_model import SqsModel
 
 AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
@@ -275,6 +281,43 @@ def test_another_refusal_of_a_queue_is_no_matter_of_size() -> None:
     store = SqsDestination(client_of(Queue(arn, FakeClock().now)), arn)
     with pytest.raises(DestinationRefused, match="Value for parameter X"):
         store.put(large(10))
+
+
+def test_what_was_sent_of_a_batch_is_not_sent_again_while_a_record_is_too_large() -> None:
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
+    queue = SqsModel(arn, FakeClock().now, message_bytes_max=262_144)
+    store = SqsDestination(client_of(queue), arn)
+    for _ in range(3):
+        with pytest.raises(DestinationRefused, match="too large"):
+            store.put(large(100_000, 700_000))
+    queue.message_bytes_max = 2**20
+    store.put(large(100_000, 700_000))
+    assert _records(store) == [("100", 100_000), ("101", 700_000)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [(100_000, [40_000] * 9), (262_144, [40_000] * 20), (2**20, [10, 700_000, 20]), (500_000, [30, 300_000])],
+)
+def test_a_topic_gets_messages_of_the_size_that_it_takes(limit: int, sizes: list[int]) -> None:
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
+    clock = FakeClock()
+    queue = SqsModel(arn, clock.now)
+    topic = SnsModel(queue, message_bytes_max=limit)
+    SnsDestination(client_of(topic), arn.replace("sqs", "sns")).put(large(*sizes))
+    clock.advance(DELIVERED_WITHIN)
+    topic.deliver()
+    found = sorted(_records(SqsDestination(client_of(queue), arn)))
+    assert found == [(str(100 + n), size) for n, size in enumerate(sizes)]
+
+
+def test_a_topic_refuses_what_it_does_not_take() -> None:
+    topic = SnsModel(SqsModel("arn", FakeClock().now))
+    store = SnsDestination(client_of(topic), f"arn:aws:sns:{REGION}:{ACCOUNT}:given-up")
+    for _ in range(2):
+        with pytest.raises(DestinationRefused, match="too large for a message of 262,144"):
+            store.put(large(10, 300_000))
+    assert not topic.under_way
 
 
 def _records(store: SqsDestination) -> list[tuple[str, int]]:

@@ -19,10 +19,11 @@ DELIVERED_WITHIN = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class SnsModel:
-    """`delivers_twice`: the probability that a plain topic does."""
+    """`delivers_twice`: the probability that a plain topic does. `message_bytes_max`: its MaximumMessageSize."""
 
     queue: SqsModel
     delivers_twice: float = 0
+    message_bytes_max: int = MESSAGE_BYTES_MAX
     under_way: list[tuple[datetime, str]] = field(default_factory=list)
     """Pending messages, and when each is delivered."""
     _sent: dict[str, datetime] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class SnsModel:
         **_: object,
     ) -> dict[str, str]:
         now = self.queue.now()
-        if len(Message.encode()) > MESSAGE_BYTES_MAX:
+        if len(Message.encode()) > self.message_bytes_max:
             said = "Invalid parameter: Message too long"
             raise ClientError({"Error": {"Code": "InvalidParameter", "Message": said}}, "Publish")
         if not self.queue.is_fifo:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -20,7 +21,14 @@ from sublet.aws.kept_objects import S3Destination
 from sublet.aws.received_messages import Queue
 from sublet.errors import DestinationRefused
 from sublet.ports import Counted, FailureDestination, HeldBack, KeptBatch, Removal, SetAsideStore
-from sublet.protocol.failure_document import QUEUE_MESSAGE_BYTES_MAX, Message, SetAsideBatch, messages
+from sublet.protocol.failure_document import (
+    QUEUE_MESSAGE_BYTES_MAX,
+    TOPIC_MESSAGE_BYTES,
+    TOPIC_MESSAGE_BYTES_MAX,
+    Message,
+    SetAsideBatch,
+    messages,
+)
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -28,8 +36,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TOO_LONG = "InvalidParameterValue"
-"""SQS' error for a message that is longer than the queue takes, and for much else."""
+TOO_LONG = ("InvalidParameterValue", "InvalidParameter")
+"""SQS' error and SNS' for a message that is longer than the queue or topic takes, and for much else."""
+
+RETRIED_WITHIN = timedelta(minutes=10)
+"""A batch that is refused is retried sooner, as long as its lease is held."""
 
 FIFO = ".fifo"
 FIFO_GROUP_MAX = 128
@@ -91,7 +102,7 @@ class SqsDestination:
         self._arn = arn
         self._long_poll = long_poll
         self._account, self._name = arn.split(":")[4:6]
-        self._message_bytes_max = QUEUE_MESSAGE_BYTES_MAX
+        self._sending = _Sending(QUEUE_MESSAGE_BYTES_MAX, QUEUE_MESSAGE_BYTES_MAX)
 
     @cached_property
     def _client(self) -> SQSClient:
@@ -108,31 +119,13 @@ class SqsDestination:
 
     def put(self, batch: SetAsideBatch) -> None:
         try:
-            while rest := self._first_refused(batch):
-                batch = rest
+            self._sending.put(batch, partial(self._send, batch))
         except REFUSED as problem:
             refused(self._arn, problem)
 
-    def _first_refused(self, batch: SetAsideBatch) -> SetAsideBatch | None:
-        """Sends the batch in messages, and returns what is left of it if a message is larger than the queue takes. What the
-        queue takes is learnt from its refusal, which needs no permission, and forgotten if a record is too large: somebody
-        may raise it.
-        """
-        try:
-            planned = messages(batch, self._message_bytes_max)
-        except DestinationRefused:
-            self._message_bytes_max = QUEUE_MESSAGE_BYTES_MAX
-            raise
-        sent = 0
-        for message in planned:
-            fifo = _fifo(self._name, batch, message)
-            try:
-                self._client.send_message(QueueUrl=self._url, MessageBody=message.body, **fifo)
-            except ClientError as problem:
-                self._message_bytes_max = _taken_at_most(problem, len(message.body))
-                return replace(batch, records=batch.records[sent:])
-            sent += message.records
-        return None
+    def _send(self, batch: SetAsideBatch, message: Message) -> None:
+        fifo = _fifo(self._name, batch, message)
+        self._client.send_message(QueueUrl=self._url, MessageBody=message.body, **fifo)
 
     def counted(self) -> Counted:
         try:
@@ -174,6 +167,7 @@ class SnsDestination:
     def __init__(self, client: Callable[[], TopicClient], arn: str) -> None:
         self._make_client = client
         self._arn = arn
+        self._sending = _Sending(TOPIC_MESSAGE_BYTES, TOPIC_MESSAGE_BYTES_MAX)
 
     @cached_property
     def _client(self) -> TopicClient:
@@ -181,24 +175,80 @@ class SnsDestination:
 
     def put(self, batch: SetAsideBatch) -> None:
         try:
-            for message in messages(batch):
-                self._client.publish(
-                    TopicArn=self._arn, Message=message.body, **_fifo(self._arn, batch, message)
-                )
+            self._sending.put(batch, partial(self._send, batch))
         except REFUSED as problem:
             refused(self._arn, problem)
 
+    def _send(self, batch: SetAsideBatch, message: Message) -> None:
+        self._client.publish(TopicArn=self._arn, Message=message.body, **_fifo(self._arn, batch, message))
 
-def _taken_at_most(refusal: ClientError, refused_bytes: int) -> int:
-    """How many bytes a queue takes in a message, from its refusal of one. Where the refusal does not say it, or says
-    something else, half of what was refused. Raises any other refusal.
+
+class _SentPart(NamedTuple):
+    """The first records of a batch, which are not sent again when it is retried. It is forgotten soon, and by the lease's next
+    holder: a program that reads the records once more, after a seek, must find all of them.
     """
-    said = refusal.response.get("Error", {}).get("Message", "")
-    if code_of(refusal) != TOO_LONG or not re.search("shorter|long|large|size", said):
-        raise refusal
-    limit = re.search(r"shorter than (\d+) bytes", said)
-    taken = refused_bytes if limit is None else int(limit[1])
-    return taken if taken < refused_bytes else refused_bytes // 2
+
+    identity: str
+    records: int
+    at: datetime
+
+    def is_of(self, identity: str, at: datetime) -> bool:
+        return identity == self.identity and timedelta(0) <= at - self.at < RETRIED_WITHIN
+
+
+@dataclass(slots=True)
+class _Sending:
+    """Sends batches in messages of the size that a queue or topic takes. That is learnt from its refusals, which needs no
+    permission, and forgotten if a record is too large: somebody may raise it.
+
+    usual  bytes of a message to begin with
+    most   what is tried for a record that is larger
+    """
+
+    usual: int
+    most: int
+    _limit: int = field(init=False)
+    _sent: dict[str, _SentPart] = field(default_factory=dict)
+    """By shard, the batch that was last sent in part."""
+
+    def __post_init__(self) -> None:
+        self._limit = self.usual
+
+    def put(self, batch: SetAsideBatch, send: Callable[[Message], None]) -> None:
+        identity, shard_id = f"{batch.holder} {batch.identity}", batch.shard_id
+        known = self._sent.pop(shard_id, None)
+        sent = known.records if known is not None and known.is_of(identity, batch.at) else 0
+        has_tried_most = self._limit == self.most
+        while sent < len(batch.records):
+            try:
+                planned = messages(replace(batch, records=batch.records[sent:]), self._limit)
+            except DestinationRefused:
+                self._sent[shard_id] = _SentPart(identity, sent, batch.at)
+                self._limit = self.usual if has_tried_most else self.most
+                if has_tried_most:
+                    raise
+                has_tried_most = True
+                continue
+            for message in planned:
+                try:
+                    send(message)
+                except ClientError as problem:
+                    self._limit = self._taken_at_most(problem, len(message.body))
+                    break
+                sent += message.records
+
+    def _taken_at_most(self, refusal: ClientError, refused_bytes: int) -> int:
+        """How many bytes are taken in a message, from the refusal of one. Where the refusal does not say it, or says something
+        else, half of what was refused. Raises any other refusal.
+        """
+        said = refusal.response.get("Error", {}).get("Message", "")
+        if code_of(refusal) not in TOO_LONG or not re.search("shorter|long|large|size", said):
+            raise refusal
+        limit = re.search(r"shorter than (\d+) bytes", said)
+        if limit is not None and int(limit[1]) < refused_bytes:
+            return int(limit[1])
+        half = refused_bytes // 2
+        return max(half, self.usual) if refused_bytes > self.usual else half
 
 
 def _fifo(name: str, batch: SetAsideBatch, message: Message) -> FifoFields:

@@ -21,9 +21,12 @@ from sublet.errors import DestinationRefused
 from sublet.protocol.json_text import shortened
 from sublet.protocol.records import UserRecord
 
-TOPIC_MESSAGE_BYTES_MAX = 256 * 1024
+TOPIC_MESSAGE_BYTES = 256 * 1024
+TOPIC_MESSAGE_BYTES_MAX = 1024 * 1024
+"""SNS' limits: a topic's own unless its MaximumMessageSize says another, and the most that this may be."""
+
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024
-"""SNS' limit, and SQS', which a queue's MaximumMessageSize may lower: queues made before August 2025 have 256 KiB."""
+"""SQS' limit, which a queue's MaximumMessageSize may lower: queues made before August 2025 have 256 KiB."""
 
 ROOM_FOR_PART = 100
 """Bytes reserved for the part numbers of a document."""
@@ -112,7 +115,7 @@ class Message(NamedTuple):
     records: int
 
 
-def messages(batch: SetAsideBatch, limit: int = TOPIC_MESSAGE_BYTES_MAX) -> list[Message]:
+def messages(batch: SetAsideBatch, limit: int = TOPIC_MESSAGE_BYTES) -> list[Message]:
     """The batch as messages of at most `limit` bytes. Records come first: the exception's text is cut to the room that
     the largest record leaves.
 
