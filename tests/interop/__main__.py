@@ -39,7 +39,7 @@ from tests.interop.stories.handoff import Handoff, HandoffDeaths
 from tests.interop.stories.led_fleet import LedFleet
 from tests.interop.stories.migration import Migration, Tables
 from tests.interop.stories.multilang import MultiLang
-from tests.interop.stories.seeking import Seeking
+from tests.interop.stories.seeking import Seeking, SeekingBehindCleanup
 from tests.interop.stories.sequential import Sequential
 from tests.interop.stories.spark import Spark
 from tests.interop.stories.together import Together
@@ -98,6 +98,7 @@ LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "even-3.4": partial(EvenShares, first=First.NEITHER, profile=Profile.KCL_3_4),
     "seeking-2": partial(Seeking, profile=Profile.KCL_2),
     "seeking-3": partial(Seeking, profile=Profile.KCL_3),
+    "seeking-cleaned": partial(SeekingBehindCleanup, profile=Profile.KCL_2),
     "migration": Migration,
     "tables": Tables,
     "catch-up": CatchUp,

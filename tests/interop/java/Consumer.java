@@ -1,5 +1,6 @@
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Field;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -22,6 +23,7 @@ import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
 import software.amazon.kinesis.common.ConfigsBuilder;
 import software.amazon.kinesis.common.InitialPositionInStream;
 import software.amazon.kinesis.common.InitialPositionInStreamExtended;
+import software.amazon.kinesis.common.LeaseCleanupConfig;
 import software.amazon.kinesis.common.StreamConfig;
 import software.amazon.kinesis.common.StreamIdentifier;
 import software.amazon.kinesis.coordinator.CoordinatorConfig;
@@ -167,6 +169,19 @@ public final class Consumer {
         config.maxLeasesToStealAtOneTime(Integer.getInteger("interop.maxLeasesToStealAtOneTime", 1));
         // The worker that creates the first leases idles for this long before it takes any: a minute by default.
         config.shardSyncIntervalMillis(1_000);
+        Long cleanup = Long.getLong("interop.leaseCleanupMillis");
+        if (cleanup != null) {
+            // The KCL has no setter for it: ended leases go after five minutes.
+            Field field = LeaseManagementConfig.class.getDeclaredField("leaseCleanupConfig");
+            field.setAccessible(true);
+            field.set(
+                    config,
+                    LeaseCleanupConfig.builder()
+                            .leaseCleanupIntervalMillis(cleanup)
+                            .completedLeaseCleanupIntervalMillis(cleanup)
+                            .garbageLeaseCleanupIntervalMillis(cleanup)
+                            .build());
+        }
         setLong(config, "dynamoDbLockBasedLeaderLeaseDurationInMillis");
         setLong(config, "dynamoDbLockBasedLeaderHeartbeatPeriodInMillis");
         Object assignment = get(config, "workerUtilizationAwareAssignmentConfig");
