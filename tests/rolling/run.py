@@ -1,10 +1,13 @@
 """One run: 0.2 by its own code, then this version over it, back, and forward again, while records come, handlers fail
-and shards split and merge; then the verdict on every record."""
+and shards split and merge; then the verdict on every record.
+
+A user's CDK app is deployed (project.py), whose stack imports its lease table and is used by another one (around.py)."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +27,8 @@ from tests.chaos.repeating import repeating
 from tests.chaos.verdict import Verdict, judge
 from tests.e2e.deliveries import Recorder
 from tests.e2e.fleet import Fleet
-from tests.rolling.version import RELEASED, deploy_by, tree_of
+from tests.rolling.around import Around, Kept, make_lease_table, other_stack, project_of
+from tests.rolling.version import RELEASED, deploy_by, python_of, tree_of
 
 APPLICATION = "rolling"
 SHARDS = 2
@@ -106,7 +110,7 @@ class Found:
     phases: Sequence[PhaseFigures]
     reshards: int
     wrong: Sequence[str]
-    """Broken rules of the lease table."""
+    """Broken rules of the lease table; and what a deployment has changed around the stack."""
 
     @property
     def is_clean(self) -> bool:
@@ -122,26 +126,37 @@ class Story:
     settle: float
     say: Say
     fleet: Fleet = field(init=False)
+    around: Around = field(init=False)
+    first: Kept = field(init=False)
     journal: Journal = field(init=False)
     observer: Observer = field(init=False)
     phases: list[Phase] = field(default_factory=list)
     reshards: int = 0
+    wrong: list[str] = field(default_factory=list)
 
     def deploy(self, version: str) -> dict[str, str]:
+        """The user's app, with that version; returns the outputs as the other stack has them."""
         began = time.time_ns()
+        stack, folder = other_stack(APPLICATION), self.folder / f"project-{version}"
         if version == NOW:
-            outputs = deploy(self.aws, self.context, report=lambda _: None)
+            outputs = deploy(self.aws, self.context, stack=stack, folder=folder, report=lambda _: None)
         else:
-            outputs = deploy_by(self.older, self.aws, self.context)
+            outputs = deploy_by(self.older, self.aws, self.context, stack=stack, folder=folder)
         self.phases.append(Phase(version, began, time.time_ns()))
         self.say(f"{version} deployed in {(time.time_ns() - began) / NANOSECONDS:.0f} s")
         return outputs
 
     def begin(self, version: str) -> None:
+        project_of(self.folder / f"project-{version}", python_of(self.older))
+        project_of(self.folder / f"project-{NOW}", Path(sys.executable))
         outputs = self.deploy(version)
         self.fleet = Fleet(self.aws, APPLICATION, outputs, Recorder(self.folder))
         self.journal = Journal(self.folder)
         self.observer = Observer(self.aws.client("dynamodb"), outputs["LeaseTable"])
+        self.around = Around(self.aws, APPLICATION)
+        self.first = self.around.kept()
+        if not (outputs["LeaseWorker"] in self.first.imports.values() and len(self.first.alarms) == 2):
+            raise RollingFailed(f"the user's stacks are not as meant: {self.first}")
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
@@ -152,6 +167,7 @@ class Story:
         ):
             self.until("a call for each shard", FIRST_WITHIN, self._all_deliver)
             self._settle()
+            self._look_around()
             yield
 
     def go_to(self, version: str, reshard: Callable[[], None]) -> None:
@@ -166,6 +182,25 @@ class Story:
         self.fleet.outputs = outputs
         self._settle()
         self.until("a call for each shard", FIRST_WITHIN, self._all_deliver)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """Once this version's ticks have begun."""
+        version, _, deployed = self.phases[-1]
+        outputs = self.fleet.outputs
+        self.until(
+            f"{version} puts what the user's alarm watches",
+            FIRST_WITHIN,
+            lambda: self.around.is_published(self.first, outputs, deployed),
+        )
+        wrong = list(self.around.wrong(self.first, outputs))
+        rows = self.fleet.leases().keys()
+        wrong += [
+            f"the imported table has no lease of {shard['ShardId']}"
+            for shard in self.fleet.open_shards()
+            if shard["ShardId"] not in rows
+        ]
+        self.wrong += [f"by {version}: {text}" for text in wrong]
 
     def _settle(self) -> None:
         until = time.monotonic() + self.settle
@@ -191,7 +226,7 @@ class Story:
     def found(self) -> Found:
         self.journal.read()
         verdict = judge(self.fleet.put, self.journal.entries, self.observer.rows, {})
-        return Found(verdict, self._figures(), self.reshards, self.observer.wrong)
+        return Found(verdict, self._figures(), self.reshards, [*self.wrong, *self.observer.wrong])
 
     def _figures(self) -> list[PhaseFigures]:
         calls = sorted((e for e in self.journal.entries if isinstance(e, Call)), key=lambda call: call.at)
@@ -254,9 +289,11 @@ def _prepared(aws: EmbeddedAws, folder: Path) -> dict[str, str]:
     kinesis.create_stream(StreamName=APPLICATION, ShardCount=SHARDS)
     kinesis.get_waiter("stream_exists").wait(StreamName=APPLICATION, WaiterConfig={"Delay": 1})
     summary = kinesis.describe_stream_summary(StreamName=APPLICATION)["StreamDescriptionSummary"]
+    make_lease_table(aws, APPLICATION)
     (folder / "failure-rate").write_text("0")
     return {
         "application": APPLICATION,
+        "existing_lease_table": "true",
         "stream_arn": summary["StreamARN"],
         "handler_code": str(_handler_with_requirements(folder)),
         "handler": "requiring:handle",

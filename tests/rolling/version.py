@@ -20,11 +20,15 @@ RELEASED = "f385c87e"
 
 TREES = ROOT / ".local" / "versions"
 DEPLOYS = """
-import json, os, sys
+import json, sys
+from pathlib import Path
 from infra.local.deploy import deploy
 from infra.local.embedded import EmbeddedAws
 given = json.load(sys.stdin)
-outputs = deploy(EmbeddedAws(given["environment"], ()), given["context"], report=lambda line: print(line, file=sys.stderr))
+outputs = deploy(
+    EmbeddedAws(given["environment"], ()), given["context"], stack=given["stack"], folder=Path(given["folder"]),
+    report=lambda line: print(line, file=sys.stderr),
+)
 print(json.dumps(outputs))
 """
 TAIL = 30
@@ -69,15 +73,28 @@ def tree_of(commit: str, report: Callable[[str], None]) -> Path:
     return tree
 
 
-def deploy_by(tree: Path, aws: EmbeddedAws, context: Mapping[str, str]) -> dict[str, str]:
-    """As a user of that version alone would. Returns its outputs; raises DeploymentFailed."""
+def python_of(tree: Path) -> Path:
+    """The tree's own."""
+    return tree / ".venv" / "bin" / "python"
+
+
+def deploy_by(
+    tree: Path, aws: EmbeddedAws, context: Mapping[str, str], *, stack: str, folder: Path
+) -> dict[str, str]:
+    """A stack of the CDK app in `folder`, as a user of that version alone would. Returns its outputs; raises DeploymentFailed."""
+    given = {
+        "environment": dict(aws.environment),
+        "context": dict(context),
+        "stack": stack,
+        "folder": str(folder),
+    }
     inherited = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     path = f"{tree / '.venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     done = subprocess.run(
-        [str(tree / ".venv" / "bin" / "python"), "-c", DEPLOYS],
+        [str(python_of(tree)), "-c", DEPLOYS],
         cwd=tree,
         env={**inherited, "PATH": path, "VIRTUAL_ENV": str(tree / ".venv"), **aws.environment},
-        input=json.dumps({"environment": dict(aws.environment), "context": dict(context)}),
+        input=json.dumps(given),
         capture_output=True,
         text=True,
         check=False,
