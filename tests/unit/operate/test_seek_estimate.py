@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet.decisions.examination import Volume
+from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.seek_estimate import CountedBy
 from sublet.errors import SeekRefused
 from sublet.memory.inspection import MemoryInspection
@@ -142,6 +145,48 @@ def test_a_shift_is_from_where_each_shard_is(by: timedelta, back: bool) -> None:
     moved = found.estimate.repeats if back else found.estimate.skips
     assert moved.time is not None
     assert abs(moved.time - abs(by)) <= 2 * EVERY
+
+
+class EndlesslyBusy:
+    """A shard to which a record comes between any two reads."""
+
+    def __init__(self, world: EngineWorld) -> None:
+        self._world = world
+        self._stream = world.ports.stream
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def reader(self, shard_id: str, position: ReadPosition) -> Any:
+        reader = self._stream.reader(shard_id, position)
+
+        class Busy:
+            def read(_, limit: int) -> Any:  # noqa: N805
+                self.reads += 1
+                assert self.reads < 1000, "a search reads on for as long as records come"
+                self._world.shards.put("key", b"x")
+                return reader.read(limit)
+
+        return Busy()
+
+
+def test_a_time_in_the_future_is_refused_before_a_shard_is_read() -> None:
+    world = stream_of_two_hours()
+    busy = EndlesslyBusy(world)
+    ports = dataclasses.replace(world.ports, stream=busy)
+    with pytest.raises(SeekRefused, match="2126-11-22T08:00:00Z is in the future: the stream's time is "):
+        at_place(place("2126-11-22T08:00:00Z"), world.shards.list_shards(), (), ports)
+    assert busy.reads == 0
+
+
+def test_a_shift_beyond_the_tip_ends_at_the_tip_of_a_busy_shard() -> None:
+    world = stream_of_two_hours()
+    ports = dataclasses.replace(world.ports, stream=EndlesslyBusy(world))
+    scan, shards = world.table.real.scan(), world.shards.list_shards()
+    target = shifted(HOUR, scan.leases, shards, (), ports)
+    ((_, position),) = target.positions.items()
+    assert position.checkpoint.is_sequence_number
 
 
 def test_a_shard_that_began_within_a_shift_is_not_shifted_past_its_parents() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sublet.errors import SeekRefused, SettingsError
 from sublet.settings.text import parse_duration, parse_moment
@@ -20,6 +20,13 @@ class SeekTime:
     ago: timedelta | None = None
 
     def moment(self, now: datetime) -> datetime | None:
+        """`now`: the service's time. Raises SeekRefused for a later time: Kinesis opens no shard there, and a search for it would
+        read a busy shard for as long as records come.
+        """
+        if self.at is not None and self.at > now:
+            raise SeekRefused(
+                f"{self.text} is in the future: the stream's time is {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            )
         return self.at if self.ago is None else now - self.ago
 
 

@@ -89,24 +89,27 @@ def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], port
 def shifted(
     by: timedelta, leases: Sequence[Lease], shards: Sequence[Shard], only: Sequence[str], ports: Ports
 ) -> SeekTarget:
-    """Moves each unfinished shard by a span from when its last handled record arrived; back if it is negative. Shards at which
-    nothing is handled yet stay. Raises SeekRefused where a shard began within the span, and what Stream raises.
+    """Moves each unfinished shard by a span from when its last handled record arrived, back if it is negative, on as far as to now
+    at most. Shards at which nothing is handled yet stay. Raises SeekRefused where a shard began within the span, and what Stream
+    raises.
     """
     only = named_shards(only, ports)
     meant = [lease for lease in leases if not lease.is_ended and (not only or lease.shard_id in only)]
     stood = {key: at.handled_to for key, at in positions(meant, ports).items() if at.handled_to is not None}
     listed = {shard.shard_id: shard for shard in shards}
+    now = ports.stream.service_time()
     found: dict[str, Position] = {}
     for lease in meant:
         shard, at = listed.get(lease.shard_id), stood.get(lease.lease_key)
         if shard is None or at is None:
             continue
+        moment = min(at + by, now)
         (found[shard.shard_id],) = positions_at(
-            [shard], {shard.shard_id: place_of(shard, at + by, ports)}
+            [shard], {shard.shard_id: place_of(shard, moment, ports)}
         ).values()
         if found[shard.shard_id] == BEGINNING and not shard.parent_shard_ids.isdisjoint(listed):
             raise SeekRefused(
-                f"shard {shard.shard_id} began after {time_text(at + by)}, and its parents have the records before: "
+                f"shard {shard.shard_id} began after {time_text(moment)}, and its parents have the records before: "
                 "seek to a time"
             )
     if not found:
