@@ -89,8 +89,8 @@ def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], port
 def shifted(
     by: timedelta, leases: Sequence[Lease], shards: Sequence[Shard], only: Sequence[str], ports: Ports
 ) -> SeekTarget:
-    """Moves each unfinished shard by a span from when its last handled record arrived, back if it is negative, on as far as to now
-    at most. Shards at which nothing is handled yet stay. Raises SeekRefused where a shard began within the span, and what Stream
+    """Moves each unfinished shard by a span from when its last handled record arrived, back if it is negative, on to now at
+    most. Shards at which nothing is handled yet stay. Raises SeekRefused where a shard began within the span, and what Stream
     raises.
     """
     only = named_shards(only, ports)
