@@ -31,6 +31,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
     },
     "Refused": {
         Metric.READS_REFUSED: "Sum",
+        Metric.TICKS_REFUSED: "Sum",
         Metric.LEASES_FAILED: "Sum",
         Metric.THROTTLED_POLLS: "Maximum",
         Metric.FAN_OUT_POLLED_INSTEAD: "Sum",

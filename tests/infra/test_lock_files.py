@@ -29,6 +29,7 @@ def test_there_is_one_for_each_environment() -> None:
         "spark-4.0",
         "spark-4.1",
         "spark-4.2",
+        "tracers",
         "uv",
     }
 

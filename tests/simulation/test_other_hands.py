@@ -48,7 +48,7 @@ class Planted(NamedTuple):
 
 
 PLANTED = {
-    "believed whatever the checkpoint": Planted((0, 9, 12), lease_row, "_ahead", of_any_position),
+    "believed whatever the checkpoint": Planted((12, 23, 3), lease_row, "_ahead", of_any_position),
     "believed whatever the counter": Planted(
         (5, 0), Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
     ),

@@ -48,8 +48,11 @@
         └── LeaseKeeperGone      Spark: the thread that keeps the query's leases has ended
 
 `except TransientError` catches every transient error: only the type says it, and there is no list of names.
-Beside this tree, `CallFailed` is every StreamError, LeaseTableError and AwsNotConfigured, and `FinalError` those of them that
-waiting does not help: `decisions.patience` judges by these classes whether a process that has worked goes on.
+Two classes are mixed into others of the tree, and `decisions.patience` judges by them whether a process that has worked goes on:
+
+    ├── CallFailed               every StreamError, LeaseTableError and AwsNotConfigured: AWS refused a call, or did not answer
+    └── FinalError               those of them that waiting does not help
+
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
 """
 
