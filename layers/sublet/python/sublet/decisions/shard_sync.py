@@ -154,12 +154,21 @@ def _inconsistent(shards: Iterable[Shard]) -> tuple[str, ...]:
     return tuple(shard.shard_id for shard in sorted(odd, key=creation_order))
 
 
-def _outlived(shards: Iterable[Shard], leases: Iterable[Lease]) -> frozenset[str]:
-    """Shards that are open in the listing although a child of theirs has a lease: the listing is older than the
-    reshard. Such a shard has been read to its end, and would be read again.
+def _outlived(shards: Iterable[Shard], leases: Collection[Lease]) -> frozenset[str]:
+    """Shards that are open in the listing although a child of theirs has a lease, or a later descendant that is not listed yet:
+    the listing is older than the reshard. Such a shard has been read to its end, or was closed before the first start, and
+    would be read beside its descendants.
     """
+    listed = list(shards)
+    ids = {shard.shard_id for shard in listed}
     parents = {parent for lease in leases for parent in lease.parent_shard_ids}
-    return frozenset(shard.shard_id for shard in shards if shard.is_open and shard.shard_id in parents)
+    unlisted = [lease for lease in leases if lease.shard_id not in ids]
+    return frozenset(
+        shard.shard_id
+        for shard in listed
+        if shard.is_open
+        if shard.shard_id in parents or any(_leads_to(shard, lease) for lease in unlisted)
+    )
 
 
 def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
@@ -175,7 +184,15 @@ def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
 
 def _follows_on(shard: Shard, lease: Lease) -> bool:
     """Kinesis numbers a stream's shards in the order of their creation, in ids of one length."""
-    if lease.hash_key_range is None or shard.shard_id <= lease.shard_id:
+    return shard.shard_id > lease.shard_id and _shares_keys(shard, lease)
+
+
+def _leads_to(shard: Shard, lease: Lease) -> bool:
+    return shard.shard_id < lease.shard_id and _shares_keys(shard, lease)
+
+
+def _shares_keys(shard: Shard, lease: Lease) -> bool:
+    if lease.hash_key_range is None:
         return False
     (starting, ending), of_lease = shard.hash_key_range, lease.hash_key_range
     return starting <= of_lease.ending and of_lease.starting <= ending
