@@ -18,7 +18,7 @@ from sublet.testing.simulation.weather import Fault
 
 from tests.simulation.giving_up import give_up
 from tests.simulation.hot_shards import run_hot
-from tests.simulation.operating import operate_in, operate_on_lineages_in
+from tests.simulation.operating import operate_in, operate_on_forms_in, operate_on_lineages_in
 from tests.simulation.other_hands import give_up_beside_other_hands
 from tests.simulation.producing import produce
 from tests.simulation.pull_worlds import broken_promise
@@ -43,6 +43,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "seeking": seek_in,
     "operating": operate_in,
     "lineages": operate_on_lineages_in,
+    "forms": operate_on_forms_in,
     "quiet": stay_quiet,
     "push": push,
     "hot": run_hot,

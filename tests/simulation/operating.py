@@ -27,19 +27,26 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
+from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.settings import Settings
 from sublet.testing.simulation.control import ControlOfWorld
+from sublet.testing.simulation.ledger import ShardTruth
+from sublet.testing.simulation.outside import all_wanted
 from sublet.testing.simulation.ports import OddError, SimMetrics, SimStream
 from sublet.testing.simulation.run import Result, play
-from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process, SimTasks
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process, SimTasks, SkewedClock
 from sublet.testing.simulation.sightings import SimSightingStore
 from sublet.testing.simulation.world import World
 
 from tests.simulation.mutations import UNCHANGED, Mutation
-from tests.simulation.seeking import BEGINS_WITHIN, may_seek
+from tests.simulation.seeking import BEGINS_WITHIN, may_seek, set_clocks_wrong
 from tests.simulation.simulation import JavaNeighbours, draw_java
+
+FILTER = '{"Filters": [{"Pattern": "{\\"data\\": {\\"kind\\": [\\"wanted\\"]}}"}]}'
+FORMS = ((FILTER, True), (None, False), (FILTER, False))
+"""How handlers get records, other than each user record of each aggregate: `filter_criteria` and `deaggregate`."""
 
 DRAIN_TIMEOUT = timedelta(minutes=3)
 PLANS_THAT_WAIT = 0.3
@@ -62,7 +69,8 @@ class OperatorTable:
         self.world.step(self.process)
         rows = [decode_row(row) for _, row in sorted(self.world.table.rows().items())]
         leases = tuple(row for row in rows if isinstance(row, Lease))
-        return LeaseScan(leases, tuple(row for row in rows if isinstance(row, MalformedRow)))
+        malformed = tuple(row for row in rows if isinstance(row, MalformedRow))
+        return LeaseScan(leases, malformed, at=self.world.scheduler.now().replace(microsecond=0))
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         self.world.step(self.process)
@@ -130,7 +138,15 @@ class OperatorDestination:
 
     def put(self, batch: SetAsideBatch) -> None:
         shard = self.world.ledger.shards[batch.shard_id]
-        self.kept |= {(batch.shard_id, shard.index_of(record)) for record in batch.records}
+        kept = {(batch.shard_id, shard.index_of(record)) for record in batch.records}
+        if odd := [record.checkpoint for record in batch.records if self._is_odd(shard, record)]:
+            self.world.fail(f"{batch.shard_id} is skipped past {odd}, which no handler gets so")
+        self.kept |= kept
+
+    def _is_odd(self, shard: ShardTruth, record: UserRecord) -> bool:
+        index = shard.index_of(record)
+        is_whole = self.world.settings.deaggregate or record.data == record.stream_record.data
+        return index < 0 or index in shard.unwanted or not is_whole
 
 
 @dataclass(slots=True)
@@ -151,7 +167,10 @@ class OperatorAtWork:
         return 0 if self.java is None else self.java.version
 
     def start(self, world: World) -> None:
-        self.world, world.control = world, ControlOfWorld()
+        self.world, world.control = world, ControlOfWorld(world.scheduler.now)
+        set_clocks_wrong(world)
+        if self.is_whole:
+            world.may_lose_parents = world.older == 0
         self.destination = OperatorDestination(world)
         world.at(0, "operator at work", self._work)
         if self.java is not None:
@@ -169,9 +188,11 @@ class OperatorAtWork:
         world = self.world
         assert world.control is not None
         process = world.scheduler.current.process
+        process.skew = world.minutes_off()
         self.table = OperatorTable(world, process, is_whole=self.is_whole)
         self.ports = Ports(
-            self.table, SimStream(world, process), SimSightingStore(world, process), world.scheduler,
+            self.table, SimStream(world, process), SimSightingStore(world, process),
+            SkewedClock(world.scheduler, process),
             SimTasks(world.scheduler, process), world.chance, SimMetrics(), MemoryLog(), self.destination,
             control=world.control.store,
         )  # fmt: skip
@@ -463,3 +484,21 @@ def operate_on_lineages_in(seed: int, *, is_recorded: bool = False, mutation: Mu
 def operate_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
     """Run this seed's world to its end, or to the first broken invariant."""
     return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_operator)
+
+
+def some_wanted(put: int, sub: int) -> bytes:
+    return b'{"kind": "%s", "put": %d}' % (b"other" if (put + sub) % 3 == 0 else b"wanted", put)
+
+
+def is_wanted(data: bytes) -> bool:
+    """A filter of JSON fields drops an aggregate that comes whole: it is no JSON."""
+    return data.startswith(b'{"kind": "wanted"')
+
+
+def operate_on_forms_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
+    """Run this seed's world, whose handlers get only some records, or aggregates whole, and a skip passes what they would get."""
+    criteria, deaggregate = FORMS[seed % len(FORMS)]
+    return play(
+        seed, is_recorded=is_recorded, wiring=mutation, neighbours=lambda *_: OperatorAtWork(None), data=some_wanted,
+        wanted=all_wanted if criteria is None else is_wanted, filter_criteria=criteria, deaggregate=deaggregate,
+    )  # fmt: skip

@@ -18,6 +18,8 @@ from tests.simulation.mutations import UNCHANGED, Mutation
 from tests.simulation.simulation import JavaNeighbours, draw_java
 
 BEGINS_WITHIN = 5 * SECOND
+CLOCKS_WRONG = 0.5
+"""Of the worlds, how many have clocks that are minutes off."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Seeker:
         return 0 if self.java is None else self.java.version
 
     def start(self, world: World) -> None:
+        set_clocks_wrong(world)
         world.at(0, "operator", lambda: self._work(world))
         if self.java is not None:
             self.java.start(world)
@@ -63,6 +66,13 @@ class Seeker:
         way = "back" if to < lease.checkpoint else "on"
         world.put_row(after, f"seeks {key[-4:]} {way}, to {to}, from {lease.actual_owner or 'nobody'}")
         world.moved(key, lease.checkpoint, to)
+
+
+def set_clocks_wrong(world: World) -> None:
+    """In half of the worlds, the clocks of all processes that begin from now on are minutes off."""
+    clocks = Random(f"clocks of {world.seed}")
+    if clocks.random() < CLOCKS_WRONG:
+        world.clocks = clocks
 
 
 def may_seek(world: World, lease: Lease) -> bool:

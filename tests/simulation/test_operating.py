@@ -4,20 +4,22 @@ a pause and a drain are obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sublet.decisions import seek as decisions_seek
 from sublet.decisions.skip import SkipPlan, plan_skip
 from sublet.engine.worker.upkeep import Upkeep
 from sublet.operate import pausing, planned_seek, seek, skip
+from sublet.operate.peek import ShardAsHandled, upcoming
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
 
-from tests.simulation.operating import operate_in, operate_on_lineages_in
+from tests.simulation.operating import operate_in, operate_on_forms_in, operate_on_lineages_in
 
 SEEDS = range(4)
 """`make simulate WORLDS=operating` draws new ones."""
@@ -95,3 +97,28 @@ def test_a_plan_that_is_carried_out_behind_a_colleague_s_seek_is_noticed(
     monkeypatch.setattr(seek, "why_not", lambda *_, **__: "")
     monkeypatch.setattr(planned_seek, "newer_seeks", lambda *_: ())
     assert is_noticed(range(20), "was carried out after a colleague's seek")
+
+
+FORMS = range(6)
+"""`make simulate WORLDS=forms` draws new ones."""
+
+
+def test_a_skip_passes_what_a_handler_gets_of_filtered_records_and_of_aggregates_that_come_whole() -> None:
+    broken = {seed: found for seed in FORMS if (found := operate_on_forms_in(seed).violation)}
+    assert not broken, broken
+
+
+@pytest.mark.slow
+def test_a_skip_of_what_no_handler_gets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlike_a_handler(*known: Any, as_handled: ShardAsHandled | None) -> Iterator[UserRecord]:
+        return upcoming(*known)
+
+    monkeypatch.setattr(skip, "upcoming", unlike_a_handler)
+    found = [operate_on_forms_in(seed).violation or "" for seed in range(30)]
+    assert any("which no handler gets so" in violation for violation in found)
+
+
+@pytest.mark.slow
+def test_an_operator_whose_pauses_go_by_their_own_clock_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pausing, "_by_the_store", lambda _, clock: clock.now())
+    assert is_noticed(range(20), "after it was paused")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,8 @@ moment too.
 class ControlOfWorld:
     """What the operator has ordered, and which processes could not read it."""
 
-    def __init__(self) -> None:
-        self.store = MemoryControlStore()
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self.store = MemoryControlStore(now)
         self.refused: set[Process] = set()
 
     def check_call(self, world: World, process: Process, shard_id: str) -> None:

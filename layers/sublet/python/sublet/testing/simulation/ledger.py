@@ -38,6 +38,8 @@ class ShardTruth:
     """The records in aggregates outside the shard's range. A worker may drop them or not, by what it knows of the stream at
     that moment.
     """
+    unwanted: set[int] = field(default_factory=set)
+    """The records that no handler may get: a filter drops them, or they are within an aggregate that comes whole, as its last."""
     finished: set[int] = field(default_factory=set)
     trimmed: int = 0
     """How many records, from the first, are past retention. If unhandled, they are lost."""
@@ -47,9 +49,19 @@ class ShardTruth:
     """
     _all_done_before: int = 0
 
-    def put(self, place: Place, arrival: int, stamp: int | None = None, *, is_stray: bool = False) -> None:
-        if is_stray:
+    def put(
+        self,
+        place: Place,
+        arrival: int,
+        stamp: int | None = None,
+        *,
+        is_stray: bool = False,
+        is_unwanted: bool = False,
+    ) -> None:
+        if is_stray or is_unwanted:
             self.strays.add(len(self.places))
+        if is_unwanted:
+            self.unwanted.add(len(self.places))
         self.places.append(place)
         self.arrivals.append(arrival)
         self.stamps.append(arrival if stamp is None else stamp)
@@ -231,6 +243,7 @@ class Ledger:
                 raise OrderBroken(
                     f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order"
                 )
+        self._check_wanted(shard, records)
         if shard.wanted_from is not None and shard.arrivals[first] < shard.wanted_from:
             raise OrderBroken(f"record {first} arrived before the moment to start at")
         self._begin_again(shard, session, first, stored)
@@ -245,6 +258,10 @@ class Ledger:
         for ancestor in self.ancestors(shard_id):
             if not self.shards[ancestor].is_all_done:
                 raise OrderBroken(f"begun while its ancestor {ancestor} has unhandled records")
+
+    def _check_wanted(self, shard: ShardTruth, records: Sequence[UserRecord]) -> None:
+        if shard.unwanted and (odd := [each for each in records if shard.index_of(each) in shard.unwanted]):
+            raise OrderBroken(f"a batch has {odd[0].checkpoint}, which no handler may get")
 
     def ancestors(self, shard_id: str) -> Sequence[str]:
         """All of them, nearest first: a parent without records is done with, whatever its own parents are."""

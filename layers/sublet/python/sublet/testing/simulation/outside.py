@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,10 +11,11 @@ from sublet.protocol import lease_columns as columns
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import hash_key
-from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
 from sublet.protocol.lease_columns import number, text
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.stream_info import PutRecord, RecordDistribution
+from sublet.settings import StartKind
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import Reshard, World
@@ -23,6 +24,14 @@ OPEN_SHARDS_MAX = 6
 
 Data = Callable[[int, int], bytes]
 """A user record's data, by the number of its put and its index in the aggregate."""
+
+
+Wanted = Callable[[bytes], bool]
+"""Whether `filter_criteria` lets the handler have a record with this data."""
+
+
+def all_wanted(_: bytes) -> bool:
+    return True
 
 
 def put_number(put: int, _: int) -> bytes:
@@ -40,6 +49,7 @@ class Producer:
     reshards: int
     """How many more times it splits or merges."""
     data: Data
+    wanted: Wanted = all_wanted
     switches: int = 0
     """How often the stream places records itself for a while."""
     put: int = 0
@@ -90,7 +100,7 @@ class Producer:
         )
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
-        self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), len(keys))
+        self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), texts)
 
     def _put_anywhere(self, keys: Sequence[str]) -> None:
         """Puts some records without a partition key, and aggregates of keys that belong elsewhere, so that the stream places
@@ -98,16 +108,19 @@ class Producer:
         """
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         key = None if self.world.chance.random() < 0.5 else keys[0]
-        self._note_put(self.world.stream.put_record(key, _data(keys, texts)), len(keys))
+        self._note_put(self.world.stream.put_record(key, _data(keys, texts)), texts)
 
-    def _note_put(self, put: PutRecord, user_records: int) -> None:
+    def _note_put(self, put: PutRecord, texts: Sequence[bytes]) -> None:
         world = self.world
         truth, now = world.ledger.shards[put.shard_id], world.scheduler.now_us
         newest = next(log for log in world.stream.logs if log.shard_id == put.shard_id).newest
         assert newest is not None, "it has just been put"
         off_by = newest.approximate_arrival_timestamp - world.scheduler.now()
-        for sub in range(user_records):
-            truth.put((int(put.sequence_number), sub), now, now + off_by // MICROSECOND)
+        is_whole = len(texts) > 1 and not world.settings.deaggregate
+        for sub, data in enumerate(texts):
+            is_wanted = sub == len(texts) - 1 and self.wanted(newest.data) if is_whole else self.wanted(data)
+            stamp = now + off_by // MICROSECOND
+            truth.put((int(put.sequence_number), sub), now, stamp, is_unwanted=not is_wanted)
 
     def _switch_at_times(self) -> None:
         """Switches the stream to AUTO and back. It does not switch back before some process has seen it, because without a
@@ -216,10 +229,38 @@ class Operator:
         rows, shards = self.world.table.rows(), self.world.ledger.shards
         children = shards[lease.shard_id].children
         partners = {parent for child in children for parent in shards[child].parents} - {lease.shard_id}
+        if self.world.may_lose_parents and self._comes_back(lease):
+            return True
         return (
             not lease.is_ended
             and not any(child in rows for child in children)
             and all(parent in rows and not shards[parent].is_all_done for parent in partners)
+        )
+
+    def _comes_back(self, lease: Lease) -> bool:
+        """Whether it is a merge's unfinished parent whose row the next tick makes again: the child waits unowned at its
+        beginning, and the other parent, whose row names it, has ended.
+        """
+        world = self.world
+        if lease.is_ended or world.settings.start_position.kind is not StartKind.TRIM_HORIZON:
+            return False
+        rows = {key: decode_row(row) for key, row in world.table.rows().items()}
+        children = world.ledger.shards[lease.shard_id].children
+        return len(children) == 1 and self._waits_for_it(rows, children[0], lease.shard_id)
+
+    def _waits_for_it(self, rows: Mapping[str, Lease | MalformedRow | None], child: str, parent: str) -> bool:
+        waiting, parents = rows.get(child), set(self.world.ledger.shards[child].parents)
+        is_free = isinstance(waiting, Lease) and waiting.actual_owner is None
+        others = [rows.get(other) for other in parents - {parent}]
+        return (
+            is_free
+            and isinstance(waiting, Lease)
+            and waiting.checkpoint == TRIM_HORIZON
+            and waiting.start_at is None
+            and any(
+                isinstance(other, Lease) and other.is_ended and child in other.child_shard_ids
+                for other in others
+            )
         )
 
     def _may_move(self, lease: Lease) -> bool:

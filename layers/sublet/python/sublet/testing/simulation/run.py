@@ -15,7 +15,7 @@ from sublet.settings import Mode, Settings, StartKind
 from sublet.testing.simulation.balance import Neighbours, SharedOut
 from sublet.testing.simulation.drawn import draw_settings
 from sublet.testing.simulation.fleet import SimulatedFleet, Wiring
-from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
+from sublet.testing.simulation.outside import Data, Operator, Producer, Wanted, all_wanted, put_number
 from sublet.testing.simulation.replaced import see_replaced
 from sublet.testing.simulation.retention import draw_day_off, never_told, trim_on
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
@@ -68,6 +68,7 @@ def play(
     neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
     without: frozenset[Fault] = frozenset(),
     data: Data = put_number,
+    wanted: Wanted = all_wanted,
     days_off: float = 0,
     a_bad_shard: bool = False,
     replaced: bool = False,
@@ -86,7 +87,18 @@ def play(
     idle         producers fall silent often, and half of the workers have the previous version
     """
     run = _Run(
-        seed, is_recorded, wiring, neighbours, without, data, days_off, a_bad_shard, switches, settings, idle
+        seed,
+        is_recorded,
+        wiring,
+        neighbours,
+        without,
+        data,
+        wanted,
+        days_off,
+        a_bad_shard,
+        switches,
+        settings,
+        idle,
     )
     run.is_replaced = replaced
     try:
@@ -105,6 +117,7 @@ class _Run:
         neighbours: Callable[[Random, Settings], Neighbours | None],
         without: frozenset[Fault],
         data: Data,
+        wanted: Wanted,
         days_off: float,
         a_bad_shard: bool,
         switches: int,
@@ -162,6 +175,7 @@ class _Run:
             pause=int(chance.choice((1.5, 5, 20)) * SECOND),
             reshards=chance.choice((0, 1, 2, 4, 6)),
             data=data,
+            wanted=wanted,
             switches=switches,
         )
 

@@ -247,7 +247,7 @@ class TableWatch:
         now, owner = self.world.scheduler.now_us, before.get(columns.LEASE_OWNER, {}).get("S")
         if owner is not None and not self._may_take(process, key, before):
             idle = now - tenancy.last_write
-            allowed = (self.world.settings.failover_time - 2 * self.world.max_skew) // MICROSECOND
+            allowed = (self.world.settings.failover_time - self.world.clocks_differ_by) // MICROSECOND
             if idle < allowed and not tenancy.is_recreated:
                 self.world.fail(f"{key} acquired from {owner}, which wrote to it {idle / SECOND:.1f} s ago")
         self._granted(key, after, tenancy, process, was_free=owner is None)

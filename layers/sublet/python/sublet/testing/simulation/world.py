@@ -29,6 +29,8 @@ from sublet.testing.simulation.write_audit import WriteAudit
 
 MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
 """How much too early a lease manager may consider a start time to have come, at most. Records from then on are handled."""
+MINUTES_OFF = 10
+"""How far a wall clock may be off, or jump, in minutes."""
 ACROSS_A_FENCE = "handler calls at once across a fence"
 
 
@@ -61,6 +63,8 @@ class World:
     sightings: MemorySightingStore
     shard_time: ShardTime
     max_skew: timedelta
+    clocks: Random | None = None
+    """Draws how far each process' wall clock is off, in worlds where that is minutes: apart, so that nothing else changes."""
     sketches: MemorySketchStore = field(default_factory=MemorySketchStore)
     sighting_chunks: dict[int, dict[str, Sighting]] = field(default_factory=dict)
     is_recorded: bool = False
@@ -92,6 +96,8 @@ class World:
     day_off: DayOff = NO_DAY_OFF
     starts_alone: bool = True
     """Whether there is no foreign fleet, which would have a start position of its own."""
+    may_lose_parents: bool = False
+    """Whether the careless operator also deletes rows of merges' unfinished parents whose children wait at their beginning."""
     is_replaced: bool = False
     """Whether the stream is another one of the same name: no tick on it may write."""
     bad_shard: str | None = None
@@ -146,10 +152,18 @@ class World:
 
     def process(self, name: str, chaotic: bool = True) -> Process:
         skew = self.max_skew * self.chance.uniform(-1, 1) if chaotic else timedelta(0)
-        process = Process(name, skew, chaotic)
+        process = Process(name, skew + (self.minutes_off() if chaotic else timedelta(0)), chaotic)
         process.started_at = self.scheduler.now_us
         self.processes.append(process)
         return process
+
+    def minutes_off(self) -> timedelta:
+        return timedelta(minutes=0 if self.clocks is None else self.clocks.uniform(-MINUTES_OFF, MINUTES_OFF))
+
+    @property
+    def clocks_differ_by(self) -> timedelta:
+        """By how much two processes may differ about the present moment, after correction by the service's clock."""
+        return 2 * (self.max_skew if self.clocks is None else max(self.max_skew, CLOCK_RIGHT_WITHIN))
 
     def version_of(self, *, is_worker: bool) -> Version:
         """Returns the version of a process that begins now."""
@@ -185,7 +199,7 @@ class World:
                     f"stands still for {pause / SECOND:.1f} s{', its machine too' * whole_machine}",
                 )
             elif process in self.items and self.strikes(Fault.CLOCK_JUMP):
-                process.skew += timedelta(minutes=self.chance.uniform(-10, 10))
+                process.skew += timedelta(minutes=self.chance.uniform(-MINUTES_OFF, MINUTES_OFF))
                 process.has_jumped = True
                 self.note(process.name, f"its wall clock jumps, and is off by {process.skew}")
         scheduler.sleep(self.latency())
