@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from sublet.decisions.lineage import still_to_read
+from sublet.decisions.shard_sync import leads_to
 from sublet.errors import SeekRefused
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of
@@ -176,7 +177,7 @@ def plan_seek(
     unreadable = frozenset(shard_id_of(row.lease_key) for row in scan.malformed)
     targets = _targets(listed, leases, wanted, only)
     _check(scan, targets)
-    _check_listing(scan.leases, {shard.shard_id for shard in listed}, targets)
+    _check_listing(scan.leases, listed, targets)
     unread = still_to_read(scan.leases, unreadable, listed)
     then = _positions_after(listed, leases.keys() | unreadable, unread, targets)
     moves = [
@@ -245,14 +246,18 @@ def _check(scan: LeaseScan, targets: Mapping[str, Position]) -> None:
             )
 
 
-def _check_listing(
-    leases: Sequence[Lease], listed: AbstractSet[str], targets: Mapping[str, Position]
-) -> None:
-    """Raises SeekRefused if the listing is older than a reshard whose children have leases: they would go on beside their
-    parents.
+def _check_listing(leases: Sequence[Lease], listed: Sequence[Shard], targets: Mapping[str, Position]) -> None:
+    """Raises SeekRefused if the listing is older than a reshard whose children, or later descendants, have leases: they would go
+    on beside their ancestors.
     """
+    ids, moved = (
+        {shard.shard_id for shard in listed},
+        [shard for shard in listed if shard.shard_id in targets],
+    )
     for lease in leases:
-        if lease.shard_id not in listed and not targets.keys().isdisjoint(lease.parent_shard_ids):
+        if lease.shard_id in ids:
+            continue
+        if targets.keys() & lease.parent_shard_ids or any(leads_to(shard, lease) for shard in moved):
             raise SeekRefused(
                 f"the list of shards is older than shard {lease.shard_id}, which has a lease: try again in some seconds"
             )

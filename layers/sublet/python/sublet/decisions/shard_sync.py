@@ -167,7 +167,7 @@ def _outlived(shards: Iterable[Shard], leases: Collection[Lease]) -> frozenset[s
         shard.shard_id
         for shard in listed
         if shard.is_open
-        if shard.shard_id in parents or any(_leads_to(shard, lease) for lease in unlisted)
+        if shard.shard_id in parents or any(leads_to(shard, lease) for lease in unlisted)
     )
 
 
@@ -187,7 +187,8 @@ def _follows_on(shard: Shard, lease: Lease) -> bool:
     return shard.shard_id > lease.shard_id and _shares_keys(shard, lease)
 
 
-def _leads_to(shard: Shard, lease: Lease) -> bool:
+def leads_to(shard: Shard, lease: Lease) -> bool:
+    """Whether a lease that is not listed is of a descendant of this listed shard: then the listing is older than the lease."""
     return shard.shard_id < lease.shard_id and _shares_keys(shard, lease)
 
 
