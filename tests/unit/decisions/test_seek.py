@@ -201,7 +201,7 @@ def test_a_listing_that_is_older_than_the_leases_is_refused() -> None:
 def test_a_listing_from_before_two_reshards_is_refused() -> None:
     """No row of the generation in between says that the shard is an ancestor: its hash keys and its number do."""
     from_then = Shard("shard-1", HashKeyRange(0, 20), starting_sequence_number="1")
-    grandchild = Lease("shard-5", Checkpoint("50"), "w", parent_shard_ids=frozenset({"shard-3"}),
+    grandchild = Lease("shard-5", Checkpoint("50"), lease_owner="w", parent_shard_ids=frozenset({"shard-3"}),
                        hash_key_range=HashKeyRange(10, 20))  # fmt: skip
     with pytest.raises(SeekRefused, match="older than shard shard-5, which has a lease"):
         plan_seek(LeaseScan((grandchild,)), (from_then,), {"shard-1": BEGINNING})

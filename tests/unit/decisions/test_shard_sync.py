@@ -49,7 +49,7 @@ def test_an_open_shard_gets_no_lease_from_a_listing_that_is_older_than_a_lease_o
     kind: StartKind, keys: tuple[int, int], *, is_made: bool
 ) -> None:
     """Two reshards lie between them, so that no row names the shard as its parent."""
-    grandchild = Lease("shardId-5", Checkpoint("5"), "worker", parent_shard_ids=frozenset({"shardId-4"}),
+    grandchild = Lease("shardId-5", Checkpoint("5"), lease_owner="worker", parent_shard_ids=frozenset({"shardId-4"}),
                        hash_key_range=HashKeyRange(10, 20))  # fmt: skip
     listed = [Shard("shardId-3", HashKeyRange(*keys), starting_sequence_number="3")]
     start = StartPosition(kind, datetime(2026, 1, 1, tzinfo=UTC) if kind is StartKind.AT_TIMESTAMP else None)
