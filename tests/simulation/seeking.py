@@ -76,11 +76,12 @@ def set_clocks_wrong(world: World) -> None:
 
 
 def may_seek(world: World, lease: Lease) -> bool:
-    """Of one lease alone: none that has ended, whose children have begun, or whose parents are still being read."""
+    """Of one lease alone: none that has ended, whose descendants have begun, or whose parents are still being read."""
     shards = world.ledger.shards
     has_begun = any(
         world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
-        for child in shards[lease.shard_id].children
+        for child in shards
+        if lease.shard_id in world.ledger.ancestors(child)
     )
     waits = not all(shards[parent].is_all_done for parent in shards[lease.shard_id].parents)
     java = world.java.get(lease.lease_owner or "")
