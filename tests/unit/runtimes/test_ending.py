@@ -357,3 +357,14 @@ def test_a_worker_knows_at_any_moment_what_it_would_leave() -> None:
         )
     ]
     assert worker.left() == ()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_consumers_that_end_in_any_order_leave_the_program_s_signal_handlers() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    told = [stops(ThreadTasks()) for _ in range(3)]
+    first, second, third = (stop_at_signals(each, 110 * SECOND, ThreadTasks()) for each in told)
+    second()
+    first()
+    third()
+    assert {number: signal.getsignal(number) for number in before} == before

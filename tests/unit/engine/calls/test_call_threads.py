@@ -13,7 +13,9 @@ import pytest
 from sublet import Batch
 from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.process_health import ProcessHealth
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import SettingsError
+from sublet.handlers.load import handler_of
 from sublet.memory import MemoryStream, memory_ports
 from sublet.settings import HandlerContract, Settings
 from sublet.system.threads import ThreadTasks
@@ -88,7 +90,7 @@ def test_a_lease_s_thread_ends_with_the_last_call_of_its_tenure(last: str) -> No
     seen: list[bool] = []
     guarded.call("a", "handle", lambda: seen.append(hasattr(local, "session")))
     assert seen == [True]
-    assert list(guarded.guard._threads._threads) == ["a"]
+    assert list(guarded.guard.threads._threads) == ["a"]
 
 
 def test_a_lambda_handler_called_one_at_a_time_has_one_thread_for_all_leases() -> None:
@@ -132,3 +134,23 @@ def test_the_engine_consumes_with_a_thread_for_each_lease() -> None:
         world.window(lasts=5 * MINUTE)
     assert len(world.handler.data("shardId-000000000000")) == 3
     assert len(world.handler.data("shardId-000000000001")) == 3
+
+
+def on_batch(_: Batch) -> None:
+    """Has none of the functions that are called after a lease's last batch."""
+
+
+def test_no_thread_is_kept_for_a_released_lease_whose_handler_has_only_handle() -> None:
+    settings = replace(NO_WAITING, handler_timeout=20 * SECOND, thread_per_lease=True)
+    world = EngineWorld(settings)
+    worker = LeaseWorker(world.ports, handler_of(on_batch, settings), settings)
+    world.put("1")
+    world.window(lasts=5 * MINUTE, worker=worker)
+    assert worker._shared.guard.threads._threads == {}
+
+
+def test_the_thread_of_all_leases_ends_when_no_more_windows_will_run() -> None:
+    guarded = Guarded(LAMBDA)
+    guarded.call("a", "handle")
+    guarded.guard.threads.close()
+    assert guarded.guard.threads._threads == {}

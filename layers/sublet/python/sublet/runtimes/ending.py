@@ -107,6 +107,7 @@ class _Replaced:
         self._ours = ours
         self._before = {int(number): signal.signal(number, ours) for number in OURS}
         self._raised: BaseException | None = None
+        _IN_FORCE.append(self)
 
     def call(self, number: int, frame: FrameType | None) -> None:
         """Calls the program's own handler, if it had one. What it raises is kept until `end`."""
@@ -121,18 +122,34 @@ class _Replaced:
         return any(signal.getsignal(number) is self._ours for number in OURS)
 
     def put_back(self) -> None:
-        """Restores them, except where the program has set another one since."""
+        """Restores them, except where the program has set another one since. A consumer that has replaced ours, and is left
+        later, will restore what was there before us.
+        """
+        if self in _IN_FORCE:
+            _IN_FORCE.remove(self)
+        for later in _IN_FORCE:
+            later.follow(self)
         for number, handler in self._before.items():
             if signal.getsignal(number) is self._ours:
                 signal.signal(
                     number, signal.SIG_DFL if handler is None else handler
                 )  # None: not Python's own
 
+    def follow(self, ended: _Replaced) -> None:
+        """Takes over what an ended one had replaced, where we have replaced it."""
+        for number, handler in self._before.items():
+            if handler is ended._ours:
+                self._before[number] = ended._before[number]
+
     def end(self) -> None:
         self.put_back()
         fault, self._raised = self._raised, None
         if fault is not None:
             raise fault
+
+
+_IN_FORCE: list[_Replaced] = []
+"""Those whose signal handlers are set, or replaced by a later one's. Only the main thread changes it."""
 
 
 def _is_the_programs(handler: object) -> TypeGuard[Callable[[int, FrameType | None], object]]:

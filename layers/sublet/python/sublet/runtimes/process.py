@@ -161,6 +161,7 @@ class ConsumerProcess:
             for over in list(self._windows.values()):
                 while not over.wait(LOOKED_AFTER):
                     pass
+            self._worker.close()
 
     def _resume(self) -> None:
         try:

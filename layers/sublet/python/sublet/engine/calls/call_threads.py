@@ -82,7 +82,20 @@ class CallThreads:
         """A call of `what` is over, or was given up and still has its thread, so that the next call needs another one."""
         if not is_given_up and (self._is_one or what not in LAST_CALLS):
             return
-        thread = self._threads.pop(self._key(lease_key), None)
+        self._end(self._key(lease_key))
+
+    def let_go(self, lease_key: str) -> None:
+        """The lease is not held any more, whether or not the handler has a function that is called then."""
+        if not self._is_one:
+            self._end(lease_key)
+
+    def close(self) -> None:
+        """No more calls will come."""
+        for key in tuple(self._threads):
+            self._end(key)
+
+    def _end(self, key: str) -> None:
+        thread = self._threads.pop(key, None)
         if thread is not None:
             thread.end()
 

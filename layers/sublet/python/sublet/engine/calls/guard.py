@@ -77,7 +77,7 @@ class CallGuard:
         self.slots = CallSlots(settings.handler_slots, ports.tasks)
         self._ports = ports
         self._settings = settings
-        self._threads = CallThreads(ports.tasks, settings)
+        self.threads = CallThreads(ports.tasks, settings)
         self._lock = ports.tasks.lock()
         """Guards `is_over` and `is_given_up` of every call: a call ends in time or is given up, never both."""
 
@@ -100,14 +100,14 @@ class CallGuard:
         """
         call.work, call.began_at = work, (now := self._ports.clock.steady())
         until = overdue_at(now, cut_off, self._settings)
-        if until is None and not self._threads.is_kept:
+        if until is None and not self.threads.is_kept:
             self._do(call, late)
         else:
             self._do_in_thread(call, late, now, until)
         with self._lock:
             call.is_given_up = not call.is_over
             call.noted = self._ports.tasks.signal() if call.is_given_up else None
-        self._threads.ended(call.lease_key, call.what, is_given_up=call.is_given_up)
+        self.threads.ended(call.lease_key, call.what, is_given_up=call.is_given_up)
         call.is_held_up = call.is_given_up and call.turn.give_up()
         if call.has_returned:
             call.finished = call.count
@@ -123,7 +123,7 @@ class CallGuard:
         """Wait for the call until its time is over; without a limit, as long as it takes."""
         over = self._ports.tasks.signal()
         try:
-            self._threads.spawn(call.lease_key, partial(self._do, call, late, over))
+            self.threads.spawn(call.lease_key, partial(self._do, call, late, over))
         except RuntimeError as no_thread:
             call.failure, call.is_over = no_thread, True
             return

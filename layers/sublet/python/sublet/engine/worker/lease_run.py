@@ -106,6 +106,8 @@ class LeaseRun:
         try:
             result = self._consume(seen, why)
         finally:
+            if seen.lease_key not in self.sessions.kept:
+                self.shared.guard.threads.let_go(seen.lease_key)
             self.consuming.give_back(seen.lease_key)
             self.barrier.leave(seen.lease_key)
         if result.is_vanished:

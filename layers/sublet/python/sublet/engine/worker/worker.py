@@ -88,6 +88,10 @@ class LeaseWorker:
             self._windows.remove(window)
             self.ports.metrics.flush()
 
+    def close(self) -> None:
+        """No more windows will run. Threads that are kept for handler calls end."""
+        self._shared.guard.threads.close()
+
     def poll_quiet_shards(self) -> None:
         """Poll them early, because a caller waits for records."""
         self._shared.quiet.ask(self.ports.clock.steady())
