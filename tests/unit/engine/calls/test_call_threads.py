@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from sublet import Batch
@@ -19,6 +20,7 @@ from sublet.handlers.load import handler_of
 from sublet.memory import MemoryStream, memory_ports
 from sublet.settings import HandlerContract, Settings
 from sublet.system.threads import ThreadTasks
+from sublet.testing import consume
 
 from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, EngineWorld
 
@@ -154,3 +156,18 @@ def test_the_thread_of_all_leases_ends_when_no_more_windows_will_run() -> None:
     guarded.call("a", "handle")
     guarded.guard.threads.close()
     assert guarded.guard.threads._threads == {}
+
+
+@pytest.mark.parametrize("settings", [{"handler_contract": "lambda_event"}, {"thread_per_lease": True}])
+def test_a_test_s_consumer_leaves_no_thread(settings: dict[str, Any]) -> None:
+    def handle(batch: Batch) -> None: ...
+
+    def lambda_handler(event: object, context: object) -> None: ...
+
+    handler = lambda_handler if "handler_contract" in settings else handle
+    before = set(threading.enumerate())
+    for _ in range(3):
+        consume(handler, [b"1", b"2"], shards=2, **settings)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+        assert not thread.is_alive()

@@ -122,20 +122,20 @@ class MemoryConsumer:
         since, aside = self.clock.steady(), len(self.set_aside)
         ports, dispatcher = self._ports(), MemoryDispatcher()
         manager = LeaseManager(ports, dispatcher, settings)
-        worker = LeaseWorker(ports, calls, settings)
         read: set[str] = set()
-        for tick in range(ticks := _ticks_max(settings)):
-            manager.tick()
-            for item in dispatcher.take():
-                report = worker.run_window(item, f"tick-{tick}", self.clock.steady() + settings.window)
-                calls.check(report.leases)
-                read.update(lease.lease_key for lease in report.leases if _is_read(lease))
-            if {shard.shard_id for shard in self.stream.list_shards() if shard.is_open} <= read:
-                elapsed = self.clock.steady() - since
-                return Consumed(
-                    self.checkpoints, tuple(calls.batches), calls.failed, elapsed, self.set_aside[aside:]
-                )
-            self.clock.advance(TICK)
+        with self._worker(ports, calls, settings) as worker:
+            for tick in range(ticks := _ticks_max(settings)):
+                manager.tick()
+                for item in dispatcher.take():
+                    report = worker.run_window(item, f"tick-{tick}", self.clock.steady() + settings.window)
+                    calls.check(report.leases)
+                    read.update(lease.lease_key for lease in report.leases if _is_read(lease))
+                if {shard.shard_id for shard in self.stream.list_shards() if shard.is_open} <= read:
+                    elapsed = self.clock.steady() - since
+                    return Consumed(
+                        self.checkpoints, tuple(calls.batches), calls.failed, elapsed, self.set_aside[aside:]
+                    )
+                self.clock.advance(TICK)
         raise AssertionError(
             f"not consumed in {ticks} ticks, a minute each; checkpoints: {self.checkpoints}"
         ) from calls.last
@@ -148,6 +148,16 @@ class MemoryConsumer:
         """
         settings = self._settings_for(handler_contract)
         return Redrive(self.destination, handler_of(handler, settings), settings, self.clock, self.log).run()
+
+    @contextmanager
+    def _worker(self, ports: Ports, calls: Handler, settings: Settings) -> Iterator[LeaseWorker]:
+        worker = LeaseWorker(ports, calls, settings)
+        try:
+            yield worker
+        finally:
+            worker.close()
+            if isinstance(ports.tasks, TurnTaking):
+                ports.tasks.sleep(timedelta(0))  # a turn for the threads that end now
 
     def _settings_for(self, handler_contract: HandlerContract | str | None) -> Settings:
         if handler_contract is None:
