@@ -47,8 +47,10 @@ class ProducerPorts(NamedTuple):
 
 
 class _Flush(NamedTuple):
-    epoch: int
+    """`epoch`: the last one to wait for; None until the loop has begun the flush."""
+
     done: Signal
+    epoch: int | None = None
 
 
 class PuttingLoop:
@@ -128,22 +130,32 @@ class PuttingLoop:
         return self._flush(is_last=True)
 
     def _flush(self, *, is_last: bool) -> Signal:
-        """Closes under the same lock: the loop ends once it is closed, nothing is buffered, and no flush waits."""
+        """Closes under the same lock: the loop ends once it is closed, nothing is buffered, and no flush waits. The loop begins
+        the flush: a signal's handler may raise at any line of the caller's thread, which must not hold records then.
+        """
         done = self._ports.tasks.signal()
-        self._guard(partial(self._begin_flush, done, is_last=is_last))
+        self._guard(partial(self._ask_flush, done, is_last=is_last))
         self._woken.set()
         return done
 
-    def _begin_flush(self, done: Signal, *, is_last: bool) -> None:
+    def _ask_flush(self, done: Signal, *, is_last: bool) -> None:
         with self._lock:
             self._is_closed = self._is_closed or is_last
-            flush = _Flush(self._producing.epoch, done)
-            self._flushes.append(flush)
-            if self._failed is None:
-                now = self._ports.clock.steady()
-                self._drain(now)
-                self._producing.flush(now)
-            self._end_flushes()
+            self._flushes.append(_Flush(done))
+            if self._failed is not None:
+                self._end_flushes()
+            elif not self._is_running:  # and so nothing waits in `_arrived`
+                self._begin_flushes(self._ports.clock.steady())
+
+    def _begin_flushes(self, now: datetime) -> None:
+        """Called with the lock."""
+        if all(flush.epoch is not None for flush in self._flushes):
+            return
+        epoch = self._producing.flush(now)
+        self._flushes = [
+            flush if flush.epoch is not None else flush._replace(epoch=epoch) for flush in self._flushes
+        ]
+        self._end_flushes()
 
     def failure(self) -> RecordsNotPut | None:
         """See `GivenUp.error`."""
@@ -157,6 +169,7 @@ class PuttingLoop:
                 now = self._ports.clock.steady()
                 woken = self._woken = self._ports.tasks.signal()
                 self._drain(now)
+                self._begin_flushes(now)
                 plan = self._producing.plan(now)
                 settled = self._take_settled()
                 places = self._buffered > 0 and self._listings.is_wanted(by_records=plan.wants_placing)
@@ -291,7 +304,7 @@ class PuttingLoop:
     def _is_over(self, flush: _Flush) -> bool:
         if self._failed is not None:
             return not self._unreported and not self._reports
-        return self._producing.is_settled(flush.epoch)
+        return flush.epoch is not None and self._producing.is_settled(flush.epoch)
 
     def _place(self) -> None:
         asked_at = self._ports.clock.steady()
