@@ -13,7 +13,7 @@ from sublet.cli.command import Command, explain
 from sublet.cli.operated import operated
 from sublet.cli.settings_options import add_setting
 from sublet.cli.shards_option import add_shards
-from sublet.cli.shown import printable
+from sublet.cli.shown import harmless, printable
 from sublet.cli.status import duration
 from sublet.decisions.hot_shards import HeatVerdict, HotShard
 from sublet.decisions.resharding import Reshard, Split, aws_command
@@ -175,7 +175,7 @@ def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:
     try:
         return stored_sketches(ports)
     except LeaseTableError as unknown:
-        print(f"sublet: no sketches: {unknown}", file=sys.stderr)
+        print(f"sublet: no sketches: {harmless(str(unknown))}", file=sys.stderr)
         return {}
 
 

@@ -12,7 +12,7 @@ from sublet.cli.columns import name_width
 from sublet.cli.command import Command
 from sublet.cli.one_stream import add_one_stream, of_one_stream
 from sublet.cli.settings_options import add_setting, settings_of
-from sublet.cli.shown import printable, shortened
+from sublet.cli.shown import harmless, printable, shortened
 from sublet.cli.workers import distribution_lines
 from sublet.decisions.fleet_json import distribution_json
 from sublet.protocol.lease import Lease, LeaseScan
@@ -59,7 +59,10 @@ def show_leases(options: Namespace) -> int:
         remembered = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load()
         sightings, stream = remembered.sightings, remembered.stream
     except LeaseTableError as unknown:
-        print(f"sublet: expired owners and moved leases are not known: {unknown}", file=sys.stderr)
+        print(
+            f"sublet: expired owners and moved leases are not known: {harmless(str(unknown))}",
+            file=sys.stderr,
+        )
         sightings, stream = {}, None
     scan = of_one_stream(options.one_stream, scan, settings.application, stream)
     status = fleet_status(scan, SystemClock().now(), settings, Findings(sightings))

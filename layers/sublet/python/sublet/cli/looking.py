@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sublet.cli.one_stream import one_stream
 from sublet.cli.operated import operated
+from sublet.cli.shown import harmless
 from sublet.errors import LeaseTableError
 from sublet.settings.value import NO_STREAM
 
@@ -71,6 +72,6 @@ def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Port
     except LeaseTableError as unknown:
         if needs_leases:
             ports.table.scan()
-        print(f"sublet: expired owners are not known: {unknown}", file=sys.stderr)
+        print(f"sublet: expired owners are not known: {harmless(str(unknown))}", file=sys.stderr)
         return replace(ports, sightings=MemorySightingStore(), control=None)
     return ports

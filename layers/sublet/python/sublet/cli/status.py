@@ -21,6 +21,7 @@ from sublet.cli.shown import (
     LOOKS_EVERY,
     age_text,
     failure_text,
+    harmless,
     lag_text,
     printable,
     time_text,
@@ -224,7 +225,7 @@ def set_aside(settings: Settings) -> SetAsideWaiting | None:
     try:
         return AwsInspection(settings, settings.stream_arn).set_aside(settings.on_failure)
     except CheckRefused as problem:
-        print(f"sublet: what was set aside is not known: {problem}", file=sys.stderr)
+        print(f"sublet: what was set aside is not known: {harmless(str(problem))}", file=sys.stderr)
         return None
 
 
