@@ -87,6 +87,18 @@ def test_before_a_reshard_the_parent_opens_again_first_and_its_children_go_back_
     ]
 
 
+def test_an_undo_of_a_seek_that_was_cut_short_does_not_begin_a_shard_whose_row_was_cleaned_up_meanwhile() -> (
+    None
+):
+    """The seek had opened the parent, and not yet come to its child, whose own child is being read."""
+    child = replace(LEFT, is_open=False)
+    grandchild = Shard("m", LOW, "l", starting_sequence_number="40")
+    leases = lease(PARENT, BEGINNING), lease(RIGHT, at(31)), lease(grandchild, at(50), "w")
+    plan = plan_seek(LeaseScan(leases), (PARENT, child, RIGHT, grandchild), {"p": END}, ())
+    assert {move.shard.shard_id: move.then for move in plan.moves} == {"p": END, "l": END}
+    assert [move.shard.shard_id for move in plan.moves] == ["l", "p"]
+
+
 def test_a_parent_whose_row_was_cleaned_up_gets_a_row() -> None:
     plan = plan_seek(LeaseScan(READ_ON[1:]), SPLIT, {"p": at(10), "l": BEGINNING, "r": BEGINNING})
     first = plan.moves[0]

@@ -132,13 +132,10 @@ def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> di
     """Returns, by shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one
     has not begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
 
-    Both passes are loops: a stream that is resharded every hour has thousands of generations.
+    A loop: a stream that is resharded every hour has thousands of generations.
     """
     listed = sorted(shards, key=creation_order)
-    led_to_begun: set[str] = set()
-    for shard in reversed(listed):
-        if shard.shard_id in known or shard.shard_id in led_to_begun:
-            led_to_begun |= shard.parent_shard_ids
+    led_to_begun = _led_to(known.keys(), listed)
     found: dict[str, Position] = {}
     for shard in listed:
         waits = any(found.get(parent, END) != END for parent in shard.parent_shard_ids)
@@ -272,20 +269,30 @@ def _positions_after(
     shards without a row need one, so that those that come after them wait for them.
     """
     unread_then, then = set(unread), dict[str, Position]()
+    led_to_rows = _led_to(rows, listed)
     for shard in listed:
         shard_id, parents = shard.shard_id, shard.parent_shard_ids
         waits = not unread_then.isdisjoint(parents)
         if shard_id in targets:
             then[shard_id] = BEGINNING if waits else targets[shard_id]
         elif shard_id not in rows and any(then.get(p) == END and p in unread for p in parents) and not waits:
-            then[shard_id] = (
-                BEGINNING  # its parent ends by this plan, and not by a worker that would create it
-            )
+            # Its parent ends by this plan, and not by a worker that would create it. If shards after it have rows, it was handled
+            # and cleaned up: what opened its parent has been cut short.
+            then[shard_id] = END if shard_id in led_to_rows else BEGINNING
         if then.get(shard_id) == END:
             unread_then.discard(shard_id)
         elif shard_id in then or (waits and shard_id not in rows):
             unread_then.add(shard_id)
     return _with_their_lineage(listed, rows, unread, unread_then, then)
+
+
+def _led_to(begun: AbstractSet[str], listed: Sequence[Shard]) -> AbstractSet[str]:
+    """The ids of all listed ancestors of these shards. A loop: a stream may have thousands of generations."""
+    found: set[str] = set()
+    for shard in reversed(listed):
+        if shard.shard_id in begun or shard.shard_id in found:
+            found |= shard.parent_shard_ids
+    return found
 
 
 def _with_their_lineage(
