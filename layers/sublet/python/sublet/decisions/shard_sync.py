@@ -80,7 +80,7 @@ def plan_shard_sync(
     leased = {lease.shard_id for lease in leases}.union(malformed)
     ended = {lease.shard_id for lease in leases if lease.is_ended}
     skipped = frozenset(inconsistent) | _outlived(shards, leases)
-    lost = _deleted_while_waited_for(listed, leases, leased, skipped)
+    lost = _deleted_while_waited_for(listed, leases, leased)
     whys = dict.fromkeys((*_to_repair(listed, leased, ended, skipped), *lost), CreateReason.REPAIR)
     unfinished = {lease.shard_id for lease in leases}.difference(ended)
     waited_for = _waited_for(listed, leased, unfinished, skipped)
@@ -107,7 +107,7 @@ def to_create_again(
     return {
         *_to_repair(listed, leased, ended, skipped),
         *_waited_for(listed, leased, unfinished, skipped),
-        *_deleted_while_waited_for(listed, leases, leased, skipped),
+        *_deleted_while_waited_for(listed, leases, leased),
     }
 
 
@@ -251,13 +251,14 @@ def _deleted_while_waited_for(
     listed: Mapping[str, Shard],
     leases: Collection[Lease],
     leased: AbstractSet[str],
-    skipped: AbstractSet[str],
 ) -> list[str]:
     """A merge's parents whose rows were deleted by hand before they were read to their end. KCL never finds them.
 
     The child is free and has not begun, and its other parent's end has created it: that row names it. A parent that has
     ended keeps its row until the child has begun, so one without a row had not. Everything else is no proof: behind a first
     start, at LATEST, at a time or with a pin, parents have no rows because they are not to be read.
+
+    Rows alone prove it, also beside an old listing in which the parent is still open: with the next look the child may begin.
     """
     by_shard = {lease.shard_id: lease for lease in leases}
     return sorted(
@@ -267,7 +268,7 @@ def _deleted_while_waited_for(
             if child.checkpoint == TRIM_HORIZON and child.start_at is None and child.actual_owner is None
             if any(_has_created(by_shard.get(other), child.shard_id) for other in child.parent_shard_ids)
             for parent in child.parent_shard_ids
-            if parent in listed and parent not in leased and parent not in skipped
+            if parent in listed and parent not in leased
         }
     )
 
