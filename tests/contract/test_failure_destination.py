@@ -283,7 +283,7 @@ def test_another_refusal_of_a_queue_is_no_matter_of_size() -> None:
         store.put(large(10))
 
 
-def test_what_was_sent_of_a_batch_is_not_sent_again_while_a_record_is_too_large() -> None:
+def test_records_of_a_batch_that_were_sent_are_not_sent_again_while_one_is_too_large() -> None:
     arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
     queue = SqsModel(arn, FakeClock().now, message_bytes_max=262_144)
     store = SqsDestination(client_of(queue), arn)

@@ -139,7 +139,7 @@ def test_a_queue_s_dead_letter_queue_gets_nothing_that_waits_for_its_turn(fifo: 
     assert sorted(map(int, redriving.handled)) == list(range(30)), "each once"
 
 
-def test_what_fails_stays_in_a_queue_however_long_the_redrive_takes() -> None:
+def test_failed_batches_stay_in_a_queue_however_long_the_redrive_takes() -> None:
     """Until a redrive has ended, it receives each message once."""
     model, redriving = queue_of(*alone(range(30)), fifo=False)
     model.max_receive_count = 1
@@ -148,7 +148,7 @@ def test_what_fails_stays_in_a_queue_however_long_the_redrive_takes() -> None:
     assert (done.done, done.failed, len(model.messages), len(model.dead_letters)) == (28, 2, 2, 0)
 
 
-def test_what_waits_stays_hidden_while_the_rate_is_kept() -> None:
+def test_waiting_batches_stay_hidden_while_the_rate_is_limited() -> None:
     """A record every twenty minutes."""
     model, redriving = queue_of(*alone(range(6)), fifo=False)
     model.max_receive_count = 1

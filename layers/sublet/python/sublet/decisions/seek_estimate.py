@@ -293,7 +293,7 @@ def _trend(lease: Lease, known: SeekEvidence) -> float | None:
 
 def _pace(lease: Lease, known: SeekEvidence) -> float | None:
     """The trend, if it shows how fast the shard can be read. It does not if the shard was at its tip lately and the lag grows, if
-    its position stands still, or if there are only a few reports since the lease was taken or moved.
+    its position does not move, or if there are only a few reports since the lease was taken or moved.
     """
     standing = _standing(lease, known)
     trend, because = standing.trend, standing.verdict.because

@@ -72,7 +72,7 @@ class Word(StrEnum):
 
 
 STANDS = frozenset({Word.FAILING, Word.STOPPED})
-"""Words of shards whose position stands still as a matter of fact, whatever it did within the last ten observations."""
+"""Words of shards whose position is known not to move, whatever the last ten observations show."""
 
 
 class Because(StrEnum):
@@ -186,7 +186,7 @@ def _lag(
     waits_since: datetime | None,
     believed: timedelta,
 ) -> tuple[timedelta | None, bool]:
-    """How long the first record has waited, and whether that is only a lower bound. A position that stands still is never less
+    """How long the first record has waited, and whether that is only a lower bound. A position that does not move is never less
     far behind than before, unless its records are trimmed.
     """
     since = _waits_since(lease, history, here)
