@@ -733,6 +733,8 @@ producer.put("key", b"x")
     assert (done.stdout, done.stderr) == ("put 1\n", "")
 
 
+# A signal that arrives just before the main thread begins to wait is noticed by Python when that wait ends, which here needs
+# the signal's handler: SIGUSR1 interrupts the wait.
 ENDED_WHILE_CLOSING = """
 import asyncio, os, signal, sys, threading
 import sublet, sublet.aio, sublet.memory
@@ -745,13 +747,15 @@ class Writer:
         calls.append(records)
         if len(calls) == 1:
             os.kill(os.getpid(), signal.{signal})
-            left.wait()
+            while not left.wait(0.1):
+                os.kill(os.getpid(), signal.SIGUSR1)
             return [PutRefused("NoAnswer", "lost", passes=True)]
         answers = writer.put(records)
         print("put", len(records), flush=True)
         return answers
 account.writing = lambda stream: Writer()
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+signal.signal(signal.SIGUSR1, lambda *_: None)
 def plain():
     with sublet.Producer("orders", account=account) as producer:
         producer.put("key", b"x")
