@@ -32,6 +32,6 @@ NAMES = (
     "spark_batches",
     "spark_polls",
 )
-"""Benchmarks in the order in which `python -m benchmarks` runs them. A name also selects all names that begin with it and a
-`_`: `spark`.
+"""Benchmarks in the order in which `python -m benchmarks` runs them. A name also selects all names that begin with it
+and a `_`: `spark`.
 """

@@ -70,9 +70,7 @@ def report(found: Found) -> bool:
     print(f"calls: per lease and hour, {LEASES} leases in a worker")
     print(f"  {'':<30}" + "".join(f"{name:>18}" for name in operations))
     for (mode, traffic), calls in found.per_hour.items():
-        print(
-            f"  {mode + ', ' + traffic:<30}" + "".join(f"{calls.get(name, 0):>18,.0f}" for name in operations)
-        )
+        print(f"  {mode + ', ' + traffic:<30}" + "".join(f"{calls.get(name, 0):>18,.0f}" for name in operations))
     tick = ", ".join(f"{name} {number:g}" for name, number in sorted(found.tick.items()))
     windows = ", ".join(f"{traffic} {seconds:.1f} s" for traffic, seconds in found.window_seconds.items())
     print(f"  a tick over all {LEASES} leases: {tick}; a window of catch_up: {windows}")
@@ -86,9 +84,7 @@ def _report_prices(found: Found) -> None:
         end="",
     )
     print("".join(f"{shards:>10,}" for shards in SHARDS))
-    writes = {
-        mode: calls["UpdateItem"] for (mode, traffic), calls in found.per_hour.items() if traffic == "steady"
-    }
+    writes = {mode: calls["UpdateItem"] for (mode, traffic), calls in found.per_hour.items() if traffic == "steady"}
     for design in designs(writes):
         months = [month(design, shards) for shards in SHARDS]
         parts = " + ".join(f"{part:,.0f}" for part in months[-1])

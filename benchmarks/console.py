@@ -1,4 +1,5 @@
-"""Measures what a refresh of each of the console's pages costs with 10,000 shards, in seconds of CPU, the client's included.
+"""Measures what a refresh of each of the console's pages costs with 10,000 shards, in seconds of CPU, the client's
+included.
 
 Goal: 200 ms for a refresh. A look in the background, which no page waits for, is measured beside it.
 """

@@ -1,5 +1,5 @@
-"""Measures the CPU cost of a handler's contract: `lambda_event` beside building the same event by hand, `batch` beside calling
-the function; and the gain from parallel calls of one shard.
+"""Measures the CPU cost of a handler's contract: `lambda_event` beside building the same event by hand, `batch` beside
+calling the function; and the gain from parallel calls of one shard.
 
 By hand means base64 and a dictionary for each record. A Lambda also parses that from JSON, and the poller writes it;
 this is shown for comparison and does not count.
@@ -70,9 +70,7 @@ class Found(NamedTuple):
 
 
 def measure() -> Found:
-    return Found(
-        [_event_cost("plain", _plain()), _event_cost("aggregated", _aggregated())], _batch_cost(), _speedup()
-    )
+    return Found([_event_cost("plain", _plain()), _event_cost("aggregated", _aggregated())], _batch_cost(), _speedup())
 
 
 def report(found: Found) -> bool:
@@ -80,18 +78,14 @@ def report(found: Found) -> bool:
     print(f"contracts: microseconds of CPU a record, medians of {ROUNDS}, {RECORDS:,} records of 200 bytes")
     print(f"{'lambda_event':<16}{'by hand':>10}{'sublet':>10}{'ratio':>8}{'by hand, through JSON':>24}")
     for cost in found.events:
-        print(
-            f"{cost.records:<16}{cost.by_hand:>10.2f}{cost.ours:>10.2f}{cost.ratio:>7.2f}x{cost.with_json:>24.2f}"
-        )
+        print(f"{cost.records:<16}{cost.by_hand:>10.2f}{cost.ours:>10.2f}{cost.ratio:>7.2f}x{cost.with_json:>24.2f}")
     print(f"batch: {found.batch_microseconds:.2f} microseconds a call, whatever it holds")
     print(f"parallelization_factor 10, calls of 10 ms: {found.side_by_side:.1f}x as fast as with 1")
     events_met = all(cost.ratio <= GOAL_EVENT for cost in found.events)
-    met = (
-        events_met
-        and found.batch_microseconds <= GOAL_CALL_MICROSECONDS
-        and found.side_by_side >= GOAL_SIDE_BY_SIDE
+    met = events_met and found.batch_microseconds <= GOAL_CALL_MICROSECONDS and found.side_by_side >= GOAL_SIDE_BY_SIDE
+    goals = (
+        f"at most {GOAL_EVENT:g}x by hand, {GOAL_CALL_MICROSECONDS:g} us a call, {GOAL_SIDE_BY_SIDE:g}x side by side"
     )
-    goals = f"at most {GOAL_EVENT:g}x by hand, {GOAL_CALL_MICROSECONDS:g} us a call, {GOAL_SIDE_BY_SIDE:g}x side by side"
     print(f"goal: {goals}: {'met' if met else 'MISSED'}")
     return met
 
@@ -200,9 +194,7 @@ def _aggregated() -> list[UserRecord]:
 
 def _records(data: Any) -> list[UserRecord]:
     fetched = [
-        StreamRecord(
-            str(49655923345627486310 * 10**36 + place), each, "key", BEGAN + timedelta(seconds=place)
-        )
+        StreamRecord(str(49655923345627486310 * 10**36 + place), each, "key", BEGAN + timedelta(seconds=place))
         for place, each in enumerate(data)
     ]
     return list(deaggregate(fetched, None).user_records)

@@ -1,5 +1,5 @@
-"""Measures deaggregation: user records per second from KPL aggregates of 50 KB, compared with aws-kinesis-agg, aiokpl and the
-floor.
+"""Measures deaggregation: user records per second from KPL aggregates of 50 KB, compared with aws-kinesis-agg, aiokpl
+and the floor.
 
 The floor is what every reader must do: the MD5, and protobuf's own parser. Each call takes one aggregate and drops
 the result. The order changes in each round, because each reader leaves the cache in a bad state for the next one.
@@ -92,13 +92,9 @@ def report(rates: Rates) -> bool:
     from rich.console import Console  # noqa: PLC0415 -- not in the peers' environment
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(
-        "", *rates, title="deaggregation: user records a second (and of the floor)", title_justify="left"
-    )
+    table = Table("", *rates, title="deaggregation: user records a second (and of the floor)", title_justify="left")
     for reader in next(iter(rates.values())):
-        cells = (
-            f"{found[reader] / 1e6:.2f}M ({found[reader] / found[FLOOR]:.2f})" for found in rates.values()
-        )
+        cells = (f"{found[reader] / 1e6:.2f}M ({found[reader] / found[FLOOR]:.2f})" for found in rates.values())
         table.add_row(reader, *cells, style="bold" if reader.startswith(SUBLET) else None)
     console = Console()
     console.print(table)
@@ -181,9 +177,7 @@ def _peers() -> dict[str, Reader]:
         from aws_kinesis_agg.deaggregator import deaggregate_records, iter_deaggregate_records  # noqa: PLC0415
 
         record = {"PartitionKey": "k", "SequenceNumber": "1", "ApproximateArrivalTimestamp": NOW}
-        found[AGG] = lambda data: list(
-            iter_deaggregate_records([{**record, "Data": data}], data_format="Boto3")
-        )
+        found[AGG] = lambda data: list(iter_deaggregate_records([{**record, "Data": data}], data_format="Boto3"))
         found[AGG_LAMBDA] = lambda data: deaggregate_records([_lambda_record(data)])
     except ImportError:
         pass

@@ -1,8 +1,8 @@
 """Measures the CPU for a MB read by push: 100,000 records of 1 KB in four shards, by whole consumers whose handler does
 nothing.
 
-Each run is a new process that reads by enhanced fan-out over HTTP/1.1, from a server that sends what it made beforehand. Its CPU
-counts after the first fifth of the records, so that starts, leases and imports are left out.
+Each run is a new process that reads by enhanced fan-out over HTTP/1.1, from a server that sends what it made
+beforehand. Its CPU counts after the first fifth of the records, so that starts, leases and imports are left out.
 """
 
 from __future__ import annotations

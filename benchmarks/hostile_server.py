@@ -104,7 +104,9 @@ def _empty() -> Hostile:
 
 
 def _damaged() -> tuple[bytes, int]:
-    """Makes an aggregate of as many user records as fit, the last of which has an invalid key index: it is one plain record."""
+    """Makes an aggregate of as many user records as fit, the last of which has an invalid key index: it is one plain
+    record.
+    """
     row = _row(b"")
     return _aggregate(TABLE, row * ((PAGE - 100) // len(row)), _row(b"", 7)), 1
 
@@ -115,9 +117,7 @@ def _one(make: Callable[[], tuple[bytes, int]]) -> Hostile:
 
 
 STREAMS: dict[str, Callable[[], Hostile]] = {
-    "10,000 plain records of 1 KB": lambda: Hostile(
-        lambda: [Random(n).randbytes(1000) for n in range(10_000)], 10_000
-    ),
+    "10,000 plain records of 1 KB": lambda: Hostile(lambda: [Random(n).randbytes(1000) for n in range(10_000)], 10_000),
     "10,000 plain records of 1 byte": lambda: Hostile(lambda: [b"x"] * 10_000, 10_000),
     "one plain record of 10 MB": lambda: Hostile(lambda: [Random(1).randbytes(PAGE)], 1),
     "aggregates of 50 KB, 100 bytes each": lambda: _aggregates(AGGREGATE, Random(1).randbytes(100)),

@@ -1,9 +1,9 @@
-"""Measures a hot shard in a fleet: four processes on a stream of sixteen shards, one of which gets 80% of the bytes, with
-`balance=lease` and with `balance=throughput`, on the embedded AWS.
+"""Measures a hot shard in a fleet: four processes on a stream of sixteen shards, one of which gets 80% of the bytes,
+with `balance=lease` and with `balance=throughput`, on the embedded AWS.
 
-Time goes into the handler's sleep, not into CPU: 150 ms a call and 20 ms a record, at most 50 records a call, one call at a
-time in each process. A process with nothing but the hot shard handles 43 records a second, and 36 come. Each shard beside it
-costs at least another 150 ms a call. Figures are of the last 30 seconds. `SECONDS=60` for a shorter run.
+Time goes into the handler's sleep, not into CPU: 150 ms a call and 20 ms a record, at most 50 records a call, one call
+at a time in each process. A process with nothing but the hot shard handles 43 records a second, and 36 come. Each shard
+beside it costs at least another 150 ms a call. Figures are of the last 30 seconds. `SECONDS=60` for a shorter run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Shared(NamedTuple):
     beside   how many shards the hot shard's process handled beside it
     lag      of the hot shard: the median over its calls of how long the oldest record had waited, in seconds
     longest  the longest such time
-    nearby   the same median of the shards beside it, which wait for the process' one call at a time; 0 if there are none
+    nearby   the same median of the shards beside it, which wait for the process' one call at a time; 0 if there are
+             none
     """
 
     share: float
@@ -142,9 +143,17 @@ def _process(aws: EmbeddedAws, stream: str, balance: str, file: Path) -> subproc
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
     environment |= {**aws.environment, **SETTINGS, "SUBLET_BALANCE": balance, FILE: str(file)}
     command = [
-        sys.executable, "-m", "sublet", "run", "--application", stream, "--stream", stream,
-        "--handler", "benchmarks.consumers.hot_handler:handle",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "sublet",
+        "run",
+        "--application",
+        stream,
+        "--stream",
+        stream,
+        "--handler",
+        "benchmarks.consumers.hot_handler:handle",
+    ]
     with file.with_suffix(".log").open("ab") as log:
         return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log)
 
@@ -172,14 +181,11 @@ def _load(kinesis: Any, stream: str) -> Iterator[None]:
         while not over.wait(PUT_EVERY):
             due = int((time.monotonic() - began) * A_SECOND)
             data = f"{time.time()!r} ".encode().ljust(SIZE, b".")
-            shards = [
-                0 if chance.random() < HOT_SHARE else chance.randrange(1, SHARDS) for _ in range(due - number)
-            ]
+            shards = [0 if chance.random() < HOT_SHARE else chance.randrange(1, SHARDS) for _ in range(due - number)]
             kinesis.put_records(
                 StreamName=stream,
                 Records=[
-                    {"Data": data, "PartitionKey": "k", "ExplicitHashKey": str(shard * width)}
-                    for shard in shards
+                    {"Data": data, "PartitionKey": "k", "ExplicitHashKey": str(shard * width)} for shard in shards
                 ],
             )
             number = due

@@ -78,9 +78,7 @@ def report(writes: Writes) -> bool:
     for name, number in writes.continuous.items():
         print(f"  {name:<24}{number:>6.1f}")
     tick, window, between = writes.catch_up
-    print(
-        f"  sublet, catch_up: {between:.1f} between windows; {window:.1f} in a window, {tick:.1f} in a tick"
-    )
+    print(f"  sublet, catch_up: {between:.1f} between windows; {window:.1f} in a window, {tick:.1f} in a tick")
     own = writes.continuous[SUBLET.name]
     met = (
         own <= GOAL_CONTINUOUS + 0.25,
@@ -104,9 +102,7 @@ def _continuous(servers: Bench) -> dict[str, float]:
         time.sleep(SETTLED_AFTER)
         before = {name: proxy.writes() for name, proxy in proxies.items()}
         time.sleep(COUNTED)
-        return {
-            name: (proxy.writes() - before[name]) / SHARDS / (COUNTED / 60) for name, proxy in proxies.items()
-        }
+        return {name: (proxy.writes() - before[name]) / SHARDS / (COUNTED / 60) for name, proxy in proxies.items()}
 
 
 def _catch_up(servers: Bench) -> CatchUp:

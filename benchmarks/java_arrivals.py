@@ -1,4 +1,6 @@
-"""Runs Java KCL workers, as tests/interop builds them, and reads from their output how long each record took to reach them."""
+"""Runs Java KCL workers, as tests/interop builds them, and reads from their output how long each record took to reach
+them.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,7 @@ class JavaWorker:
         return found
 
     def _found(self) -> Arrivals:
-        lines = [
-            line
-            for file in self._folder.glob("*.jsonl")
-            for line in file.read_text().splitlines(keepends=True)
-        ]
+        lines = [line for file in self._folder.glob("*.jsonl") for line in file.read_text().splitlines(keepends=True)]
         handled = [json.loads(line) for line in lines if line.endswith("\n")]
         return [(float(data), nanoseconds / 1e9 - float(data)) for nanoseconds, *_, data in handled]
 

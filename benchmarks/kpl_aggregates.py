@@ -14,7 +14,9 @@ Row = tuple[str, None, bytes]
 
 
 def kpl_aggregates(rows: Iterable[Row]) -> Iterator[tuple[str, bytes, int]]:
-    """The first partition key, the data and the number of user records of each aggregate. The rest of the rows is dropped."""
+    """The first partition key, the data and the number of user records of each aggregate. The rest of the rows is
+    dropped.
+    """
     taken: list[Row] = []
     keys: set[str] = set()
     size = 0

@@ -1,4 +1,5 @@
-"""Serves streams of many shards and their lease tables, with real page sizes: `python -m benchmarks.large_stream_server PORT`.
+"""Serves streams of many shards and their lease tables, with real page sizes: `python -m benchmarks.large_stream_server
+PORT`.
 
 DynamoDB: a Scan's page ends at 1 MB of items, as DynamoDB counts them, and costs half a read unit per 4 KB. Kinesis:
 ListShards returns 1,000 shards a page. Step Functions: StartExecution takes 256 KiB. A stream and a table are named
@@ -39,9 +40,7 @@ FIRST_SEQUENCE_NUMBER = 49_600_000_000_000_000_000_000_000_000_000_000_000_000_0
 BEGAN_AT = SystemClock().now()
 READ = {
     "GetShardIterator": json.dumps({"ShardIterator": ITERATOR}).encode(),
-    "GetRecords": json.dumps(
-        {"NextShardIterator": ITERATOR, "MillisBehindLatest": 0, "Records": []}
-    ).encode(),
+    "GetRecords": json.dumps({"NextShardIterator": ITERATOR, "MillisBehindLatest": 0, "Records": []}).encode(),
 }
 
 Item = dict[str, AttributeValue]
@@ -74,9 +73,9 @@ def size(value: Any) -> int:
     if isinstance(value, dict) and len(value) == 1 and "N" in value:
         return 2 + len(value["N"]) // 2
     if isinstance(value, dict):
-        return sum(
-            len(name) + size(inner) for name, inner in value.items() if name not in ("S", "SS", "B")
-        ) + sum(len(value[kind]) for kind in ("S", "B") if kind in value)
+        return sum(len(name) + size(inner) for name, inner in value.items() if name not in ("S", "SS", "B")) + sum(
+            len(value[kind]) for kind in ("S", "B") if kind in value
+        )
     return len(value)
 
 

@@ -1,5 +1,5 @@
-"""Measures how soon records reach the handler, on the stack deployed to the embedded AWS with a stream of two shards, in
-seconds.
+"""Measures how soon records reach the handler, on the stack deployed to the embedded AWS with a stream of two shards,
+in seconds.
 
 first record    lease manager invoked on an empty lease table, with records waiting -> first record in the handler:
                 first with every function cold, then with all of them warm

@@ -1,4 +1,5 @@
-"""Measures one tick over 1,000 and over 10,000 shards and leases, through boto3 and HTTP: time, memory, calls and read units.
+"""Measures one tick over 1,000 and over 10,000 shards and leases, through boto3 and HTTP: time, memory, calls and read
+units.
 
 `first` finds an empty table and creates every lease; `continuous` finds each lease held and alive; `catch_up` finds
 each free, and starts workers for all of them. Each runs in a process of its own, and has ticked once before (except
@@ -77,9 +78,9 @@ def report(ticks: dict[str, tuple[Tick, Tick]]) -> bool:
     for name, (few, many) in ticks.items():
         calls = ", ".join(f"{operation} {number:,g}" for operation, number in sorted(many.calls.items()))
         print(
-            f"  {name:<12}{few.seconds:>7.2f} /{many.seconds:>6.2f} s, CPU {few.cpu_seconds:.2f} / {many.cpu_seconds:.2f} s, "
-            f"{few.peak_megabytes:.0f} / {many.peak_megabytes:.0f} MB, {many.items:,} worker items\n"
-            f"  {'':<12}calls and units at {MANY:,}: {calls}"
+            f"  {name:<12}{few.seconds:>7.2f} /{many.seconds:>6.2f} s, CPU {few.cpu_seconds:.2f} / "
+            f"{many.cpu_seconds:.2f} s, {few.peak_megabytes:.0f} / {many.peak_megabytes:.0f} MB, {many.items:,} "
+            f"worker items\n  {'':<12}calls and units at {MANY:,}: {calls}"
         )
     slow = [name for name, (_, many) in ticks.items() if many.seconds > GOAL_SECONDS]
     large = [name for name, (_, many) in ticks.items() if many.peak_megabytes > GOAL_MEGABYTES]
@@ -118,9 +119,7 @@ def _tick(url: str, name: str, size: int) -> Tick:
     claims = sum(len(item.claims) for item in tick.dispatched)
     if (tick.created, claims, tick.total_leases) != (*expected, size):
         raise ValueError(f"{name}: created {tick.created}, dispatched {claims} of {tick.total_leases} leases")
-    return Tick(
-        median(seconds), median(cpu_seconds), peak_bytes() / MIB, len(tick.dispatched), counts_of(url)
-    )
+    return Tick(median(seconds), median(cpu_seconds), peak_bytes() / MIB, len(tick.dispatched), counts_of(url))
 
 
 def manager_of(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
@@ -145,9 +144,7 @@ def manager_of(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManage
             sightings=DynamoDbSightingStore(lambda: client("dynamodb"), settings.sightings_table),
             clock=clock,
         ),
-        StepFunctionsDispatcher(
-            client("stepfunctions"), "arn:aws:states:us-east-1:000000000000:stateMachine:large"
-        ),
+        StepFunctionsDispatcher(client("stepfunctions"), "arn:aws:states:us-east-1:000000000000:stateMachine:large"),
         settings,
     )
 
@@ -160,8 +157,8 @@ def counts_of(url: str) -> dict[str, float]:
 
 
 def peak_bytes() -> int:
-    """Returns the peak memory of this process alone, if the system provides that: Linux' getrusage includes its parent's
-    memory.
+    """Returns the peak memory of this process alone, if the system provides that: Linux' getrusage includes its
+    parent's memory.
     """
     status = Path("/proc/self/status")
     if not status.exists():

@@ -1,5 +1,5 @@
-"""Measures the size of the log: bytes that ticks and windows write, as log lines and embedded metrics, per lease and hour in
-each mode.
+"""Measures the size of the log: bytes that ticks and windows write, as log lines and embedded metrics, per lease and
+hour in each mode.
 
 Runs the real log and metrics adapters and the whole engine in memory, ten leases in a worker, a record a second in
 each shard, on a clock that jumps: an hour of either mode takes seconds. Lambda's own lines (START, END, REPORT) are
@@ -62,9 +62,13 @@ def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: MetricsByShard) -> 
         # A logger name of its own: Powertools keeps a name's stream.
         stream = MemoryStream(LEASES, clock=clock, name="measured")
         ports = memory_ports(
-            stream, clock=clock, tasks=TurnTaking(clock), chance=Random(0),
-            metrics=EmfMetrics("measured", by_shard=by_shard), log=PowertoolsLog(f"{tick_every} {by_shard} {mode}"),
-        )  # fmt: skip
+            stream,
+            clock=clock,
+            tasks=TurnTaking(clock),
+            chance=Random(0),
+            metrics=EmfMetrics("measured", by_shard=by_shard),
+            log=PowertoolsLog(f"{tick_every} {by_shard} {mode}"),
+        )
         dispatcher, worker = MemoryDispatcher(), LeaseWorker(ports, Idle(), settings)
         manager, ends, invocations = LeaseManager(ports, dispatcher, settings), clock.now() + HOUR, 0
         items: list[WorkerItem] = []
@@ -75,8 +79,7 @@ def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: MetricsByShard) -> 
             items = [*items, *dispatcher.take()] if mode is Mode.CONTINUOUS else list(dispatcher.take())
             invocations += 1 + len(items)
             items = [
-                worker.run_window(item, f"window-{invocations}", clock.now() + settings.window).item
-                for item in items
+                worker.run_window(item, f"window-{invocations}", clock.now() + settings.window).item for item in items
             ]
             if mode is Mode.CATCH_UP:
                 clock.advance(tick_every)

@@ -1,4 +1,5 @@
-"""Measures how long pulling blocks an event loop: how late a timer is, in milliseconds, during a replay of KPL aggregates.
+"""Measures how long pulling blocks an event loop: how late a timer is, in milliseconds, during a replay of KPL
+aggregates.
 
 Four shards are far behind, at the pace that Kinesis allows (2 MB a second each: about 60,000 user records a second),
 with pages as a pulled consumer requests them and as large as Kinesis returns. For comparison, a timer alone, in the

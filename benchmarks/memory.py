@@ -1,5 +1,5 @@
-"""Measures a lease worker's peak memory with the most expensive pages: 10 leases at once, with the settings for a Lambda of 512
-MB.
+"""Measures a lease worker's peak memory with the most expensive pages: 10 leases at once, with the settings for a
+Lambda of 512 MB.
 
 Each kind of page runs in a process of its own, over boto3 and HTTP, with a slow handler, so that the other leases
 wait with full buffers. Goal: never more than the Lambda's memory, whatever was put, and every user record handled
@@ -66,8 +66,8 @@ def report(found: dict[str, Found]) -> bool:
         is_met = one.peak_megabytes <= WORKER_MEMORY and not wrong
         met &= is_met
         print(
-            f"  {name:<50}{one.began_megabytes:>5.0f} ->{one.peak_megabytes:>6.0f}   {one.user_records:>11,} records in "
-            f"{one.calls:>6,} calls of at most {one.most_in_a_call:>7,}, CPU {one.cpu_seconds:>5.1f} s"
+            f"  {name:<50}{one.began_megabytes:>5.0f} ->{one.peak_megabytes:>6.0f}   {one.user_records:>11,} records "
+            f"in {one.calls:>6,} calls of at most {one.most_in_a_call:>7,}, CPU {one.cpu_seconds:>5.1f} s"
             f"{'' if is_met else '  MISSED'} {'; '.join(wrong)}",
             flush=True,
         )

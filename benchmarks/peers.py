@@ -1,4 +1,6 @@
-"""The peers' environment, `.local/bench`, separate from sublet's own, because some of them pin old boto3 or protobuf."""
+"""The peers' environment, `.local/bench`, separate from sublet's own, because some of them pin old boto3 or
+protobuf.
+"""
 
 from __future__ import annotations
 

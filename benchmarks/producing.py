@@ -1,9 +1,9 @@
-"""Measures a producer's records per CPU second, beside aiokpl and a plain loop over boto3: small records in KPL aggregates,
-from a program with threads and on an event loop, into a stream of four shards that takes everything. `RECORDS=5000 PAIRS=1`
-for a short run.
+"""Measures a producer's records per CPU second, beside aiokpl and a plain loop over boto3: small records in KPL
+aggregates, from a program with threads and on an event loop, into a stream of four shards that takes everything.
+`RECORDS=5000 PAIRS=1` for a short run.
 
-Each round runs all of them in turns, each in a process of its own. The server takes apart what it gets, and counts: none may be
-lost, and none come twice.
+Each round runs all of them in turns, each in a process of its own. The server takes apart what it gets, and counts:
+none may be lost, and none come twice.
 """
 
 from __future__ import annotations
@@ -80,8 +80,11 @@ def _run(one: Producing, url: str, size: int, paths: str) -> Run:
     _counts(url)
     ran = subprocess.run(
         [python, "-m", f"benchmarks.producers.{one.module}", url, str(RECORDS), str(size), one.kind],
-        check=True, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}, timeout=600,
-    )  # fmt: skip
+        check=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+        timeout=600,
+    )
     said, counts = json.loads(ran.stdout), _counts(url)
     # One more record was put to warm up.
     return Run(
@@ -106,18 +109,14 @@ def report(found: Found) -> bool:
         for name, runs in by_name.items():
             lost = sum(run.delivered != RECORDS for run in runs)
             is_met &= not lost
-            print(
-                f"  {name:22} {_figures(runs)}" + (f"; {lost} runs lost or repeated records" if lost else "")
-            )
+            print(f"  {name:22} {_figures(runs)}" + (f"; {lost} runs lost or repeated records" if lost else ""))
         for ours, theirs in PAIRED:
             if theirs.name not in by_name:
                 continue
             pairs = zip(by_name[ours.name], by_name[theirs.name], strict=True)
             ratio = median(their.cpu_seconds / our.cpu_seconds for our, their in pairs)
             is_met &= ratio >= GOAL
-            print(
-                f"  {ours.name} / {theirs.name}: {ratio:.2f} (goal {GOAL:g}): {'met' if ratio >= GOAL else 'MISSED'}"
-            )
+            print(f"  {ours.name} / {theirs.name}: {ratio:.2f} (goal {GOAL:g}): {'met' if ratio >= GOAL else 'MISSED'}")
     if len(next(iter(found.values()))) < len(PRODUCERS):
         print(f"  {peers.MISSING}")
     return is_met
@@ -127,4 +126,7 @@ def _figures(runs: Sequence[Run]) -> str:
     rate = median(RECORDS / run.cpu_seconds for run in runs)
     seconds = median(RECORDS / run.seconds for run in runs)
     calls, records = median(run.calls for run in runs), median(run.stream_records for run in runs)
-    return f"{rate:9,.0f} records a CPU second, {seconds:9,.0f} a second, {calls:5,.0f} calls of {records:5,.0f} stream records"
+    return (
+        f"{rate:9,.0f} records a CPU second, {seconds:9,.0f} a second, {calls:5,.0f} calls of {records:5,.0f} "
+        "stream records"
+    )

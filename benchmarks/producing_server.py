@@ -1,7 +1,7 @@
 """A Kinesis stream that takes everything and keeps only counts: `python -m benchmarks.producing_server PORT SHARDS`.
 
-Each stream record goes to the shard of its hash key; user records are counted as a consumer with KCL's rules would deliver them.
-`GET /counts` returns the counts since the last request.
+Each stream record goes to the shard of its hash key; user records are counted as a consumer with KCL's rules would
+deliver them. `GET /counts` returns the counts since the last request.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Measures how long a record takes from put to handler, in a continuous process, on the embedded Kinesis with streams of two
-shards. Some consumers poll, others read by push (SubscribeToShard).
+"""Measures how long a record takes from put to handler, in a continuous process, on the embedded Kinesis with streams
+of two shards. Some consumers poll, others read by push (SubscribeToShard).
 
 Records arrive at random (Poisson): ten a second per shard, and one in five seconds. Each consumer has streams of its
 own, and the records are put to all of them at the same moments, so that they share whatever slows the machine.
@@ -35,9 +35,7 @@ BARE = Consumer("bare loop, pushed to", "bare_pushed_arrivals", is_peer=False)
 PUSHED_P50, PUSHED_P99, SLOWER_MAX = 0.1, 0.25, 1.3
 """Goals of a push at the first load: seconds, and p50 beside the bare loop's."""
 KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust_arrivals", is_peer=True)
-KCL_RS_PUSHED = Consumer(
-    "kcl-rs, pushed to", "kcl_rust_arrivals", is_peer=True, environment={"RETRIEVAL": "FANOUT"}
-)
+KCL_RS_PUSHED = Consumer("kcl-rs, pushed to", "kcl_rust_arrivals", is_peer=True, environment={"RETRIEVAL": "FANOUT"})
 
 
 class Load(NamedTuple):
@@ -102,14 +100,13 @@ def pushed_in_time(found: Mapping[str, Sequence[float]]) -> bool:
     is_fast = p50 < PUSHED_P50 and p99 < PUSHED_P99 and p50 <= SLOWER_MAX * bare_p50
     print(
         f"  pushed to: p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms; bare loop p50 {bare_p50 * 1000:.1f} ms"
-        f"   goal {PUSHED_P50 * 1000:g} ms, {PUSHED_P99 * 1000:g} ms, {SLOWER_MAX:g} times: {'met' if is_fast else 'MISSED'}"
+        f"   goal {PUSHED_P50 * 1000:g} ms, {PUSHED_P99 * 1000:g} ms, {SLOWER_MAX:g} times: "
+        f"{'met' if is_fast else 'MISSED'}"
     )
     return is_fast
 
 
-def _measured(
-    bench: Bench, load: Load, consumers: Sequence[Consumer], kcls: Sequence[Kcl]
-) -> dict[str, list[float]]:
+def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer], kcls: Sequence[Kcl]) -> dict[str, list[float]]:
     kinesis = bench.aws.client("kinesis")
     streams = [f"arrivals-{number}-{load.records}" for number in range(len(consumers))]
     java = {f"{kcl.application}-{load.records}": kcl for kcl in kcls}
@@ -122,13 +119,10 @@ def _measured(
             for each, stream in zip(consumers, streams, strict=True)
         }
         workers = {
-            kcl.name: stack.enter_context(java_arrivals.started(bench, kcl, stream))
-            for stream, kcl in java.items()
+            kcl.name: stack.enter_context(java_arrivals.started(bench, kcl, stream)) for stream, kcl in java.items()
         }
         counted_from: list[float] = []
-        puts = threading.Thread(
-            target=_put_all, args=(kinesis, (*streams, *java), load, counted_from), daemon=True
-        )
+        puts = threading.Thread(target=_put_all, args=(kinesis, (*streams, *java), load, counted_from), daemon=True)
         puts.start()
         lasts = WARM_UP + 1.5 * load.records / load.rate + PATIENCE
         told = {

@@ -1,5 +1,5 @@
-"""Measures records pulled one by one, from a replay of 100,000 plain records and of 1.6 million in KPL aggregates, in records
-per CPU second.
+"""Measures records pulled one by one, from a replay of 100,000 plain records and of 1.6 million in KPL aggregates, in
+records per CPU second.
 
 Compares `async for record in consumer.messages(auto_ack=True)`, the same in plain Python, our own handler contract
 (whole batches), async-kinesis, kcl-rs and a bare boto3 loop. The replay's goals do not apply: each record is
@@ -79,9 +79,7 @@ def _cell(speed: float | None) -> str:
     return "did not finish" if speed is None else f"{speed / 1e3:,.0f}"
 
 
-def _verdict(
-    console: Console, stream: str, found: dict[str, float | None], peer: Consumer, goal: float
-) -> bool:
+def _verdict(console: Console, stream: str, found: dict[str, float | None], peer: Consumer, goal: float) -> bool:
     own, other = found[SUBLET_ON_A_LOOP.name], found.get(peer.name)
     if own is None:
         console.print(f"  {stream}: [red]did not finish[/]")

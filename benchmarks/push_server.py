@@ -1,7 +1,8 @@
-"""The replay server with SubscribeToShard: `python -m benchmarks.push_server PORT` sends events that were made beforehand.
+"""The replay server with SubscribeToShard: `python -m benchmarks.push_server PORT` sends events that were made
+beforehand.
 
-Any consumer that is asked for is registered and active. A subscription gets its shard's records as fast as it reads them, in
-events of at most 1 MiB, then an empty event every five seconds. Only HTTP/1.1 is spoken.
+Any consumer that is asked for is registered and active. A subscription gets its shard's records as fast as it reads
+them, in events of at most 1 MiB, then an empty event every five seconds. Only HTTP/1.1 is spoken.
 """
 
 from __future__ import annotations
@@ -31,9 +32,7 @@ def events(shard: Shard, at: int) -> Iterator[bytes]:
         end = at + 1
         while end < len(shard.records) and shard.ends[end + 1] - shard.ends[at] <= EVENT_BYTES:
             end += 1
-        yield event(
-            b",".join(shard.records[at:end]), end - 1, behind=0 if end == len(shard.records) else 1_000
-        )
+        yield event(b",".join(shard.records[at:end]), end - 1, behind=0 if end == len(shard.records) else 1_000)
         at = end
 
 

@@ -1,5 +1,5 @@
-"""Measures what 200 quiet shards cost a pulled consumer: CPU seconds a minute, compared with a bare boto3 loop that only makes
-the same polls; and how late a record comes that is put into one of them, at 20 a second over all.
+"""Measures what 200 quiet shards cost a pulled consumer: CPU seconds a minute, compared with a bare boto3 loop that
+only makes the same polls; and how late a record comes that is put into one of them, at 20 a second over all.
 
 `SHARDS=50 SECONDS=20 PAIRS=1` for a short run; `BESIDE=/path/of/another/checkout` also measures that one's `sublet`,
 in turns. Linux only: CPU time and threads are read from /proc.
@@ -172,27 +172,18 @@ def report(found: Found) -> bool:
     for name, costs in found.costs.items():
         operations = sorted({operation for cost in costs for operation in cost.calls})
         calls = ", ".join(
-            f"{operation} {median(cost.calls.get(operation, 0) for cost in costs):.1f}"
-            for operation in operations
+            f"{operation} {median(cost.calls.get(operation, 0) for cost in costs):.1f}" for operation in operations
         )
         used = " ".join(f"{cost.cpu_seconds:.2f}" for cost in costs)
         threads = median(cost.threads for cost in costs)
-        print(
-            f"  {name:<22}{_used(costs):>6.2f} CPU s a minute ({used}), {threads:.0f} threads; a second: {calls}"
-        )
-    ratios = {
-        name: _ratio(costs, found.costs[BARE.name])
-        for name, costs in found.costs.items()
-        if name != BARE.name
-    }
+        print(f"  {name:<22}{_used(costs):>6.2f} CPU s a minute ({used}), {threads:.0f} threads; a second: {calls}")
+    ratios = {name: _ratio(costs, found.costs[BARE.name]) for name, costs in found.costs.items() if name != BARE.name}
     for name, ratio in ratios.items():
         goal = f"   goal {GOAL}: {'met' if ratio <= GOAL else 'MISSED'}" if name == OURS.name else ""
         print(f"  {name}: {ratio:.2f} times what the bare loop takes for as many polls{goal}")
     print(f"put -> received, {RATE} a second over all shards, seconds: p50 / p90 / p99 / most")
     for name, seconds in found.arrivals.items():
-        shares = " / ".join(
-            f"{seconds[int((len(seconds) - 1) * share)]:.2f}" for share in (0.5, 0.9, 0.99, 1)
-        )
+        shares = " / ".join(f"{seconds[int((len(seconds) - 1) * share)]:.2f}" for share in (0.5, 0.9, 0.99, 1))
         print(f"  {name:<22}{shares}")
     return ratios[OURS.name] <= GOAL
 

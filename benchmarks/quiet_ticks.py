@@ -1,5 +1,5 @@
-"""Measures what a tick over 1,000 quiet shards costs: CPU seconds, compared with a bare boto3 loop that only makes the same
-GetRecords; calls and units at the wire; and what a month of such ticks costs.
+"""Measures what a tick over 1,000 quiet shards costs: CPU seconds, compared with a bare boto3 loop that only makes the
+same GetRecords; calls and units at the wire; and what a month of such ticks costs.
 
 The tick scans both tables and plans as well. It has run once before, so that it has an iterator for each shard; `first`
 is the tick before. `SHARDS=100 TURNS=3` for a short run.
@@ -102,9 +102,7 @@ def _cost(url: str, run: Callable[[], None]) -> Cost:
 
 def report(found: Found) -> bool:
     """Print the table; True if the goals are met."""
-    ratio = median(
-        ours.cpu_seconds / bare.cpu_seconds for ours, bare in zip(found.ticks, found.bare, strict=True)
-    )
+    ratio = median(ours.cpu_seconds / bare.cpu_seconds for ours, bare in zip(found.ticks, found.bare, strict=True))
     print(f"a tick over {SHARDS:,} quiet shards, medians of {TURNS} in turns")
     for name, costs in (("first", [found.first]), ("tick", found.ticks), ("bare boto3 loop", found.bare)):
         calls = ", ".join(f"{operation} {number:,g}" for operation, number in sorted(costs[-1].calls.items()))

@@ -177,9 +177,7 @@ class Replay:
             case "GetShardIterator":
                 reply = {"ShardIterator": self._iterator(name, request)}
             case "DescribeStream":
-                reply = {
-                    "StreamDescription": _description(name) | {"Shards": shards(), "HasMoreShards": False}
-                }
+                reply = {"StreamDescription": _description(name) | {"Shards": shards(), "HasMoreShards": False}}
             case "DescribeStreamSummary":
                 reply = {"StreamDescriptionSummary": _description(name) | {"OpenShardCount": SHARDS}}
             case _:

@@ -1,5 +1,5 @@
-"""Measures a rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a stream of
-eight shards.
+"""Measures a rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a
+stream of eight shards.
 
 As ECS does it by default: the new process starts, and half a minute later the old one gets SIGTERM. A shard's pause
 is the longest time that any of its records waited for the handler, from its put, so that a slow producer does not
@@ -76,9 +76,7 @@ class Fleet:
         environment |= {**self.aws.environment, FILE: str(self.folder / self.name)}
         command = [self.python, "-m", "benchmarks.consumers.rolling", self.name, self.stream, self.stream]
         log = (self.folder / f"{self.name}.log").open("ab")
-        self.processes.append(
-            subprocess.Popen(command, env=environment, cwd=peers.ROOT, stdout=log, stderr=log)
-        )
+        self.processes.append(subprocess.Popen(command, env=environment, cwd=peers.ROOT, stdout=log, stderr=log))
 
     def replace_oldest(self) -> None:
         oldest = self.processes.pop(0)
@@ -141,9 +139,9 @@ def report(found: Mapping[str, Deployed]) -> bool:
     )
     for name, each in found.items():
         print(
-            f"  {name:<10}{each.put} put, {each.lost} lost, {each.repeated} repeated (of one shard {each.repeated_most}), "
-            f"pause of a shard: median {each.pauses[len(each.pauses) // 2]:.2f} s, longest {each.pauses[-1]:.2f} s "
-            f"({each.before:.2f} s before)"
+            f"  {name:<10}{each.put} put, {each.lost} lost, {each.repeated} repeated (of one shard "
+            f"{each.repeated_most}), pause of a shard: median {each.pauses[len(each.pauses) // 2]:.2f} s, longest "
+            f"{each.pauses[-1]:.2f} s ({each.before:.2f} s before)"
         )
     ours = found["sublet"]
     met = ours.lost == 0 and ours.pauses[-1] < LONGEST_PAUSE

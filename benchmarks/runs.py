@@ -87,7 +87,7 @@ class Bench:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-        )  # fmt: skip
+        )
         try:
             yield process
         finally:

@@ -1,8 +1,8 @@
-"""Measures what a sketch costs a lease worker: CPU of the worker loop with sketches and without, in interleaved pairs, over a
-stream in memory and with a handler that does nothing. `PAIRS=9` for a short run.
+"""Measures what a sketch costs a lease worker: CPU of the worker loop with sketches and without, in interleaved pairs,
+over a stream in memory and with a handler that does nothing. `PAIRS=9` for a short run.
 
-Pages of 10,000 records are those of a worker that catches up, pages of 200 those of one at the tip of a shard that is full: it
-polls five times a second.
+Pages of 10,000 records are those of a worker that catches up, pages of 200 those of one at the tip of a shard that is
+full: it polls five times a second.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ SHAPES: dict[tuple[str, int], Callable[[], Iterator[Record]]] = {
 
 
 class Cost(NamedTuple):
-    """The cost as a part of the CPU without sketches: the median of the pairs, and the interval that has it in 19 of 20 cases."""
+    """The cost as a part of the CPU without sketches: the median of the pairs, and the interval that has it in 19 of 20
+    cases.
+    """
 
     median: float
     least: float

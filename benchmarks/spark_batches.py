@@ -1,4 +1,5 @@
-"""Measures what a micro-batch costs beyond Spark's own part, and the driver's calls to plan one for a stream of 200 shards.
+"""Measures what a micro-batch costs beyond Spark's own part, and the driver's calls to plan one for a stream of 200
+shards.
 
 The empty source is the least that PySpark can run; sublet's has a record per batch, from a stream in memory. A clock
 that jumps keeps Kinesis' pace. For the plans each call takes 20 ms, about as long as Kinesis.

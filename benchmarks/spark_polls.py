@@ -66,13 +66,9 @@ def report(found: Found | None) -> bool:
     for stream, sinks in found.spark.items():
         records = USER_RECORDS[stream]
         cells = [
-            f"{way} into {sink} {records / cpu / 1e3:,.0f}"
-            for sink, ways in sinks.items()
-            for way, cpu in ways.items()
+            f"{way} into {sink} {records / cpu / 1e3:,.0f}" for sink, ways in sinks.items() for way, cpu in ways.items()
         ]
-        process = (
-            [f"sublet run {records / found.process[stream] / 1e3:,.0f}"] if stream in found.process else []
-        )
+        process = [f"sublet run {records / found.process[stream] / 1e3:,.0f}"] if stream in found.process else []
         print(f"  {stream:<18}" + "; ".join([*cells, *process]))
     for way, kept in found.kept.items():
         print(f"  a read of nothing, CPU s: {way} {kept:.2f}; with new Python workers {found.new[way]:.2f}")

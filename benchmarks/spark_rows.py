@@ -38,9 +38,7 @@ def report(rates: Rates | None) -> bool:
         )
         print(f"{way:<32}" + "".join(f"{cell:>26}" for cell in cells))
     for size, found in rates.items():
-        shares = (
-            f"{way} {found[SUBLET][0] / found[way][0]:.2f}" for way in (CEILING, PROVEN, AGG) if way in found
-        )
+        shares = (f"{way} {found[SUBLET][0] / found[way][0]:.2f}" for way in (CEILING, PROVEN, AGG) if way in found)
         print(f"  {size} B: {SUBLET} against {', '.join(shares)}")
     if AGG not in rates[sizes[0]]:
         print(f"  {peers.MISSING}")

@@ -1,5 +1,5 @@
-"""Measures the lease worker over a stream in memory, with a handler that does nothing, compared with a bare loop over the same
-pages.
+"""Measures the lease worker over a stream in memory, with a handler that does nothing, compared with a bare loop over
+the same pages.
 
 The bare loop only polls and deaggregates. Both keep the pace that Kinesis allows, a poll every 200 ms on a shard: CPU
 time is measured.
@@ -104,9 +104,7 @@ def _pace(records: Callable[[int], Iterator[tuple[str, bytes]]]) -> Pace:
 def _worker(stream: MemoryStream) -> int:
     """One window over a free lease, until it has caught up. Returns how many user records were handled."""
     lease = Lease(SHARD_ID, TRIM_HORIZON, lease_counter=0, hash_key_range=FULL_RANGE)
-    worker = LeaseWorker(
-        ports := memory_ports(stream, MemoryLeaseTable([lease])), handler := Counting(), SETTINGS
-    )
+    worker = LeaseWorker(ports := memory_ports(stream, MemoryLeaseTable([lease])), handler := Counting(), SETTINGS)
     claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
     deadline = ports.clock.steady() + timedelta(minutes=5)

@@ -58,9 +58,7 @@ def _arguments() -> argparse.Namespace:
         default=os.environ.get("DEMO_EVENTS", str(ALL_FLIGHTS)),
         help=f"how many, from {FEWEST_EVENTS:,} to {ALL_FLIGHTS:,}; also by the variable DEMO_EVENTS (default: all)",
     )
-    parser.add_argument(
-        "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the proof to PATH"
-    )
+    parser.add_argument("--svg", type=Path, metavar="PATH", help="write a picture of the view and of the proof to PATH")
     return parser.parse_args()
 
 

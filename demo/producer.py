@@ -1,5 +1,5 @@
-"""The producer: a thread that puts every flight on the stream with `sublet.Producer`, in the order of its partition key, through
-any reshard.
+"""The producer: a thread that puts every flight on the stream with `sublet.Producer`, in the order of its partition
+key, through any reshard.
 
 One key in ten is put as plain records, the others in aggregates, as the KPL does it.
 """

@@ -34,9 +34,7 @@ class Prompter:
     def _is_due(self, snapshot: Snapshot, now: float) -> bool:
         since = now - self.prompted_at
         is_answered = snapshot.ticks > self.ticks_then or since > TICK_WITHIN
-        return (
-            since > PROMPT_EVERY and is_answered and not is_starting(snapshot) and bool(snapshot.unattended())
-        )
+        return since > PROMPT_EVERY and is_answered and not is_starting(snapshot) and bool(snapshot.unattended())
 
 
 def is_starting(snapshot: Snapshot) -> bool:

@@ -46,8 +46,8 @@ class Proof:
     redelivered: int
     """Deliveries of records that were already handled. Delivery is at least once, so this is no fault."""
     repeated: int
-    """Events that the producer put into the same shard twice, because Kinesis' answer was lost or late. `handled` counts each of
-    them once; an event in two shards is a fault."""
+    """Events that the producer put into the same shard twice, because Kinesis' answer was lost or late. `handled`
+    counts each of them once; an event in two shards is a fault."""
     keys: int
     keys_that_moved: int
     """Keys whose events are in more than one shard."""
@@ -95,9 +95,7 @@ def stored_figures(rows: Iterable[ShardTotals]) -> dict[str, Figures]:
     sums: dict[str, list[int]] = {}
     for row in rows:
         for carrier, figures in row.carriers.items():
-            sums[carrier] = [
-                a + b for a, b in zip(sums.get(carrier, [0] * len(figures)), figures, strict=True)
-            ]
+            sums[carrier] = [a + b for a, b in zip(sums.get(carrier, [0] * len(figures)), figures, strict=True)]
     return {carrier: Figures(*values) for carrier, values in sorted(sums.items())}
 
 
@@ -106,9 +104,7 @@ def _segments(rows: Iterable[ShardTotals]) -> dict[str, list[Segment]]:
     segments: dict[str, list[Segment]] = {}
     for row in rows:
         for key, runs in row.keys.items():
-            segments.setdefault(key, []).extend(
-                Segment(key, first, last, row.shard_id) for first, last in runs
-            )
+            segments.setdefault(key, []).extend(Segment(key, first, last, row.shard_id) for first, last in runs)
     return {key: sorted(run, key=lambda segment: segment.first) for key, run in segments.items()}
 
 

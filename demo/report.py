@@ -36,15 +36,18 @@ def draw_report(
     )
 
 
-def figures_table(
-    found: Mapping[str, Figures], expected: Mapping[str, Figures], names: Mapping[str, str]
-) -> Table:
+def figures_table(found: Mapping[str, Figures], expected: Mapping[str, Figures], names: Mapping[str, str]) -> Table:
     """Shows what is stored beside the data set's figures."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bright_black")
     table.add_column("\ncarrier", no_wrap=True)
     for column in (
-        "handled\nflights", "minutes late\nout", "\nin", "   data set\nflights", "minutes late\nout", "\nin"
-    ):  # fmt: skip
+        "handled\nflights",
+        "minutes late\nout",
+        "\nin",
+        "   data set\nflights",
+        "minutes late\nout",
+        "\nin",
+    ):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("")
     for carrier in sorted(expected.keys() | found.keys(), key=lambda c: -_flights(c, expected, found)):

@@ -1,4 +1,6 @@
-"""Plays the operator: a split and a merge at fixed places in the flow of events, so that events are always on their way."""
+"""Plays the operator: a split and a merge at fixed places in the flow of events, so that events are always on their
+way.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,13 @@ ACTIVE_WITHIN = 30.0
 class Operator:
     """Splits the second open shard (by hash key) and merges the last two."""
 
-    def __init__(
-        self, kinesis: Any, stream: str, list_shards: Callable[[], tuple[Shard, ...]], story: Story
-    ) -> None:
+    def __init__(self, kinesis: Any, stream: str, list_shards: Callable[[], tuple[Shard, ...]], story: Story) -> None:
         self._kinesis, self._stream, self._list_shards, self._story = kinesis, stream, list_shards, story
 
     def split(self) -> None:
         shard = self._open()[1]
         middle = (shard.hash_key_range.starting + shard.hash_key_range.ending + 1) // 2
-        self._kinesis.split_shard(
-            StreamName=self._stream, ShardToSplit=shard.shard_id, NewStartingHashKey=str(middle)
-        )
+        self._kinesis.split_shard(StreamName=self._stream, ShardToSplit=shard.shard_id, NewStartingHashKey=str(middle))
         self._told(f"shard {short(shard.shard_id)} is split", {shard.shard_id})
 
     def merge(self) -> None:

@@ -61,8 +61,8 @@ class Run:
 
 
 def liveliness(snapshot: Snapshot) -> int:
-    """How much a picture of the snapshot would show: owners, waiting events, and shards that have been watched for long enough
-    to be OK.
+    """How much a picture of the snapshot would show: owners, waiting events, and shards that have been watched for long
+    enough to be OK.
     """
     owned = [shard_id for shard_id, lease in snapshot.leases.items() if lease.owner]
     is_ok = [] if snapshot.fleet is None else [each for each in snapshot.fleet.shards if each.word is Word.OK]
@@ -92,9 +92,7 @@ def run(events: int, svg: Path | None, console: Console) -> int:
     return 0 if proof.holds else 1
 
 
-def _on(
-    aws: EmbeddedAws, state: Run, flights: list[Flight], until_reported: ExitStack, *, with_page: bool
-) -> Proof:
+def _on(aws: EmbeddedAws, state: Run, flights: list[Flight], until_reported: ExitStack, *, with_page: bool) -> Proof:
     """`with_page`: offer the console while it runs."""
     story, kinesis = state.story, aws.client("kinesis")
     story.phase(Phase.DEPLOY)
@@ -154,7 +152,5 @@ def until_released(watcher: Watcher) -> None:
     deadline = time.monotonic() + RELEASED_WITHIN
     while time.monotonic() < deadline:
         time.sleep(LOOK)
-        if not watcher.latest.executions_running and not any(
-            lease.owner for lease in watcher.latest.leases.values()
-        ):
+        if not watcher.latest.executions_running and not any(lease.owner for lease in watcher.latest.leases.values()):
             return

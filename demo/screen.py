@@ -53,9 +53,7 @@ def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Ite
 
 def save_svg(path: Path, *frames: RenderableType, title: str = "make demo") -> None:
     """Saves the frames, one below the other, as a picture of a terminal."""
-    console = Console(
-        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-    )
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for frame in frames:
         console.print(frame)
         console.print()

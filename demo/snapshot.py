@@ -100,7 +100,9 @@ class Snapshot:
         return max(self.put.get(shard_id, 0) - self.handled.get(shard_id, 0), 0)
 
     def has_ended(self, shard: Shard) -> bool:
-        """True if the shard is handled to its end. Its lease may be gone: it is cleaned up once its children are handled."""
+        """True if the shard is handled to its end. Its lease may be gone: it is cleaned up once its children are
+        handled.
+        """
         lease = self.leases.get(shard.shard_id)
         if lease is not None:
             return lease.is_ended

@@ -39,11 +39,7 @@ _WORDS = {
 
 def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
     """The whole view. Its height only changes with new shards. Below WIDTH it leaves out the hash keys."""
-    below = (
-        _happenings(snapshot)
-        if snapshot.shards
-        else Text(snapshot.detail, style="bright_black", no_wrap=True)
-    )
+    below = _happenings(snapshot) if snapshot.shards else Text(snapshot.detail, style="bright_black", no_wrap=True)
     width = min(width, WIDTH)
     return Panel(
         Group(
@@ -74,11 +70,7 @@ def _phases(snapshot: Snapshot) -> Text:
     reached = plan.index(snapshot.phase) if snapshot.phase in plan else len(plan)
     for index, phase in enumerate(plan):
         mark, style = (
-            ("✓", "green")
-            if index < reached
-            else ("●", "bold")
-            if index == reached
-            else ("○", "bright_black")
+            ("✓", "green") if index < reached else ("●", "bold") if index == reached else ("○", "bright_black")
         )
         line.append(f"{mark} ", style=style).append(f"{phase}  ", style="" if index < reached else style)
     return line
@@ -94,8 +86,8 @@ def progress_line(snapshot: Snapshot) -> str:
     spark = f" ({by_spark:,} by Spark)" if by_spark else ""
     return (
         f"{clock(snapshot.elapsed)}  {snapshot.phase}: {snapshot.put_in_all:,} put, "
-        f"{snapshot.handled_in_all:,} of {snapshot.total:,} handled{spark}, {sum(snapshot.rates.values()):,.0f} a second; "
-        f"{snapshot.ticks} ticks, {snapshot.windows} windows ({snapshot.windows_running} running)"
+        f"{snapshot.handled_in_all:,} of {snapshot.total:,} handled{spark}, {sum(snapshot.rates.values()):,.0f} a "
+        f"second; {snapshot.ticks} ticks, {snapshot.windows} windows ({snapshot.windows_running} running)"
     )
 
 
@@ -164,9 +156,7 @@ def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:
     begin = round(hash_keys.starting / (HASH_KEY_MAX + 1) * RANGE_CELLS)
     end = max(round((hash_keys.ending + 1) / (HASH_KEY_MAX + 1) * RANGE_CELLS), begin + 1)
     line = Text("·" * begin, style="bright_black")
-    return line.append("━" * (end - begin), style=style).append(
-        "·" * (RANGE_CELLS - end), style="bright_black"
-    )
+    return line.append("━" * (end - begin), style=style).append("·" * (RANGE_CELLS - end), style="bright_black")
 
 
 def _lag(waiting: int, cells: int) -> Text:
@@ -261,6 +251,4 @@ def _bar(value: int, total: int, style: str, cells: int) -> Text:
 
 def _happenings(snapshot: Snapshot) -> Text:
     lines = snapshot.happenings[-HAPPENINGS_SHOWN:]
-    return Text(
-        "\n".join([*lines, *[""] * (HAPPENINGS_SHOWN - len(lines))]), overflow="ellipsis", no_wrap=True
-    )
+    return Text("\n".join([*lines, *[""] * (HAPPENINGS_SHOWN - len(lines))]), overflow="ellipsis", no_wrap=True)

@@ -46,9 +46,7 @@ class Executions:
 
     def look(self) -> tuple[int, int, Windows]:
         """The number of executions, how many are running, and all their windows."""
-        pages = self.stepfunctions.get_paginator("list_executions").paginate(
-            stateMachineArn=self.state_machine_arn
-        )
+        pages = self.stepfunctions.get_paginator("list_executions").paginate(stateMachineArn=self.state_machine_arn)
         running, windows = 0, []
         executions = [execution for page in pages for execution in page["executions"]]
         for execution in executions:
@@ -149,9 +147,7 @@ class Watcher:
         )
 
     def _by_lambda(self) -> tuple[dict[str, int], int]:
-        rows = self._dynamodb.scan(TableName=TABLE, ProjectionExpression="shard_id, events, redelivered")[
-            "Items"
-        ]
+        rows = self._dynamodb.scan(TableName=TABLE, ProjectionExpression="shard_id, events, redelivered")["Items"]
         return {row["shard_id"]["S"]: int(row["events"]["N"]) for row in rows}, sum(
             int(row["redelivered"]["N"]) for row in rows
         )
@@ -162,11 +158,7 @@ class Watcher:
         while now - self._history[0][0] > RATE_OVER and len(self._history) > 2:
             self._history.popleft()
         then, before = self._history[0]
-        return (
-            {s: (count - before.get(s, 0)) / (now - then) for s, count in handled.items()}
-            if now > then
-            else {}
-        )
+        return {s: (count - before.get(s, 0)) / (now - then) for s, count in handled.items()} if now > then else {}
 
     def _ticks(self) -> int:
         """Lambda's own metric of the lease manager's invocations."""
@@ -203,6 +195,4 @@ def changes(before: Snapshot, after: Snapshot) -> list[str]:
 def _numbers(shard_ids: list[str]) -> str:
     """`shard 4`, `shards 4 and 5`."""
     numbers = [*map(short, shard_ids)]
-    return (
-        f"shard {numbers[0]}" if len(numbers) == 1 else f"shards {', '.join(numbers[:-1])} and {numbers[-1]}"
-    )
+    return f"shard {numbers[0]}" if len(numbers) == 1 else f"shards {', '.join(numbers[:-1])} and {numbers[-1]}"

@@ -48,9 +48,7 @@ SHARDS = (1, 10, 100, 1_000)
 def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
     """A month's bill: the design, its metrics, alarms and log, and where it runs."""
     five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
-    process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB"](
-        shards
-    )
+    process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB"](shards)
     watched = metrics_and_alarms(shards)
     on_fargate = process, watched, logs(shards, CONTINUOUS) + container_insights(shards)
     return {
@@ -90,13 +88,21 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
         return quiet_month(shards).total
 
     small = partial(
-        process_on_fargate, writes=writes, leases_per_task=PROCESS_LEASES_PER_TASK, tasks_min=1,
-        cpus=PROCESS_CPUS, gigabytes=PROCESS_GIGABYTES,
-    )  # fmt: skip
+        process_on_fargate,
+        writes=writes,
+        leases_per_task=PROCESS_LEASES_PER_TASK,
+        tasks_min=1,
+        cpus=PROCESS_CPUS,
+        gigabytes=PROCESS_GIGABYTES,
+    )
     large = partial(
-        process_on_fargate, writes=writes, leases_per_task=KCL_SHARDS_PER_TASK, tasks_min=KCL_TASKS_MIN,
-        cpus=KCL_CPUS, gigabytes=KCL_GIGABYTES,
-    )  # fmt: skip
+        process_on_fargate,
+        writes=writes,
+        leases_per_task=KCL_SHARDS_PER_TASK,
+        tasks_min=KCL_TASKS_MIN,
+        cpus=KCL_CPUS,
+        gigabytes=KCL_GIGABYTES,
+    )
     return {
         "catch_up each minute while nothing comes, with its logs": quiet,
         "`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB": small,
@@ -111,7 +117,8 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
         "metrics, alarms and dashboard": metrics_and_alarms,
         "the same with `metrics_by_shard=all`": partial(metrics_and_alarms, by_shard=MetricsByShard.ALL),
         "the same with `metrics_by_shard=none`": partial(metrics_and_alarms, by_shard=MetricsByShard.NONE),
-        "*beside continuous and Fargate, for `reading=fan_out`:* a registered consumer of a provisioned stream": fan_out,
+        "*beside continuous and Fargate, for `reading=fan_out`:* a registered consumer of a provisioned "
+        "stream": fan_out,
         "*beside Fargate:* Container Insights, which `KinesisConsumerService` switches on": container_insights,
         "a NAT gateway in one zone, with records of 1 KB through it": through_nat,
         "or four interface endpoints in one zone": through_endpoints,

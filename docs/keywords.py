@@ -1,5 +1,5 @@
-"""Settings as typed keyword arguments, for editors and type checkers, which need them written out. `python -m docs.tables`
-writes `sublet/settings/keywords.py` from `sublet.settings`.
+"""Settings as typed keyword arguments, for editors and type checkers, which need them written out. `python -m
+docs.tables` writes `sublet/settings/keywords.py` from `sublet.settings`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ FILE = Path(str(settings.__file__)).with_name("keywords.py")
 
 BEGINNING = '''"""Settings as keyword arguments, for type checkers and editors.
 
-`python -m docs.tables` writes this file from `sublet.settings`, which documents each setting and checks what a type cannot say.
-A duration may also be its text, as in the environment: "10s".
+`python -m docs.tables` writes this file from `sublet.settings`, which documents each setting and checks what a type
+cannot say. A duration may also be its text, as in the environment: "10s".
 """
 
 from collections.abc import Sequence

@@ -55,9 +55,7 @@ def settings_elsewhere() -> str:
 
 
 def metrics() -> str:
-    rows = [
-        (f"`{each}`", each.unit.value, each.per.value, each.put_by.value, each.meaning) for each in Metric
-    ]
+    rows = [(f"`{each}`", each.unit.value, each.per.value, each.put_by.value, each.meaning) for each in Metric]
     return _table(("metric", "unit", "dimensions", "put by", "meaning"), rows)
 
 
@@ -85,9 +83,7 @@ def stories() -> str:
 
 def options() -> str:
     """Options of the Spark data source."""
-    rows = [
-        (f"`{each.name}`", _code(each.default or ""), ", ".join(each.uses), each.meaning) for each in OPTIONS
-    ]
+    rows = [(f"`{each.name}`", _code(each.default or ""), ", ".join(each.uses), each.meaning) for each in OPTIONS]
     return _table(("option", "default", "for", "meaning"), rows)
 
 
@@ -114,17 +110,12 @@ def cost() -> str:
     for name, of in cost_rows.others(prices.COUNTED_WRITES[prices.CONTINUOUS]).items():
         rows.append((name, *(_dollars(of(shards)) for shards in cost_rows.SHARDS), ""))
     columns = (f"{shards:,}" for shards in cost_rows.SHARDS)
-    return _table(
-        ("design", "1 shard", *list(columns)[1:], "of the last: Lambda, Step Functions, DynamoDB"), rows
-    )
+    return _table(("design", "1 shard", *list(columns)[1:], "of the last: Lambda, Step Functions, DynamoDB"), rows)
 
 
 def whole_cost() -> str:
     """Whole bills for ten shards."""
-    rows = [
-        (name, *map(_dollars, parts), _dollars(sum(parts)))
-        for name, parts in cost_rows.whole(TEN_SHARDS).items()
-    ]
+    rows = [(name, *map(_dollars, parts), _dollars(sum(parts))) for name, parts in cost_rows.whole(TEN_SHARDS).items()]
     columns = (
         "runs",
         "metrics, alarms, dashboard",

@@ -31,13 +31,13 @@ class ReleaseError(Exception):
 
 def check_tag(tag: str, version: str) -> None:
     if tag != f"v{version}":
-        raise ReleaseError(
-            f"the tag is {tag}, but sublet.__version__ is {version}: the tag must be v{version}"
-        )
+        raise ReleaseError(f"the tag is {tag}, but sublet.__version__ is {version}: the tag must be v{version}")
 
 
 def notes(changelog: str, version: str) -> str:
-    """Returns the version's section: `## 0.2.0`, `## 0.2.0 (2026-11-23)`, or before its release `## Unreleased (0.2)`."""
+    """Returns the version's section: `## 0.2.0`, `## 0.2.0 (2026-11-23)`, or before its release `## Unreleased
+    (0.2)`.
+    """
     minor = version.rpartition(".")[0]
     titles = rf"{re.escape(version)}(?: [^\n]*)?|Unreleased \({re.escape(minor)}\)"
     found = re.search(rf"^## (?:{titles})\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
@@ -47,8 +47,8 @@ def notes(changelog: str, version: str) -> str:
 
 
 def build(target: Path, built_at: int) -> dict[str, bytes]:
-    """Builds the sdist, and the wheel from it. Returns them by file name. `built_at`: the archives' time stamp, in seconds since
-    1970."""
+    """Builds the sdist, and the wheel from it. Returns them by file name. `built_at`: the archives' time stamp, in
+    seconds since 1970."""
     constraints = ROOT / "requirements" / "build.txt"
     command = [
         uv(),
@@ -61,9 +61,7 @@ def build(target: Path, built_at: int) -> dict[str, bytes]:
         str(ROOT),
     ]
     subprocess.run(command, env={**os.environ, "SOURCE_DATE_EPOCH": str(built_at)}, check=True)
-    return {
-        file.name: file.read_bytes() for file in sorted(target.iterdir()) if file.suffix in {".gz", ".whl"}
-    }
+    return {file.name: file.read_bytes() for file in sorted(target.iterdir()) if file.suffix in {".gz", ".whl"}}
 
 
 def check_equal(one: dict[str, bytes], other: dict[str, bytes]) -> None:

@@ -23,7 +23,9 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 class Part(NamedTuple):
-    """A dependency. `hashes`: those of each file that an installation may download, with CycloneDX's names for the algorithms."""
+    """A dependency. `hashes`: those of each file that an installation may download, with CycloneDX's names for the
+    algorithms.
+    """
 
     url: str
     name: str

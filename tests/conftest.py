@@ -1,8 +1,8 @@
 """Fixtures that several kinds of tests share.
 
-Hypothesis draws the same examples on every run and has no deadline, so that a slow machine or a lucky draw changes nothing.
-`make test-all` draws ten times as many (`full`). To look further: `--hypothesis-profile=explore`, which draws by chance and
-prints how to repeat a failure.
+Hypothesis draws the same examples on every run and has no deadline, so that a slow machine or a lucky draw changes
+nothing. `make test-all` draws ten times as many (`full`). To look further: `--hypothesis-profile=explore`, which draws
+by chance and prints how to repeat a failure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ settings.load_profile("repeatable")
 
 
 def pytest_collection_finish() -> None:
-    """Tests and the services' models are a million objects that stay: searching them for garbage took a sixth of the CPU."""
+    """Tests and the services' models are a million objects that stay: searching them for garbage took a sixth of the
+    CPU.
+    """
     gc.collect()
     collect_seldom()
 

@@ -1,4 +1,5 @@
-"""Marks the tests that only `make test-all` runs: tests that explore, slow tests of the tools, and cases beyond the first few.
+"""Marks the tests that only `make test-all` runs: tests that explore, slow tests of the tools, and cases beyond the
+first few.
 
 `make test` deselects the marker (`-m "not explores"`); pytest called by hand runs both.
 """

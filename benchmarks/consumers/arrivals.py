@@ -1,4 +1,6 @@
-"""Records how long each record took from its put, whose time it carries, to the handler. The last record ends the process."""
+"""Records how long each record took from its put, whose time it carries, to the handler. The last record ends the
+process.
+"""
 
 from __future__ import annotations
 

@@ -22,10 +22,7 @@ def main(order: Order) -> None:
     client = boto3.client("kinesis", config=Config(retries={"mode": "standard"}))
     tally = Tally(order.expected)
     shards = client.list_shards(StreamName=order.stream)["Shards"]
-    readers = [
-        threading.Thread(target=_read, args=(client, order.stream, shard["ShardId"], tally))
-        for shard in shards
-    ]
+    readers = [threading.Thread(target=_read, args=(client, order.stream, shard["ShardId"], tally)) for shard in shards]
     for reader in readers:
         reader.start()
     for reader in readers:
@@ -33,9 +30,9 @@ def main(order: Order) -> None:
 
 
 def _read(client: Any, stream: str, shard_id: str, tally: Tally) -> None:
-    iterator = client.get_shard_iterator(
-        StreamName=stream, ShardId=shard_id, ShardIteratorType="TRIM_HORIZON"
-    )["ShardIterator"]
+    iterator = client.get_shard_iterator(StreamName=stream, ShardId=shard_id, ShardIteratorType="TRIM_HORIZON")[
+        "ShardIterator"
+    ]
     while iterator:
         page = client.get_records(ShardIterator=iterator, Limit=POLL_LIMIT)
         for record in page["Records"]:

@@ -1,5 +1,5 @@
-"""A bare loop over SubscribeToShard: botocore's call, the bytes from its socket, and the event's JSON. It has no leases and
-writes nothing.
+"""A bare loop over SubscribeToShard: botocore's call, the bytes from its socket, and the event's JSON. It has no leases
+and writes nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ Tell = Callable[[Sequence[bytes]], None]
 def read(kinesis: Any, consumer_arn: str, shard_id: str, tell: Tell) -> None:
     position = {"Type": "TRIM_HORIZON"}
     while True:
-        reply = kinesis.subscribe_to_shard(
-            ConsumerARN=consumer_arn, ShardId=shard_id, StartingPosition=position
-        )
+        reply = kinesis.subscribe_to_shard(ConsumerARN=consumer_arn, ShardId=shard_id, StartingPosition=position)
         buffer, body = EventStreamBuffer(), vars(reply["EventStream"])["_raw_stream"]
         while data := body.read1(65536):
             buffer.add_data(data)
@@ -47,10 +45,7 @@ def run(order: Order, tell: Tell) -> None:
     kinesis: Any = boto3.client("kinesis", config=Config(read_timeout=300))
     arn = kinesis.describe_stream_summary(StreamName=order.stream)["StreamDescriptionSummary"]["StreamARN"]
     consumer = kinesis.register_stream_consumer(StreamARN=arn, ConsumerName=NAME)["Consumer"]["ConsumerARN"]
-    while (
-        kinesis.describe_stream_consumer(ConsumerARN=consumer)["ConsumerDescription"]["ConsumerStatus"]
-        != "ACTIVE"
-    ):
+    while kinesis.describe_stream_consumer(ConsumerARN=consumer)["ConsumerDescription"]["ConsumerStatus"] != "ACTIVE":
         time.sleep(0.1)
     readers = [
         threading.Thread(target=read, args=(kinesis, consumer, shard["ShardId"], tell))

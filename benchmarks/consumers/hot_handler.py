@@ -9,8 +9,8 @@ from functools import cache
 from sublet import Batch
 
 FILE = "HOT_FILE"
-"""In the environment: the file, with a line per call: when it ended, the process, the shard, how many bytes, and how long its
-oldest record had waited by then, in seconds. A record's data begins with the moment of its put.
+"""In the environment: the file, with a line per call: when it ended, the process, the shard, how many bytes, and how
+long its oldest record had waited by then, in seconds. A record's data begins with the moment of its put.
 """
 
 PER_CALL, PER_RECORD = 0.15, 0.02

@@ -1,5 +1,5 @@
-"""kcl-rs: KCL 3 in Rust. Polls as often as Kinesis allows (its own default is 1.5 s), or with RETRIEVAL=FANOUT is pushed to, and
-checkpoints each batch.
+"""kcl-rs: KCL 3 in Rust. Polls as often as Kinesis allows (its own default is 1.5 s), or with RETRIEVAL=FANOUT is
+pushed to, and checkpoints each batch.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The least that polls many quiet shards with boto3: a few threads, and a heap with the order of polls. Runs until it is
-killed.
+"""The least that polls many quiet shards with boto3: a few threads, and a heap with the order of polls. Runs until it
+is killed.
 
 It has no leases, heartbeats, checkpoints or buffer. Each shard is polled once in two seconds, which is
 `idle_poll_interval`, and up to a tenth later, as sublet polls it.
@@ -27,15 +27,11 @@ Turns = list[tuple[float, str]]
 
 
 def main(order: Order) -> None:
-    client = boto3.client(
-        "kinesis", config=Config(retries={"mode": "standard"}, max_pool_connections=THREADS)
-    )
+    client = boto3.client("kinesis", config=Config(retries={"mode": "standard"}, max_pool_connections=THREADS))
     now = time.monotonic()
     turns: Turns = []
     for shard in client.list_shards(StreamName=order.stream)["Shards"]:
-        reply = client.get_shard_iterator(
-            StreamName=order.stream, ShardId=shard["ShardId"], ShardIteratorType="LATEST"
-        )
+        reply = client.get_shard_iterator(StreamName=order.stream, ShardId=shard["ShardId"], ShardIteratorType="LATEST")
         turns.append((now + random.uniform(0, EACH), reply["ShardIterator"]))
     heapq.heapify(turns)
     changed = threading.Lock()

@@ -1,5 +1,5 @@
-"""Pulls from sublet over many quiet shards, and records how long each record took to the program. The last record ends the
-process.
+"""Pulls from sublet over many quiet shards, and records how long each record took to the program. The last record ends
+the process.
 """
 
 from __future__ import annotations

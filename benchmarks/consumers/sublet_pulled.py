@@ -1,5 +1,5 @@
-"""Pulls from sublet, with `async for` on an event loop, or with `for` in plain Python if `PULLED=plain`, and acknowledges each
-record.
+"""Pulls from sublet, with `async for` on an event loop, or with `for` in plain Python if `PULLED=plain`, and
+acknowledges each record.
 
 Pages are as large as Kinesis returns, as in the consumers that it is compared with.
 """

@@ -1,4 +1,6 @@
-"""sublet as `sublet run --register` starts it: one long-lived process that reads by push. It reports each record's delay."""
+"""sublet as `sublet run --register` starts it: one long-lived process that reads by push. It reports each record's
+delay.
+"""
 
 from __future__ import annotations
 

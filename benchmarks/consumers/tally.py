@@ -36,8 +36,8 @@ class Order(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What is not counted: the CPU seconds until then. `missing`: how many records were still to come, which are counted;
-    None: not yet known.
+    """What is not counted: the CPU seconds until then. `missing`: how many records were still to come, which are
+    counted; None: not yet known.
     """
 
     cpu_seconds: float = 0.0

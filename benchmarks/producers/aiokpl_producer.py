@@ -23,9 +23,7 @@ def plain(task: Task) -> None:
         key, data = task.records[0]
         producer.put_record(stream=STREAM, partition_key=key, data=data).wait()
         watch = Stopwatch()
-        outcomes = [
-            producer.put_record(stream=STREAM, partition_key=key, data=data) for key, data in task.records
-        ]
+        outcomes = [producer.put_record(stream=STREAM, partition_key=key, data=data) for key, data in task.records]
         producer.flush()
         watch.say(sum(bool(outcome.wait().success) for outcome in outcomes[-1:]) and len(outcomes))
 
@@ -36,8 +34,7 @@ async def on_loop(task: Task) -> None:
         await (await producer.put_record(stream=STREAM, partition_key=key, data=data)).wait()
         watch = Stopwatch()
         outcomes = [
-            await producer.put_record(stream=STREAM, partition_key=key, data=data)
-            for key, data in task.records
+            await producer.put_record(stream=STREAM, partition_key=key, data=data) for key, data in task.records
         ]
         await producer.flush()
         stored = 0

@@ -23,9 +23,7 @@ class Task(NamedTuple):
     def from_command_line(cls, arguments: Sequence[str] = sys.argv) -> Task:
         _, url, count, size, kind = arguments
         keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "test")
-        os.environ.update(
-            keys, AWS_ENDPOINT_URL=url, AWS_DEFAULT_REGION=REGION, AWS_EC2_METADATA_DISABLED="true"
-        )
+        os.environ.update(keys, AWS_ENDPOINT_URL=url, AWS_DEFAULT_REGION=REGION, AWS_EC2_METADATA_DISABLED="true")
         records = [(f"customer-{n % KEYS}", b"%d:" % n + bytes(int(size) - 8)) for n in range(int(count))]
         return cls(url, records, kind == "loop")
 

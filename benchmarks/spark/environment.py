@@ -1,4 +1,6 @@
-"""Finds the environment of the Spark benchmarks: `.local/spark`, if it exists and Java is installed. Needs neither itself."""
+"""Finds the environment of the Spark benchmarks: `.local/spark`, if it exists and Java is installed. Needs neither
+itself.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,7 @@ from typing import Any
 from benchmarks.peers import ROOT
 
 PYTHON = ROOT / ".local/spark/bin/python"
-MISSING = (
-    "not measured: it needs Java 17 or newer, and `make bench BENCH=spark` installs PySpark in .local/spark"
-)
+MISSING = "not measured: it needs Java 17 or newer, and `make bench BENCH=spark` installs PySpark in .local/spark"
 
 
 def is_there() -> bool:

@@ -38,9 +38,7 @@ def run(spark: SparkSession, variant: str, size: int, records: int) -> Seconds:
 def check(spark: SparkSession, variant: str, size: int, records: int) -> None:
     """Checks that it reads the same as the others."""
     options = {"variant": variant, "size": str(size), "records": str(records)}
-    found = (
-        spark.read.format("benchmark_rows").options(**options).load().selectExpr("sum(length(data))").head()
-    )
+    found = spark.read.format("benchmark_rows").options(**options).load().selectExpr("sum(length(data))").head()
     if variant != NOTHING and not records * size <= found[0] <= records * size + 60_000:
         raise ValueError(f"{variant} read {found[0]} bytes instead of {records} of {size}")
 
@@ -60,9 +58,7 @@ def rates(spark: SparkSession, size: int) -> dict[str, Seconds]:
     medians = {v: Seconds(*map(median, zip(*found, strict=True))) for v, found in taken.items()}
     none = medians.pop(NOTHING)
     return {
-        variant: Seconds(
-            records[variant] / (found.cpu - none.cpu), records[variant] / (found.clock - none.clock)
-        )
+        variant: Seconds(records[variant] / (found.cpu - none.cpu), records[variant] / (found.clock - none.clock))
         for variant, found in medians.items()
     }
 

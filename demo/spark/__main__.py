@@ -28,17 +28,17 @@ FEWEST_EVENTS = 10_000
 short."""
 
 ABOUT = f"""\
-Deploys the real stack to an AWS on this machine's loopback, and puts {EVENTS:,} of the flights that left New York in 2013
-on a stream of four shards, as `make demo` does. The Lambda fleet handles the first part. Then it is stopped, and
-`sublet pipeline --leases hold` takes its leases over: Spark reads on where the fleet was, while one shard is split and two
-are merged, into Parquet tables and one of figures per carrier. It is ended, gives the leases back, and the fleet
+Deploys the real stack to an AWS on this machine's loopback, and puts {EVENTS:,} of the flights that left New York in
+2013 on a stream of four shards, as `make demo` does. The Lambda fleet handles the first part. Then it is stopped, and
+`sublet pipeline --leases hold` takes its leases over: Spark reads on where the fleet was, while one shard is split and
+two are merged, into Parquet tables and one of figures per carrier. It is ended, gives the leases back, and the fleet
 handles the rest.
 
-At the end what the handler has in DynamoDB and Spark has in Parquet is held against the data set: events by runtime, events
-missing, events that both have handled, the figures of both together.
+At the end what the handler has in DynamoDB and Spark has in Parquet is held against the data set: events by runtime,
+events missing, events that both have handled, the figures of both together.
 
-The exit code is 0 if nothing is missing, repeated or out of order, 1 if something is or the demo could not get that far, 130
-after Ctrl-C. Nothing is left running in any case.
+The exit code is 0 if nothing is missing, repeated or out of order, 1 if something is or the demo could not get that
+far, 130 after Ctrl-C. Nothing is left running in any case.
 """
 
 
@@ -86,9 +86,7 @@ def _arguments() -> argparse.Namespace:
         metavar="FOLDER",
         help="leave the Parquet tables in FOLDER",
     )
-    parser.add_argument(
-        "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the end to PATH"
-    )
+    parser.add_argument("--svg", type=Path, metavar="PATH", help="write a picture of the view and of the end to PATH")
     return parser.parse_args()
 
 

@@ -19,11 +19,7 @@ def problem() -> str | None:
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        where = (
-            f"JAVA_HOME is {home}, where none runs"
-            if home
-            else "none is on the PATH, and JAVA_HOME is not set"
-        )
+        where = f"JAVA_HOME is {home}, where none runs" if home else "none is on the PATH, and JAVA_HOME is not set"
         return f"{NEEDED}; {where}."
     version = version_in(said.stderr + said.stdout)
     if version is None or version >= OLDEST:

@@ -37,7 +37,9 @@ SPARK = {
 INHERITED = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
 
 LEAVES_WITHIN = 20.0
-"""Seconds for Spark's other processes, including the source with the keeper of its leases, to end after the pipeline."""
+"""Seconds for Spark's other processes, including the source with the keeper of its leases, to end after the
+pipeline.
+"""
 
 BATCH_WITHIN = 120.0
 """Seconds for the current batch, on a busy machine."""
@@ -94,9 +96,7 @@ class Pipeline:
     @property
     def said(self) -> str:
         """What it said of its last batch: `batch 3: 12,345 rows in 4.1 s`."""
-        batches = re.findall(
-            r"^(batch \d+:) raw ([\d,]+),.* rows (in .+)$", "\n".join(self._log()), re.MULTILINE
-        )
+        batches = re.findall(r"^(batch \d+:) raw ([\d,]+),.* rows (in .+)$", "\n".join(self._log()), re.MULTILINE)
         return "{} {} rows {}".format(*batches[-1]) if batches else ""
 
     def check(self) -> None:

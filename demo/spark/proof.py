@@ -78,14 +78,14 @@ def prove(
         rejected=spark.rejected,
         figures=together,
         by_spark={carrier: sums[0] for carrier, sums in spark.carriers.items()},
-        differing=tuple(
-            sorted(c for c in together.keys() | figures.keys() if together.get(c) != figures.get(c))
-        ),
+        differing=tuple(sorted(c for c in together.keys() | figures.keys() if together.get(c) != figures.get(c))),
     )
 
 
 def runs_by_key(rows: Iterable[ShardTotals]) -> dict[str, list[Run]]:
-    """Returns the sorted runs of each key, over all shards: a run is what the handler saw consecutively in one shard."""
+    """Returns the sorted runs of each key, over all shards: a run is what the handler saw consecutively in one
+    shard.
+    """
     return runs_since([], rows)
 
 
@@ -108,8 +108,8 @@ def _runs(keys: Mapping[str, list[list[int]]]) -> dict[str, list[Run]]:
 
 
 def _judge(count: int, turns: Sequence[Sequence[Run]]) -> tuple[int, int, bool]:
-    """Judges one key, whose numbers are 1 to `count`: how many are missing, how many repeated, and whether any came out of
-    turn.
+    """Judges one key, whose numbers are 1 to `count`: how many are missing, how many repeated, and whether any came out
+    of turn.
     """
     runs = [run for turn in turns for run in turn]
     times = Counter(number for first, last in runs for number in range(first, last + 1))

@@ -74,9 +74,7 @@ def _checks(proof: Proof) -> Table:
     check(table, f"{proof.missing:,} events missing", not proof.missing)
     check(table, f"{proof.overlap:,} events handled twice", not proof.overlap)
     order = (
-        f"{proof.out_of_turn:,} partition keys out of order"
-        if proof.out_of_turn
-        else "every partition key in order"
+        f"{proof.out_of_turn:,} partition keys out of order" if proof.out_of_turn else "every partition key in order"
     )
     check(table, order, not proof.out_of_turn)
     check(table, f"{proof.rejected:,} rows rejected by the schema", not proof.rejected)

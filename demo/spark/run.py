@@ -125,17 +125,13 @@ def _on(aws: EmbeddedAws, state: SparkRun, flights: list[Flight]) -> Proof:
         with going_on(producer, state.watcher), gates.opened_at_last():
             Hands(consumer, state, producer, gates, len(flights)).pass_on()
         story.phase(Phase.PROVE)
-        return prove(
-            state.first, consumer.stored(), lake.flights(), events_per_key(flights), figures(flights)
-        )
+        return prove(state.first, consumer.stored(), lake.flights(), events_per_key(flights), figures(flights))
 
 
 class Hands:
     """Moves the stream from one runtime to the other."""
 
-    def __init__(
-        self, consumer: Consumer, state: SparkRun, producer: FlightProducer, gates: Gates, total: int
-    ) -> None:
+    def __init__(self, consumer: Consumer, state: SparkRun, producer: FlightProducer, gates: Gates, total: int) -> None:
         self._consumer, self._state, self._producer, self._gates = consumer, state, producer, gates
         self._story, self._total = state.story, total
         self._prompter = Prompter(consumer.aws.client("lambda"), consumer.manager)
@@ -152,9 +148,7 @@ class Hands:
         self._until(self._has_passed_both_reshards)
         story.phase(Phase.TO_LAMBDA)
         self._to_lambda()
-        self._until(
-            lambda seen: self._producer.is_done and seen.handled_in_all >= self._total, prompting=True
-        )
+        self._until(lambda seen: self._producer.is_done and seen.handled_in_all >= self._total, prompting=True)
         until_released(self._watcher)
 
     @property
@@ -214,9 +208,7 @@ class Hands:
     def _keep_picture(self) -> None:
         """Keeps the liveliest snapshot of Spark's turn once it has all children's leases; the last one of several."""
         seen, best = self._state.latest(), self._state.picture
-        owners = [
-            seen.leases[child.shard_id].owner for child in _children(seen) if child.shard_id in seen.leases
-        ]
+        owners = [seen.leases[child.shard_id].owner for child in _children(seen) if child.shard_id in seen.leases]
         if self._story.current_phase is not Phase.BY_SPARK or owners != [WORKER] * CHILDREN:
             return
         if best is None or liveliness(seen) >= liveliness(best):

@@ -14,9 +14,7 @@ class FleetSwitch:
         self._manager = consumer.manager
         self._events, self._lambda = consumer.aws.client("events"), consumer.aws.client("lambda")
         (self._rule,) = (
-            name
-            for rule in self._events.list_rules()["Rules"]
-            if (name := self._rule_of(rule["Name"])) is not None
+            name for rule in self._events.list_rules()["Rules"] if (name := self._rule_of(rule["Name"])) is not None
         )
 
     def off(self) -> None:

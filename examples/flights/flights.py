@@ -1,11 +1,12 @@
 """Adds up counts and delays per carrier in DynamoDB, so that a batch that comes twice is counted once.
 
-sublet delivers at least once: after a crash, the records since the last checkpoint come again. So a handler that adds up must
-know what it has already added. This one keeps one row per shard, with its position in the shard *and* the totals up to there.
-Both change in one write, so they always agree, whenever a worker dies.
+sublet delivers at least once: after a crash, the records since the last checkpoint come again. So a handler that adds
+up must know what it has already added. This one keeps one row per shard, with its position in the shard *and* the
+totals up to there. Both change in one write, so they always agree, whenever a worker dies.
 
-A producer repeats too: if Kinesis' reply is lost, it puts the same events again, as other records. The handler recognizes them by
-their running number: the row keeps the runs of consecutive numbers of every partition key, which also show gaps.
+A producer repeats too: if Kinesis' reply is lost, it puts the same events again, as other records. The handler
+recognizes them by their running number: the row keeps the runs of consecutive numbers of every partition key, which
+also show gaps.
 
 It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
 """
@@ -44,8 +45,8 @@ class ShardTotals:
     carriers: dict[str, list[int]] = field(default_factory=dict)
     """FIGURES by carrier."""
     keys: dict[str, list[list[int]]] = field(default_factory=dict)
-    """The first and last number of each run of consecutive numbers, by partition key. There is one run if nothing went wrong and
-    no other worker had the shard meanwhile.
+    """The first and last number of each run of consecutive numbers, by partition key. There is one run if nothing went
+    wrong and no other worker had the shard meanwhile.
     """
     began_at: float | None = None
     ended_at: float | None = None
@@ -85,25 +86,17 @@ class ShardTotals:
 
     def row(self) -> dict[str, Any]:
         """The row as an item. Figures are readable; the thousands of keys are compressed to a few KB."""
-        moments = (
-            {"began_at": str(self.began_at), "ended_at": str(self.ended_at)}
-            if self.began_at is not None
-            else {}
-        )
+        moments = {"began_at": str(self.began_at), "ended_at": str(self.ended_at)} if self.began_at is not None else {}
         return moments | {
             "shard_id": self.shard_id,
             "version": self.version,
-            "sequence_number": str(
-                self.position[0]
-            ),  # text: DynamoDB's numbers have at most 38 digits, Kinesis' more
+            "sequence_number": str(self.position[0]),  # text: DynamoDB's numbers have at most 38 digits, Kinesis' more
             "sub_sequence_number": self.position[1],
             "events": self.events,
             "redelivered": self.redelivered,
             "repeated": self.repeated,
             "out_of_order": self.out_of_order,
-            "carriers": {
-                carrier: dict(zip(FIGURES, sums, strict=True)) for carrier, sums in self.carriers.items()
-            },
+            "carriers": {carrier: dict(zip(FIGURES, sums, strict=True)) for carrier, sums in self.carriers.items()},
             "keys": zlib.compress(json.dumps(self.keys, separators=(",", ":")).encode()),
         }
 
@@ -117,9 +110,7 @@ class ShardTotals:
             redelivered=int(row["redelivered"]),
             repeated=int(row["repeated"]),
             out_of_order=int(row["out_of_order"]),
-            carriers={
-                carrier: [int(sums[name]) for name in FIGURES] for carrier, sums in row["carriers"].items()
-            },
+            carriers={carrier: [int(sums[name]) for name in FIGURES] for carrier, sums in row["carriers"].items()},
             keys=json.loads(zlib.decompress(bytes(row["keys"]))),
             began_at=float(row["began_at"]) if "began_at" in row else None,
             ended_at=float(row["ended_at"]) if "ended_at" in row else None,
@@ -153,8 +144,8 @@ def _load(shard_id: str) -> ShardTotals:
 
 
 def _save(totals: ShardTotals) -> None:
-    """Writes only if the row is still as we read it: a worker that lost its lease without noticing must not overwrite its
-    successor's row.
+    """Writes only if the row is still as we read it: a worker that lost its lease without noticing must not overwrite
+    its successor's row.
     """
     totals.version += 1
     _table().put_item(

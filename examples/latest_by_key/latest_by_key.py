@@ -23,7 +23,9 @@ SEQUENCE_DIGITS = 129
 SUB_SEQUENCE_DIGITS = 10
 
 CHECKPOINT_EVERY = 100
-"""How many writes to make between two calls of `batch.checkpoint`. (sublet writes checkpoints at intervals in any case.)"""
+"""How many writes to make between two calls of `batch.checkpoint`. (sublet writes checkpoints at intervals in any
+case.)
+"""
 
 
 def handle(batch: Batch) -> None:
@@ -36,9 +38,7 @@ def handle(batch: Batch) -> None:
         put_if_later(record)
         written += 1
         if written % CHECKPOINT_EVERY == 0:
-            batch.checkpoint(
-                record
-            )  # every record up to this one is written, or has a later one still to come
+            batch.checkpoint(record)  # every record up to this one is written, or has a later one still to come
 
 
 def put_if_later(record: UserRecord) -> None:
@@ -63,9 +63,7 @@ def put_if_later(record: UserRecord) -> None:
 
 def position(record: UserRecord) -> str:
     """The record's position along its key, as text that sorts like the numbers."""
-    return (
-        f"{record.sequence_number:0>{SEQUENCE_DIGITS}}:{record.sub_sequence_number:0>{SUB_SEQUENCE_DIGITS}}"
-    )
+    return f"{record.sequence_number:0>{SEQUENCE_DIGITS}}:{record.sub_sequence_number:0>{SUB_SEQUENCE_DIGITS}}"
 
 
 @cache

@@ -11,9 +11,7 @@ from sublet import Batch, Checkpoint
 def handle(batch: Batch) -> None:
     """If this returns, the batch is done, and the next batch begins after it. If it raises, the batch comes again."""
     first, last = batch.records[0], batch.records[-1]
-    print(
-        f"{batch.shard_id}: {len(batch.records)} records, {batch.millis_behind_latest} ms behind the latest"
-    )
+    print(f"{batch.shard_id}: {len(batch.records)} records, {batch.millis_behind_latest} ms behind the latest")
     print(f"  from {first.checkpoint}: {first.partition_key} {first.data[:80]!r}")
     print(f"  to   {last.checkpoint}: {last.partition_key} {last.data[:80]!r}")
 
@@ -24,7 +22,9 @@ def lease_acquired(shard_id: str, checkpoint: Checkpoint) -> None:
 
 
 def lease_releasing(shard_id: str) -> None:
-    """Called before the lease is released, while we still hold it: flush here. A checkpoint made here is still written."""
+    """Called before the lease is released, while we still hold it: flush here. A checkpoint made here is still
+    written.
+    """
     print(f"{shard_id}: releasing")
 
 

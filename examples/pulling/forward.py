@@ -16,8 +16,8 @@ AT_ONCE = 20
 
 
 async def forward(consumer: Consumer, url: str) -> None:
-    """Runs until it is stopped, and then awaits the current requests. If it is cancelled instead, unanswered records come
-    again."""
+    """Runs until it is stopped, and then awaits the current requests. If it is cancelled instead, unanswered records
+    come again."""
 
     async def post(record: Record) -> None:
         try:
@@ -38,6 +38,4 @@ async def forward(consumer: Consumer, url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(
-        forward(Consumer("orders-forward", "orders", until_signalled=True), "http://127.0.0.1:8080/orders")
-    )
+    asyncio.run(forward(Consumer("orders-forward", "orders", until_signalled=True), "http://127.0.0.1:8080/orders"))

@@ -76,7 +76,9 @@ def answer(event: Mapping[str, Any], world: World) -> dict[str, str]:
 
 
 def check(properties: Mapping[str, Any], world: World) -> str | None:
-    """Returns why the lease worker cannot import its handler. None if it can; a first deployment then gets its first tick."""
+    """Returns why the lease worker cannot import its handler. None if it can; a first deployment then gets its first
+    tick.
+    """
     problem = handler_problem(properties["Worker"], world)
     if problem is None:
         try:

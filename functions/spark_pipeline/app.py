@@ -1,4 +1,6 @@
-"""The pipeline's entry point on EMR Serverless, which starts a file, not a module. Takes the arguments of `sublet pipeline`."""
+"""The pipeline's entry point on EMR Serverless, which starts a file, not a module. Takes the arguments of `sublet
+pipeline`.
+"""
 
 from __future__ import annotations
 

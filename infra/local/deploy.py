@@ -18,8 +18,8 @@ from infra.local.embedded import ACCOUNT, REGION, ROOT
 from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
-"""The CDK is pinned to 2.1148. npm's 3.0.0 is half a year older, and cannot read what aws-cdk-lib 2.275 writes ("Maximum schema
-version supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0")."""
+"""The CDK is pinned to 2.1148. npm's 3.0.0 is half a year older, and cannot read what aws-cdk-lib 2.275 writes
+("Maximum schema version supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0")."""
 BOOTSTRAP_STACK = "CDKToolkit"
 BOOTSTRAP_DONE = ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"]
 REPORT_TAIL = 30
@@ -65,8 +65,8 @@ def deploy(
 ) -> dict[str, str]:
     """Deploy a stack of the app in `folder`, and return its outputs by name. Raises DeploymentFailed.
 
-    Bootstraps first if necessary. The emulator runs functions as processes on this machine, so the layer is for this machine's
-    architecture.
+    Bootstraps first if necessary. The emulator runs functions as processes on this machine, so the layer is for this
+    machine's architecture.
 
     context  passed to the app, each entry with `-c`
     stack    by default, that of the context's application

@@ -62,9 +62,7 @@ class EmbeddedAws:
 
     def client(self, service: str) -> Any:
         """Returns a boto3 client of `service`, which ignores this process's own environment."""
-        endpoint = self.environment[
-            "AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"
-        ]
+        endpoint = self.environment["AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"]
         create: Any = boto3.session.Session().client  # its stubs accept literal names only
         return create(
             service,
@@ -84,9 +82,7 @@ class EmbeddedAws:
     def account(self) -> AwsAccount:
         """The Account port over this AWS, for code that creates its own clients."""
         session = botocore.session.get_session()
-        session.set_credentials(
-            self.environment["AWS_ACCESS_KEY_ID"], self.environment["AWS_SECRET_ACCESS_KEY"]
-        )
+        session.set_credentials(self.environment["AWS_ACCESS_KEY_ID"], self.environment["AWS_SECRET_ACCESS_KEY"])
         session.set_default_client_config(Config(proxies={}))
         boto = boto3.session.Session(botocore_session=session)
         return AwsAccount(Connection(REGION, self.environment["AWS_ENDPOINT_URL_KINESIS"], boto))
@@ -121,9 +117,7 @@ def embedded_aws() -> Iterator[EmbeddedAws]:
             ),
         ]
         with ThreadPoolExecutor(len(starts)) as pool:
-            servers = [
-                future.result() for future in [pool.submit(stack.enter_context, start) for start in starts]
-            ]
+            servers = [future.result() for future in [pool.submit(stack.enter_context, start) for start in starts]]
         for server in servers:
             stack.callback(server.end)
         yield EmbeddedAws(environment, tuple(servers))
@@ -147,7 +141,9 @@ class Keys:
 
 
 def random_keys() -> Keys:
-    """Returns random keys whose id does not begin with AKIA or ASIA: emulators would read an account number from such an id."""
+    """Returns random keys whose id does not begin with AKIA or ASIA: emulators would read an account number from such
+    an id.
+    """
     return Keys(f"LOCAL{secrets.token_hex(8).upper()}", secrets.token_hex(20))
 
 

@@ -1,6 +1,7 @@
 """Lets tests change the embedded AWS's SubscribeToShard: how long things take, and what goes wrong.
 
-By default it keeps the service's rules and times. kinesis/fan_out.cjs explains the knobs, and kinesis/faults.cjs the faults.
+By default it keeps the service's rules and times. kinesis/fan_out.cjs explains the knobs, and kinesis/faults.cjs the
+faults.
 """
 
 from __future__ import annotations
@@ -19,9 +20,20 @@ from infra.local.embedded import EmbeddedAws
 EVERY_CONSUMER = "*"
 
 What = Literal[
-    "refuse", "cut", "exception", "error", "end", "silence", "delay", "repeat", "no_initial", "damage", "unchunked", "null_end",
+    "refuse",
+    "cut",
+    "exception",
+    "error",
+    "end",
+    "silence",
+    "delay",
+    "repeat",
+    "no_initial",
+    "damage",
+    "unchunked",
+    "null_end",
     "no_children",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

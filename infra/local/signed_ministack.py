@@ -1,12 +1,13 @@
-"""ministack with checked signatures: `python signed_ministack.py`, a single file that runs in ministack's own environment.
+"""ministack with checked signatures: `python signed_ministack.py`, a single file that runs in ministack's own
+environment.
 
 With AUTH=true ministack enforces IAM, but accepts as root any request with the root's key id or without a key,
 because it only checks the signatures of roles and users. It also lets every web page in. Here every request must be
 signed with a secret that this ministack knows, and none may come from a web page. Two paths are open to clients that
 cannot sign: its health, and the response of a custom resource, which contains a token from CloudFormation.
 
-Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's. Its SQS refuses to change the time
-of a message that is no longer hidden, as AWS does.
+Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's. Its SQS refuses to change
+the time of a message that is no longer hidden, as AWS does.
 
 It also decides for kinesis-local, whose own front door (signed_kinesis.cjs) asks what a role's session may do there.
 It records which calls were allowed and denied, for tests.
@@ -65,7 +66,9 @@ judged: set[tuple[str, str, str, bool]] = set()
 
 
 async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-    """Checks each request before ministack sees it; its server calls this. Refuses websockets, which nothing here uses."""
+    """Checks each request before ministack sees it; its server calls this. Refuses websockets, which nothing here
+    uses.
+    """
     if scope["type"] == "lifespan":
         await inner(scope, receive, send)
     elif scope["type"] == "http":
@@ -88,9 +91,7 @@ def refusal(scope: Mapping[str, Any], body: bytes) -> tuple[str, str] | None:
     return None if is_open(scope["method"], scope["path"]) else signature_failure(scope, headers, body)
 
 
-def signature_failure(
-    scope: Mapping[str, Any], headers: Mapping[str, str], body: bytes
-) -> tuple[str, str] | None:
+def signature_failure(scope: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> tuple[str, str] | None:
     if not headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
         return "MissingAuthenticationToken", "Only signed requests"
     signature = parse_header_signature(headers)
@@ -110,8 +111,8 @@ def signature_failure(
 
 
 def judgement(headers: Mapping[str, str], body: bytes) -> Message:
-    """Answers kinesis-local's door, which signs its question with our secret. The answer has a key's secret and, if its role may
-    not make the call, why."""
+    """Answers kinesis-local's door, which signs its question with our secret. The answer has a key's secret and, if its
+    role may not make the call, why."""
     signed = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(signed, headers.get("x-sublet-door", "")):
         return {"refusal": ["AccessDeniedException", "Only for the embedded Kinesis"]}
@@ -172,8 +173,9 @@ def is_open(method: str, path: str) -> bool:
 
 
 def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
-    """Makes a session of the function's role, with a secret that cannot be derived from the function's name, as ministack's
-    can. It is derived from our secret and the key's id, so that kinesis-local's door (signed_kinesis.cjs) knows it too.
+    """Makes a session of the function's role, with a secret that cannot be derived from the function's name, as
+    ministack's can. It is derived from our secret and the key's id, so that kinesis-local's door (signed_kinesis.cjs)
+    knows it too.
     """
     made: dict[str, str] = execution_credentials(config)
     key = made["AWS_ACCESS_KEY_ID"]
@@ -187,9 +189,7 @@ def register_consumer(_logical_id: str, properties: Mapping[str, str], _stack: s
     kinesis: Any = boto3.client("kinesis")
     named = {"StreamARN": properties["StreamARN"], "ConsumerName": properties["ConsumerName"]}
     made = kinesis.register_stream_consumer(**named)["Consumer"]
-    while (
-        state := kinesis.describe_stream_consumer(**named)["ConsumerDescription"]["ConsumerStatus"]
-    ) != "ACTIVE":
+    while (state := kinesis.describe_stream_consumer(**named)["ConsumerDescription"]["ConsumerStatus"]) != "ACTIVE":
         time.sleep(LOOKS_EVERY)
     attributes = {
         **named,
@@ -227,10 +227,7 @@ def expiring(change: Handler) -> Handler:
                 raise sqs._Err("MessageNotInflight", "The specified message isn't in flight.")  # noqa: SLF001
             return change(data, url)
         late = [each for each in entries if each.get("ReceiptHandle") in visible]
-        failed = [
-            {"Id": each["Id"], "Code": "MessageNotInflight", "Message": "", "SenderFault": True}
-            for each in late
-        ]
+        failed = [{"Id": each["Id"], "Code": "MessageNotInflight", "Message": "", "SenderFault": True} for each in late]
         rest = [each for each in entries if each not in late]
         reply = change({**data, "Entries": rest}, url) if rest else {"Successful": [], "Failed": []}
         return {**reply, "Failed": [*reply["Failed"], *failed]}
@@ -250,9 +247,7 @@ def once(body: bytes, receive: Receive) -> Receive:
 
 def without_cors(send: Send) -> Send:
     async def send_on(message: Message) -> None:
-        kept = [
-            pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(b"access-control-")
-        ]
+        kept = [pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(b"access-control-")]
         await send({**message, "headers": kept} if message["type"] == "http.response.start" else message)
 
     return send_on

@@ -47,9 +47,7 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept any name
         except ModuleNotFoundError as missing:
             if missing.name not in {"aws_cdk", "constructs"}:
                 raise
-            raise ImportError(
-                f"sublet_cdk.{name} needs the AWS CDK: install sublet with its extra cdk"
-            ) from missing
+            raise ImportError(f"sublet_cdk.{name} needs the AWS CDK: install sublet with its extra cdk") from missing
         value = globals()[name] = getattr(module, name)
         return value
 

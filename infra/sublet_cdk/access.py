@@ -91,9 +91,7 @@ class Access:
             raise SettingsError("on_failure", None, "the destination that a redrive reads")
         self.destination.grant_redrive(grantee, self.settings.application)
 
-    def _streams(
-        self, actions: Sequence[str], *, finds: bool = False, finds_consumers: bool = False
-    ) -> Duties:
+    def _streams(self, actions: Sequence[str], *, finds: bool = False, finds_consumers: bool = False) -> Duties:
         if self.stream is not None:
             return {"stream": roles.allow(actions, self.stream.stream_arn)}
         choice = self.settings.streams

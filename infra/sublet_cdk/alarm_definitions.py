@@ -32,9 +32,10 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ShardUnread",
             Figure(Metric.UNREAD_AGE, "Maximum"),
             "a shard has records, but no consumer reads it or makes progress",
-            "The other shards may be fine. The lease manager's log names it: 'a shard has records, and no worker reads it'. "
-            "Other alarms that are on say why; if there are none, look for its lease key in the lease worker's log. "
-            "If it is paused (`sublet status`), half of the retention is used up: resume it before records are lost.",
+            "The other shards may be fine. The lease manager's log names it: 'a shard has records, and no worker "
+            "reads it'. Other alarms that are on say why; if there are none, look for its lease key in the lease "
+            "worker's log. If it is paused (`sublet status`), half of the retention is used up: resume it before "
+            "records are lost.",
             pace.unread_millis(at.unread_minutes),
         ),
         at_once(
@@ -43,8 +44,8 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             Figure(Metric.OWNER_STALLED_AGE, "Maximum"),
             "an owner heartbeats a lease, records wait, and the checkpoint stands still",
             "It may be a KCL worker, another process, or a worker of this deployment. The lease manager's log "
-            "names it: 'its owner heartbeats, and its checkpoint stands still'. Its handler hangs or fails: end it, and another "
-            "takes the lease. If it checkpoints less often on purpose, raise owner_stall_minutes.",
+            "names it: 'its owner heartbeats, and its checkpoint stands still'. Its handler hangs or fails: end it, "
+            "and another takes the lease. If it checkpoints less often on purpose, raise owner_stall_minutes.",
             pace.owner_stall_millis(at.owner_stall_minutes),
         ),
         reported_by_workers(
@@ -52,8 +53,9 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ShardStalled",
             Figure(Metric.CHECKPOINT_AGE, "Maximum"),
             "a worker holds a shard with records, but makes no progress",
-            "The other shards may be fine. The lease worker's log names it: 'a shard with records to come stands still'. Its "
-            "handler is slow or hangs, it waits for a slot that another shard's call occupies, or its polls are throttled.",
+            "The other shards may be fine. The lease worker's log names it: 'a shard with records to come stands "
+            "still'. Its handler is slow or hangs, it waits for a slot that another shard's call occupies, or its "
+            "polls are throttled.",
             pace.stall_millis(at.stall_minutes),
         ),
         reported_by_workers(
@@ -71,9 +73,9 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "BatchesUnfinished",
             Figure(Metric.OLDEST_UNFINISHED_AGE, "Maximum"),
             "with manual checkpointing, a batch was delivered long ago and is not checkpointed",
-            "Its shard's position stands still, though reading may go on; after a restart everything since then comes again. "
-            "oldest_unfinished_age by shard_id tells which. If the handler keeps batches for longer on purpose, raise "
-            "unfinished_minutes.",
+            "Its shard's position stands still, though reading may go on; after a restart everything since then comes "
+            "again. oldest_unfinished_age by shard_id tells which. If the handler keeps batches for longer on "
+            "purpose, raise unfinished_minutes.",
             pace.stall_millis(at.unfinished_minutes),
         ),
         lasting(
@@ -81,8 +83,8 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "HandlerFailing",
             Figure(Metric.HANDLER_FAILURES, "Sum"),
             "the handler keeps raising",
-            "Nothing is skipped: its shards wait at the failing batch, and lag grows. The lease worker's log has the shard, the "
-            "traceback and the sequence numbers; handler_failures by shard_id tells which.",
+            "Nothing is skipped: its shards wait at the failing batch, and lag grows. The lease worker's log has the "
+            "shard, the traceback and the sequence numbers; handler_failures by shard_id tells which.",
             threshold=at.handler_failures,
             minutes=at.handler_failing_minutes,
         ),
@@ -96,8 +98,8 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "HandlerStuck",
             Figure(Metric.HANDLER_ATTEMPTS, "Maximum"),
             "the same records have failed again and again; their shard waits for them",
-            "The lease worker's log has the shard and their first and last position. Fix the handler, or let them be set aside: "
-            "maximum_retry_attempts or maximum_record_age, with on_failure.",
+            "The lease worker's log has the shard and their first and last position. Fix the handler, or let them be "
+            "set aside: maximum_retry_attempts or maximum_record_age, with on_failure.",
             at.handler_attempts,
         ),
         at_once(
@@ -105,8 +107,8 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "RecordsSetAside",
             Figure(Metric.RECORDS_SET_ASIDE, "Sum"),
             "records were given up, and the failure destination has them",
-            "The lease worker's log has their positions, and the destination the exception's type. When the handler can process "
-            "them, `sublet redrive` delivers them to it again.",
+            "The lease worker's log has their positions, and the destination the exception's type. When the handler "
+            "can process them, `sublet redrive` delivers them to it again.",
         ),
         at_once(
             pace,
@@ -134,9 +136,10 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
             pace,
             "LeasesFailing",
             Figure(Metric.LEASES_FAILED, "Sum"),
-            "leases are given up again and again, because Kinesis or DynamoDB refuses, or because of an unexpected error",
-            "They continue from their checkpoints once it is fixed. The lease worker's log says which and why: 'service failed', "
-            "'lease table unavailable' (its KMS key, perhaps: lease_table_key), or a traceback.",
+            "leases are given up again and again, because Kinesis or DynamoDB refuses, or because of an unexpected "
+            "error",
+            "They continue from their checkpoints once it is fixed. The lease worker's log says which and why: "
+            "'service failed', 'lease table unavailable' (its KMS key, perhaps: lease_table_key), or a traceback.",
         ),
     )
 
@@ -149,8 +152,8 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             Figure(Metric.THROTTLED_POLLS, "Maximum"),
             "polls of a shard are refused again and again: its read limit is used up",
             "All consumers that poll the shard share five calls and 2 MB a second. Let the others poll "
-            "less often (idle_poll_interval here), give one of them enhanced fan-out, or split the shard. throttled_polls by "
-            "shard_id tells which.",
+            "less often (idle_poll_interval here), give one of them enhanced fan-out, or split the shard. "
+            "throttled_polls by shard_id tells which.",
             threshold=at.throttled_polls,
         ),
         lasting(
@@ -158,8 +161,8 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "Lagging",
             Figure(Metric.MILLIS_BEHIND_LATEST, "Minimum"),
             "under-provisioned: even the least lagging shard is behind its tip",
-            "Normal for a while after a first deployment from TRIM_HORIZON or a reshard. Otherwise make the handler faster, "
-            "lower leases_per_worker, give the worker more memory (it brings CPU), or split shards.",
+            "Normal for a while after a first deployment from TRIM_HORIZON or a reshard. Otherwise make the handler "
+            "faster, lower leases_per_worker, give the worker more memory (it brings CPU), or split shards.",
             threshold=at.lag_millis,
             minutes=at.lag_minutes,
         ),
@@ -179,9 +182,10 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             periods=pace.spans(at.hot_shard_minutes),
             points=pace.spans(at.hot_shard_minutes),
             when="one shard brings far more bytes than the average",
-            then="The lease manager's log names it: 'a shard is hot', with the command that says why (`sublet hot`): a key to "
-            "salt, or where to split it. The dashboard lists it under 'Hot shards'. While it keeps up nothing is wrong, but when "
-            "it grows further it will fall behind alone.",
+            then="The lease manager's log names it: 'a shard is hot', with the command that says why (`sublet hot`): "
+            "a key to "
+            "salt, or where to split it. The dashboard lists it under 'Hot shards'. While it keeps up nothing is "
+            "wrong, but when it grows further it will fall behind alone.",
             threshold=at.hot_shard_ratio,
             expression=f"IF(busiest > {at.hot_shard_bytes}, busiest / average, 0)",
             has_link=True,
@@ -209,35 +213,31 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "DataGap",
             Figure(Metric.DATA_GAP, "Sum"),
             "data was lost: a checkpoint was older than the stream's retention",
-            "Reading continued from the oldest record. The log has the shard and the gap. Find out why it was not read in "
-            "time; lengthen the retention.",
+            "Reading continued from the oldest record. The log has the shard and the gap. Find out why it was not "
+            "read in time; lengthen the retention.",
         ),
         at_once(
             pace,
             "HandlerCrashing",
             Figure(Metric.CRASHING_LEASES, "Maximum"),
             "every process that handles a shard's next records dies, or its call hangs",
-            "Out of memory, os._exit, a crash in native code, a wait without a time-out. The other shards go on; this one is "
-            "tried alone, less and less often. The lease manager's log has the lease key and the checkpoint before the "
-            "records.",
+            "Out of memory, os._exit, a crash in native code, a wait without a time-out. The other shards go on; this "
+            "one is tried alone, less and less often. The lease manager's log has the lease key and the checkpoint "
+            "before the records.",
         ),
         at_once(
             pace,
             "MalformedRows",
             Figure(Metric.MALFORMED_ROWS, "Maximum"),
             "the lease table has a row that KCL could not have written; only its shard is not read",
-            "The lease manager's log has the lease key and the fault. Repair the row, if necessary from a backup of the "
-            "table; if you delete it, it is created again from the start position.",
+            "The lease manager's log has the lease key and the fault. Repair the row, if necessary from a backup of "
+            "the table; if you delete it, it is created again from the start position.",
         ),
     )
 
 
 def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Alarm]:
-    ticks = (
-        Figure("Invocations", "Sum", Source.MANAGER)
-        if on_lambda
-        else Figure(Metric.TOTAL_LEASES, "SampleCount")
-    )
+    ticks = Figure("Invocations", "Sum", Source.MANAGER) if on_lambda else Figure(Metric.TOTAL_LEASES, "SampleCount")
     return (
         silent(
             pace,
@@ -248,8 +248,8 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
                 "quiet": Figure(Metric.QUIET_LEASES, "Maximum"),
             },
             "data loss ahead: no lease worker holds a lease, and no shard is known to be quiet or is paused",
-            "Records stay in the stream until its retention ends, so act before then. Check the lease manager's log, the state "
-            "machine's executions and the lease worker's errors, or the process.",
+            "Records stay in the stream until its retention ends, so act before then. Check the lease manager's log, "
+            "the state machine's executions and the lease worker's errors, or the process.",
         ),
         silent(
             pace,
@@ -257,8 +257,9 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
             "TicksMissing",
             {"figure": ticks},
             "the lease manager does not tick",
-            "No lease is created, handed out or taken over. On Lambda: is the rule enabled? Undelivered ticks are in the "
-            "dead-letter queue. A process: does it run, and can it reach its tables and the stream? Its log says so.",
+            "No lease is created, handed out or taken over. On Lambda: is the rule enabled? Undelivered ticks are in "
+            "the dead-letter queue. A process: does it run, and can it reach its tables and the stream? Its log says "
+            "so.",
         ),
     )
 
@@ -270,8 +271,8 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "WorkerCrashing",
             Figure("Errors", "Sum", Source.WORKER),
             "the lease worker crashes, times out or runs out of memory, again and again",
-            "Its items run again, three times in a row at most. See its log (REPORT lines have the memory used), and lower "
-            "leases_per_worker or max_bytes_in_flight, or give it more memory.",
+            "Its items run again, three times in a row at most. See its log (REPORT lines have the memory used), and "
+            "lower leases_per_worker or max_bytes_in_flight, or give it more memory.",
         ),
         lasting(
             pace,
@@ -287,7 +288,8 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ManagerFailing",
             Figure("Errors", "Sum", Source.MANAGER),
             "the lease manager fails tick after tick: no new lease is created or handed out",
-            "Its log names the cause: the lease table, the stream, a KMS key (lease_table_key, stream_key), or a permission.",
+            "Its log names the cause: the lease table, the stream, a KMS key (lease_table_key, stream_key), or a "
+            "permission.",
         ),
         at_once(
             pace,

@@ -1,8 +1,8 @@
 """An alarm as a value, and the four kinds of most alarms. Reading them needs no CDK.
 
-Each kind treats missing data in a deliberate way. A metric that signals trouble is put with every tick and window, even if it is
-zero, so missing data means that nothing runs, and other alarms watch for that. These are on sums, with missing data filled with
-zero; otherwise CloudWatch would look at older periods first, and fire twice as late.
+Each kind treats missing data in a deliberate way. A metric that signals trouble is put with every tick and window, even
+if it is zero, so missing data means that nothing runs, and other alarms watch for that. These are on sums, with missing
+data filled with zero; otherwise CloudWatch would look at older periods first, and fire twice as late.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ EACH_STREAM = "*"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric with its statistic. `stream`: only of this one of several streams, or of EACH_STREAM; None: over all streams."""
+    """A metric with its statistic. `stream`: only of this one of several streams, or of EACH_STREAM; None: over all
+    streams.
+    """
 
     metric: str
     statistic: str
@@ -87,17 +89,15 @@ class Alarm:
 
 
 def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
-    """An alarm that fires at a single value, for a metric of which one value is proof. It stays on for a span, in which the next
-    tick shows whether the trouble is over.
+    """An alarm that fires at a single value, for a metric of which one value is proof. It stays on for a span, in which
+    the next tick shows whether the trouble is over.
     """
     return Alarm(name, {"figure": figure}, pace.span, 1, when, then, points=1, threshold=threshold)
 
 
-def reported_by_workers(
-    pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float
-) -> Alarm:
-    """An alarm that fires at a single value of a worker's metric. It stays on for three spans, because the next worker starts a
-    tick later and must measure for itself.
+def reported_by_workers(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float) -> Alarm:
+    """An alarm that fires at a single value of a worker's metric. It stays on for three spans, because the next worker
+    starts a tick later and must measure for itself.
     """
     return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold)
 
@@ -110,12 +110,18 @@ def lasting(
     return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
 
 
-def silent(
-    pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Figure], when: str, then: str
-) -> Alarm:
+def silent(pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Figure], when: str, then: str) -> Alarm:
     """An alarm that fires if no figure has a value in a span, for metrics that must be there all the time."""
     spans = pace.spans(at.silence_minutes)
     return Alarm(
-        name, figures, pace.span, spans, when, then, points=spans, below=True, missing=Missing.BREACHING,
+        name,
+        figures,
+        pace.span,
+        spans,
+        when,
+        then,
+        points=spans,
+        below=True,
+        missing=Missing.BREACHING,
         expression=" + ".join(f"FILL({figure}, 0)" for figure in figures),
-    )  # fmt: skip
+    )

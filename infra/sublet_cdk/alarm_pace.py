@@ -22,9 +22,9 @@ SPAN_MAX = timedelta(days=1)
 TICK_JITTER = 1.2
 """A span is longer than the gap between ticks by this factor, so that none is without a tick."""
 STALLED_PART, UNREAD_PART = 0.4, 0.3
-"""Parts of the time within which a person must be notified. A worker may start a whole gap after the records arrive, and then
-reports each minute. An unread shard is seen by ticks alone: the first may also come a gap later, and its age is only
-known from then on."""
+"""Parts of the time within which a person must be notified. A worker may start a whole gap after the records arrive,
+and then reports each minute. An unread shard is seen by ticks alone: the first may also come a gap later, and its age
+is only known from then on."""
 
 RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
@@ -44,7 +44,9 @@ class AlarmThresholds:
     """How long a lease that is heartbeaten may stand still while records wait, beyond this deployment's
     checkpoint_interval. By default 6, or nine tenths of two ticks' distance."""
     stall_minutes: int | None = None
-    """How long a shard with records that a worker holds may stand still. By default 6, or 1.2 ticks if that is longer."""
+    """How long a shard with records that a worker holds may stand still. By default 6, or 1.2 ticks if that is
+    longer.
+    """
     handler_call_minutes: int | None = None
     """How long a call of the handler may last. The default is that of `stall_minutes`."""
     unfinished_minutes: int | None = None
@@ -62,13 +64,14 @@ class AlarmThresholds:
     """How long an application may go without a tick, or without a worker that holds a lease."""
     handler_failing_minutes: int = 10
     handler_failures: int = 1
-    """How many failures a span may have. A failure that the next call made up for should wake no one, not even twice in an hour.
+    """How many failures a span may have. A failure that the next call made up for should wake no one, not even twice in
+    an hour.
     """
     handler_attempts: int = 20
     """Calls with the same records, including earlier windows. A smaller maximum_retry_attempts never reaches it."""
     stream_lag_hours: float = 12
-    """With several streams: how far a shard may be behind before its stream's records are at risk. Half of the 24 hours for
-    which Kinesis keeps records unless a stream's retention is longer."""
+    """With several streams: how far a shard may be behind before its stream's records are at risk. Half of the 24 hours
+    for which Kinesis keeps records unless a stream's retention is longer."""
     by_stream: bool = True
     """With several streams: whether there are alarms that name a stream. They cost $0.30 a month for each."""
     longest_gap: timedelta | None = None
@@ -105,8 +108,8 @@ class Pace:
         return self._millis(UNREAD_PART, minutes)
 
     def owner_stall_millis(self, minutes: int | None) -> float:
-        """Returns the latest age that still gives 15 minutes' notice, because a KCL worker may checkpoint every five minutes.
-        With ticks more than two minutes apart, the second sighting would come too late for that.
+        """Returns the latest age that still gives 15 minutes' notice, because a KCL worker may checkpoint every five
+        minutes. With ticks more than two minutes apart, the second sighting would come too late for that.
         """
         part = STALLED_PART if self.gap <= 2 * MINUTE else UNREAD_PART
         return self._millis(part, minutes)
@@ -117,8 +120,8 @@ class Pace:
 
 
 def gap_of(schedule: str) -> timedelta:
-    """The longest gap between two ticks of an EventBridge expression. Of cron, only `*` and `0/n` minutes of each hour are
-    understood; any other expression counts as a day."""
+    """The longest gap between two ticks of an EventBridge expression. Of cron, only `*` and `0/n` minutes of each hour
+    are understood; any other expression counts as a day."""
     if rate := RATE.fullmatch(schedule):
         return min(int(rate[1]) * timedelta(**{f"{rate[2]}s": 1}), SPAN_MAX)
     minutes = re.fullmatch(r"cron\((?:(\*)|(?:\*|0)/(\d+)|[\d,-]+) \* [*?] \* [*?] \*\)", schedule)

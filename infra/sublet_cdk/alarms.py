@@ -44,8 +44,8 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the alarms and the dashboard watch. `deployment` is None for a process or a container. `set_aside` is None unless
-    records are set aside in a queue of the stack's region and account.
+    """What the alarms and the dashboard watch. `deployment` is None for a process or a container. `set_aside` is None
+    unless records are set aside in a queue of the stack's region and account.
     """
 
     application: str
@@ -77,7 +77,9 @@ class Watched:
         )
 
     def over_streams(self, figure: Figure, period: Duration) -> cloudwatch.MathExpression:
-        """A figure of EACH_STREAM, in CloudWatch's Metrics Insights. An alarm that names its contributors needs both clauses."""
+        """A figure of EACH_STREAM, in CloudWatch's Metrics Insights. An alarm that names its contributors needs both
+        clauses.
+        """
         function = {"Maximum": "MAX", "Minimum": "MIN"}[figure.statistic]
         clauses = (
             f"SELECT {function}({figure.metric})",
@@ -92,7 +94,9 @@ class Watched:
         )
 
     def figure(self, figure: Figure, period: Duration) -> cloudwatch.Metric:
-        """A definition's figure as a metric: the application's, one of its streams', or AWS's for a deployed resource."""
+        """A definition's figure as a metric: the application's, one of its streams', or AWS's for a deployed
+        resource.
+        """
         if figure.source is Source.FAILURE_QUEUE and self.set_aside is not None:
             return cloudwatch.Metric(
                 namespace="AWS/SQS",
@@ -150,10 +154,7 @@ def add_alarms(
 ) -> Mapping[str, cloudwatch.Alarm]:
     """Create a consumer's alarms. Each notifies `topic` when it fires and when it is over."""
     math = has_math(scope)
-    specs = {
-        alarm.name: _spec(scope, alarm, watched, math=math)
-        for alarm in alarms_of(watched, thresholds, math=math)
-    }
+    specs = {alarm.name: _spec(scope, alarm, watched, math=math) for alarm in alarms_of(watched, thresholds, math=math)}
     return create_alarms(scope, specs, topic)
 
 
@@ -182,9 +183,7 @@ def _watches(alarm: Alarm, watched: Watched, *, math: bool) -> cloudwatch.IMetri
     return _expression(alarm, figures, period) if math and alarm.expression else next(iter(figures.values()))
 
 
-def _expression(
-    alarm: Alarm, figures: Mapping[str, cloudwatch.IMetric], period: Duration
-) -> cloudwatch.MathExpression:
+def _expression(alarm: Alarm, figures: Mapping[str, cloudwatch.IMetric], period: Duration) -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(
         expression=alarm.expression or "", using_metrics=figures, label=alarm.when, period=period
     )
@@ -193,9 +192,7 @@ def _expression(
 def dashboard_link(scope: Construct, watched: Watched) -> str:
     stack = Stack.of(scope)
     host = CONSOLES.get(stack.partition, "console.aws.amazon.com")
-    return (
-        f"https://{host}/cloudwatch/home?region={stack.region}#dashboards/dashboard/{watched.dashboard_name}"
-    )
+    return f"https://{host}/cloudwatch/home?region={stack.region}#dashboards/dashboard/{watched.dashboard_name}"
 
 
 def create_alarms(

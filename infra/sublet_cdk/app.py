@@ -27,7 +27,9 @@ def main() -> None:
 
 
 def synthesize(app: App, defaults: Mapping[str, str] | None = None) -> None:
-    """Write the template, or end the process with a one-line error. `defaults` fill in missing context of a consumer."""
+    """Write the template, or end the process with a one-line error. `defaults` fill in missing context of a
+    consumer.
+    """
     try:
         Tags.of(stack_of(app, defaults or {})).add("project", "sublet")
     except SubletError as refused:
@@ -39,9 +41,7 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
     """The stack that the context describes. Raises SettingsError."""
     context = {**defaults, **stated(app)}
     env = _place(context)
-    synthesizer = (
-        CliCredentialsStackSynthesizer() if context.get(OWN_CREDENTIALS, "").lower() == "true" else None
-    )
+    synthesizer = CliCredentialsStackSynthesizer() if context.get(OWN_CREDENTIALS, "").lower() == "true" else None
     match context.get(STACK, "consumer"):
         case "consumer":
             return ConsumerStack(
@@ -65,8 +65,8 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
 
 
 def _place(context: Mapping[str, str]) -> Environment:
-    """The stack's environment: the stream's region, and the account of the CDK's command line. Looking up a network requires a
-    known account and region."""
+    """The stack's environment: the stream's region, and the account of the CDK's command line. Looking up a network
+    requires a known account and region."""
     region = place_of(context["stream_arn"]).region if "stream_arn" in context else None
     if "vpc_id" not in context:
         return Environment(region=region)

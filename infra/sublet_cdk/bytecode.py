@@ -18,8 +18,10 @@ CODE = "/var/task"
 
 
 def add_bytecode(folder: Path, python_version: str, mounted_at: str) -> None:
-    """Compile the sources in `folder`, which Lambda mounts at `mounted_at`. Files that are not Python of that version stay as
-    they are. Bytecode is specific to a Python version; without that Python on this machine, nothing is added."""
+    """Compile the sources in `folder`, which Lambda mounts at `mounted_at`. Files that are not Python of that version
+    stay as they are. Bytecode is specific to a Python version; without that Python on this machine, nothing is
+    added.
+    """
     python = python_of_version(python_version)
     if python is not None:
         how = ["--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", mounted_at, "-q", "-q"]
@@ -50,6 +52,7 @@ def lacks(python_version: str) -> str | None:
     if python_of_version(python_version) is not None:
         return None
     return (
-        f"there is no python{python_version} on this machine, so the functions come without bytecode: each cold start compiles "
-        "what it imports, a quarter of a second of CPU. Install that Python, or choose this one's as the runtime"
+        f"there is no python{python_version} on this machine, so the functions come without bytecode: each cold start "
+        "compiles what it imports, a quarter of a second of CPU. Install that Python, or choose this one's as the "
+        "runtime"
     )

@@ -27,9 +27,7 @@ def copy_code(folder: Path, target: Path, setting: str, dot_files: Collection[st
     _copy(folder, target, (folder.resolve(),), setting, dot_files)
 
 
-def _copy(
-    folder: Path, target: Path, above: tuple[Path, ...], setting: str, dot_files: Collection[str]
-) -> None:
+def _copy(folder: Path, target: Path, above: tuple[Path, ...], setting: str, dot_files: Collection[str]) -> None:
     """`above`: this folder and those that contain it, with links resolved. The first is the whole folder."""
     target.mkdir(parents=True, exist_ok=True)
     with os.scandir(folder) as entries:
@@ -54,14 +52,8 @@ def _check_link(link: Path, above: tuple[Path, ...], setting: str) -> None:
     try:
         leads_to = link.resolve(strict=True)
     except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
-        raise SettingsError(
-            setting, str(above[0]), f"a folder without {link}, a link that leads nowhere"
-        ) from None
+        raise SettingsError(setting, str(above[0]), f"a folder without {link}, a link that leads nowhere") from None
     if not leads_to.is_relative_to(above[0]):
-        raise SettingsError(
-            setting, str(above[0]), f"a folder whose links stay in it; {link} leads to {leads_to}"
-        )
+        raise SettingsError(setting, str(above[0]), f"a folder whose links stay in it; {link} leads to {leads_to}")
     if leads_to in above:
-        raise SettingsError(
-            setting, str(above[0]), f"a folder without {link}, a link to a folder that it is in"
-        )
+        raise SettingsError(setting, str(above[0]), f"a folder without {link}, a link to a folder that it is in")

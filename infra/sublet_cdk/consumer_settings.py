@@ -33,9 +33,16 @@ APPLICATION_MAX = 64
 """Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
 
 STATED_OTHERWISE = (
-    "application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure", "reading", "fan_out_consumer",
+    "application",
+    "stream",
+    "stream_arn",
+    "handler",
+    "invoke_identity_arn",
+    "on_failure",
+    "reading",
+    "fan_out_consumer",
     "register_fan_out",
-)  # fmt: skip
+)
 """Settings that the construct takes as separate properties, or fills in itself."""
 
 
@@ -113,20 +120,18 @@ def environment_of(
     destination: Destination | None = None,
     fan_out_consumer: str | None = None,
 ) -> dict[str, str]:
-    """The SUBLET_ variables of both functions. The stream, the destination and the registered consumer may still be tokens that
-    CloudFormation fills in."""
+    """The SUBLET_ variables of both functions. The stream, the destination and the registered consumer may still be
+    tokens that CloudFormation fills in."""
     fan_out = {f"{PREFIX}FAN_OUT_CONSUMER": fan_out_consumer} if fan_out_consumer else {}
     on_failure = {f"{PREFIX}ON_FAILURE": destination.arn} if destination else {}
     known_later = (
-        {}
-        if stream is None
-        else {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
+        {} if stream is None else {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
     )
     return settings.to_environment() | on_failure | fan_out | known_later
 
 
 def tell_invoke_identity(worker: lambda_.Function, settings: Settings) -> None:
-    """Adds the ARN of the worker's role to its environment, since Lambda's event contains the role that reads the stream. The
-    role is created after the settings."""
+    """Adds the ARN of the worker's role to its environment, since Lambda's event contains the role that reads the
+    stream. The role is created after the settings."""
     if settings.handler_contract is HandlerContract.LAMBDA_EVENT and worker.role is not None:
         worker.add_environment(f"{PREFIX}INVOKE_IDENTITY_ARN", worker.role.role_arn)

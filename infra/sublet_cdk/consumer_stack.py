@@ -48,8 +48,8 @@ CONTEXT = {
     "runtime": "python3.11 to python3.14",
     "tracing": "true: X-Ray, of both functions; false (default)",
     "vpc_id": "a network for the worker (looked up at synth, with credentials)",
-    "fan_out": "true: read by a registered consumer, which the stack registers; or the ARN of one (with streams, the name); "
-    "false (default)",
+    "fan_out": "true: read by a registered consumer, which the stack registers; or the ARN of one (with streams, the "
+    "name); false (default)",
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
     "on_failure_key_arn": "that destination's KMS key, if it is your own",
     "alarm_topic_arn": "an SNS topic for the alarms",
@@ -70,9 +70,7 @@ DEFAULTS = {
 }
 
 RUNTIMES = {
-    f"python{version}": lambda_.Runtime(
-        f"python{version}", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True
-    )
+    f"python{version}": lambda_.Runtime(f"python{version}", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
     for version in LAYER.python_versions
 }
 
@@ -89,7 +87,9 @@ HANDLER_ON_TABLE = [
 
 
 class ConsumerStack(Stack):
-    """The stack. `defaults` fill in missing context; `overrides` go to KinesisConsumer directly (tests pass their own layer)."""
+    """The stack. `defaults` fill in missing context; `overrides` go to KinesisConsumer directly (tests pass their own
+    layer).
+    """
 
     def __init__(
         self,
@@ -102,9 +102,7 @@ class ConsumerStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **stack)
         self.context = {**DEFAULTS, **(defaults or {}), **context_of(self, (*CONTEXT, *setting_names()))}
-        application, handler_code, handler = (
-            required(self.context, name, CONTEXT[name]) for name in REQUIRED
-        )
+        application, handler_code, handler = (required(self.context, name, CONTEXT[name]) for name in REQUIRED)
         self.consumer = KinesisConsumer(
             self,
             "Consumer",

@@ -1,5 +1,7 @@
-"""Reads a stack's properties from CDK context, and checks their names. Context is text from `-c` or cdk.json. `sublet deploy`
-takes only its own command line, because the current folder may have a cdk.json of another app, with keys of the same names."""
+"""Reads a stack's properties from CDK context, and checks their names. Context is text from `-c` or cdk.json. `sublet
+deploy` takes only its own command line, because the current folder may have a cdk.json of another app, with keys of the
+same names.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,5 @@ def texts_by_name(context: Mapping[str, str], name: str) -> dict[str, str]:
 
 def stream_arn(arn: str) -> str:
     if not arn.startswith("arn:"):
-        raise SettingsError(
-            "stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>"
-        )
+        raise SettingsError("stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>")
     return arn

@@ -75,29 +75,21 @@ HOT_SHARDS = (
 PERCENTILES = ("p50", "p90", "Maximum")
 
 
-def add_dashboard(
-    scope: Construct, watched: Watched, alarms: Mapping[str, cloudwatch.Alarm]
-) -> cloudwatch.Dashboard:
+def add_dashboard(scope: Construct, watched: Watched, alarms: Mapping[str, cloudwatch.Alarm]) -> cloudwatch.Dashboard:
     dashboard = cloudwatch.Dashboard(scope, "Dashboard", dashboard_name=watched.dashboard_name)
     dashboard.add_widgets(
         cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.values()), width=24, height=3)
     )
-    dashboard.add_widgets(
-        *(_graph(title, _fleet_metrics(watched, metrics)) for title, metrics in FLEET.items())
-    )
+    dashboard.add_widgets(*(_graph(title, _fleet_metrics(watched, metrics)) for title, metrics in FLEET.items()))
     dashboard.add_widgets(
         *(
             _graph(title, [watched.metric(metric, statistic) for statistic in PERCENTILES])
             for title, metric in DISTRIBUTIONS.items()
         )
     )
-    dashboard.add_widgets(
-        *(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD)
-    )
+    dashboard.add_widgets(*(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD))
     if watched.streams:
-        dashboard.add_widgets(
-            *(_graph(f"{metric} by stream", [_by_stream(watched, metric)]) for metric in PER_STREAM)
-        )
+        dashboard.add_widgets(*(_graph(f"{metric} by stream", [_by_stream(watched, metric)]) for metric in PER_STREAM))
     if watched.log is not None:
         dashboard.add_widgets(_hot_shards(watched.log))
     if watched.deployment is not None:
@@ -132,9 +124,7 @@ def _deployment_graphs(deployment: Deployment) -> list[cloudwatch.GraphWidget]:
 
 
 def _fleet_metrics(watched: Watched, metrics: Mapping[Metric, str]) -> list[cloudwatch.IMetric]:
-    shown: list[cloudwatch.IMetric] = [
-        watched.metric(metric, statistic) for metric, statistic in metrics.items()
-    ]
+    shown: list[cloudwatch.IMetric] = [watched.metric(metric, statistic) for metric, statistic in metrics.items()]
     if Metric.MILLIS_BEHIND_LATEST in metrics:
         shown.append(watched.metric(Metric.MILLIS_BEHIND_LATEST, "Maximum"))
     return shown

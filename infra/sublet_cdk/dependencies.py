@@ -37,11 +37,12 @@ class Bundle:
 
 
 LAYER = Bundle("layer", "requirements/layer.txt", ("3.11", "3.12", "3.13", "3.14"), "manylinux2014", "python")
-"""The Lambda layer. boto3 is left out, because Lambda includes it. It is for four Pythons: a function's runtime may be any of
-them, and the embedded AWS runs functions on the machine's own."""
+"""The Lambda layer. boto3 is left out, because Lambda includes it. It is for four Pythons: a function's runtime may be
+any of them, and the embedded AWS runs functions on the machine's own."""
 
 EMR = Bundle("emr", "requirements/emr.txt", ("3.11",), "manylinux_2_28")
-"""The pipeline's packages, without PySpark, which EMR includes. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34.
+"""The pipeline's packages, without PySpark, which EMR includes. PyArrow has no wheels for a glibc older than 2.28;
+EMR's is 2.34.
 """
 
 
@@ -83,7 +84,9 @@ def built_with_bytecode(bundle: Bundle, architecture: str, python_version: str) 
 
 
 def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Makes a folder unless it exists. Two processes may do so at once: a folder appears whole, and the second is dropped."""
+    """Makes a folder unless it exists. Two processes may do so at once: a folder appears whole, and the second is
+    dropped.
+    """
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,9 +122,7 @@ def main() -> int:
         prog="python -m sublet_cdk.dependencies", description="Build the dependencies of the deployed code."
     )
     bundles = {bundle.name: bundle for bundle in (LAYER, EMR, PROCESS)}
-    parser.add_argument(
-        "bundle", choices=bundles, help="the Lambda layer, or for the pipeline on EMR Serverless"
-    )
+    parser.add_argument("bundle", choices=bundles, help="the Lambda layer, or for the pipeline on EMR Serverless")
     bundle = bundles[parser.parse_args().bundle]
     for architecture in MACHINES:
         try:

@@ -84,7 +84,9 @@ def add_deployment_check(
 
 @jsii.implements(IStringProducer)
 class _Named:
-    """The check's logical id, computed when the template is written: a variable may be added to the worker until then."""
+    """The check's logical id, computed when the template is written: a variable may be added to the worker until
+    then.
+    """
 
     def __init__(self, name: str, worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> None:
         self.name, self.worker, self.layers = name, worker, layers

@@ -11,9 +11,9 @@ from sublet_cdk.nag import acknowledge
 from sublet_cdk.state_machine import Functions, definition
 
 VENDED_LOGS = "/aws/vendedlogs/states"
-"""The prefix of the log group's name. Step Functions adds each log group with another prefix to a single resource policy of 5,120
-characters per account and region; when that is full, deployments fail. (Step Functions Developer Guide, "Logging using CloudWatch
-Logs".)"""
+"""The prefix of the log group's name. Step Functions adds each log group with another prefix to a single resource
+policy of 5,120 characters per account and region; when that is full, deployments fail. (Step Functions Developer Guide,
+"Logging using CloudWatch Logs".)"""
 
 
 def add_state_machine(
@@ -48,10 +48,6 @@ def add_state_machine(
         "SF1",
         "Every event is in the execution's own history for 90 days; only errors are worth a log's price",
     )
-    acknowledge(
-        machine, "SF2", "One invocation per window: a trace would show nothing that the history does not"
-    )
-    acknowledge(
-        role, "IAM5[Resource::*]", "Delivering logs takes permissions that AWS does not scope to a resource"
-    )
+    acknowledge(machine, "SF2", "One invocation per window: a trace would show nothing that the history does not")
+    acknowledge(role, "IAM5[Resource::*]", "Delivering logs takes permissions that AWS does not scope to a resource")
     return machine

@@ -43,7 +43,9 @@ STAND_INS = {
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A failure destination. `arn` is the setting, and may be a token; `key` encrypts it; `queue` is the construct, if given."""
+    """A failure destination. `arn` is the setting, and may be a token; `key` encrypts it; `queue` is the construct, if
+    given.
+    """
 
     service: str
     arn: str

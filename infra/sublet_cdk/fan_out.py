@@ -1,8 +1,8 @@
-"""Registers the application's fan-out consumer on each stream, and says what it costs. With one stream, the workers get its ARN;
-with several, they find each stream's consumer by its name.
+"""Registers the application's fan-out consumer on each stream, and says what it costs. With one stream, the workers get
+its ARN; with several, they find each stream's consumer by its name.
 
-CloudFormation registers the consumer before it creates the workers, and deregisters it after it has deleted them. That matters
-because Kinesis charges for a consumer until it is deregistered or its stream is deleted.
+CloudFormation registers the consumer before it creates the workers, and deregisters it after it has deleted them. That
+matters because Kinesis charges for a consumer until it is deregistered or its stream is deleted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ REGISTERED = "FanOut"
 
 
 def reading_settings(stated: bool | str, stream_name: str | None) -> Mapping[str, Any]:
-    """The settings that the construct's property `fan_out` stands for. A placeholder validates them if the ARN is known only at
-    deployment. `stream_name`: None with several streams.
+    """The settings that the construct's property `fan_out` stands for. A placeholder validates them if the ARN is known
+    only at deployment. `stream_name`: None with several streams.
     """
     if stated is False:
         return {}
@@ -38,9 +38,7 @@ def reading_settings(stated: bool | str, stream_name: str | None) -> Mapping[str
     return {"reading": Reading.FAN_OUT, "fan_out_consumer": stated if is_known else unknown}
 
 
-def consumer_of(
-    scope: Construct, settings: Settings, stream: kinesis.IStream | None, stated: bool | str
-) -> str | None:
+def consumer_of(scope: Construct, settings: Settings, stream: kinesis.IStream | None, stated: bool | str) -> str | None:
     """Returns the ARN of a new fan-out consumer, or the stated ARN. None without fan-out, and with several streams."""
     if stated is False:
         return None
@@ -99,14 +97,15 @@ def _registrable(scope: Construct, selector: StreamSelector) -> str:
         raise SettingsError(
             "fan_out",
             True,
-            f"the name of registered consumers with {selector}: streams that are found while running have no consumer of the "
-            "stack; or name each stream, or use `sublet run --register`",
+            f"the name of registered consumers with {selector}: streams that are found while running have no consumer "
+            "of the stack; or name each stream, or use `sublet run --register`",
         )
     if is_elsewhere(scope, arn):
         raise SettingsError(
             "fan_out",
             True,
-            f"the name of registered consumers with {selector}: a stream of another account registers its consumers there",
+            f"the name of registered consumers with {selector}: a stream of another account registers its consumers "
+            "there",
         )
     return arn
 
@@ -122,5 +121,6 @@ def _price(stream: kinesis.IStream) -> str:
 def _price_of_each(what: str, shards: int = 1) -> str:
     return (
         f"Fan-out costs ${fan_out(shards, 0):,.0f} a month for {what}, even if no records come, and "
-        f"${fan_out(0, 1e9):.3f} for each GB read: a provisioned stream in {REGION}, {AS_OF}. One on demand is charged by the GB."
+        f"${fan_out(0, 1e9):.3f} for each GB read: a provisioned stream in {REGION}, {AS_OF}. One on demand is "
+        "charged by the GB."
     )

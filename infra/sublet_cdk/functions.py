@@ -50,7 +50,9 @@ class FunctionShape:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSize:
-    """A function's size. `memory`: in MiB; `concurrency`: reserved, None for none; `storage`: of /tmp, None for 512 MiB."""
+    """A function's size. `memory`: in MiB; `concurrency`: reserved, None for none; `storage`: of /tmp, None for 512
+    MiB.
+    """
 
     memory: int
     timeout: Duration
@@ -116,9 +118,7 @@ def add_function(
         security_groups=list(network.security_groups) if network and network.security_groups else None,
     )
     _check_variables(function)
-    acknowledge(
-        function, "L1", "The dependencies layer is built for this Python, and the library is tested with it"
-    )
+    acknowledge(function, "L1", "The dependencies layer is built for this Python, and the library is tested with it")
     permitted: list[IConstruct] = [role]
     if own.role is not None:
         policy = roles.add_duties(scope, f"{name}Duties", own.role, duties)
@@ -126,9 +126,7 @@ def add_function(
         permitted.append(policy)
     if own.network is not None or shape.tracing is not lambda_.Tracing.DISABLED:
         for each in permitted:
-            acknowledge(
-                each, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist"
-            )
+            acknowledge(each, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist")
     return function
 
 
@@ -150,9 +148,9 @@ class _VariablesFit:
 
 
 def environment_problem(function: lambda_.Function) -> tuple[str, str, str] | None:
-    """Returns the SettingsError's arguments if the variables are too large. Lambda measures them as one JSON text, in which each
-    quotation mark of `filter_criteria` counts twice. A value that is known only at deployment, such as an ARN, counts as a few
-    bytes."""
+    """Returns the SettingsError's arguments if the variables are too large. Lambda measures them as one JSON text, in
+    which each quotation mark of `filter_criteria` counts twice. A value that is known only at deployment, such as an
+    ARN, counts as a few bytes."""
     made = cast("lambda_.CfnFunction", function.node.default_child)
     properties = Stack.of(function).resolve(made._cfn_properties)  # noqa: SLF001 -- jsii's name for a protected property
     variables = properties.get("environment", {}).get("variables", {})
@@ -162,9 +160,7 @@ def environment_problem(function: lambda_.Function) -> tuple[str, str, str] | No
         return None
     largest = sorted(texts, key=lambda name: -len(texts[name]))[:3]
     named = ", ".join(f"{name} {len(texts[name]):,}" for name in largest)
-    allowed = (
-        f"at most {ENVIRONMENT_MAX:,} in all variables of a function, settings included, as JSON (Lambda)"
-    )
+    allowed = f"at most {ENVIRONMENT_MAX:,} in all variables of a function, settings included, as JSON (Lambda)"
     return "worker_environment", f"{size:,} bytes", f"{allowed}; the largest: {named}"
 
 
@@ -186,8 +182,8 @@ def platform_of(runtime: lambda_.Runtime, architecture: lambda_.Architecture) ->
 
 
 def compiled_asset(folder: Path, python_version: str) -> lambda_.AssetCode:
-    """Returns a folder's asset, with bytecode if possible. Its hash is that of the sources, because the same code may compile to
-    different bytes."""
+    """Returns a folder's asset, with bytecode if possible. Its hash is that of the sources, because the same code may
+    compile to different bytes."""
     sources = FileSystem.fingerprint(str(folder), exclude=EXCLUDE)
     compiled = python_version if python_of_version(python_version) else "sources"
     return lambda_.Code.from_asset(str(folder), asset_hash=f"{sources}-{compiled}")
@@ -207,9 +203,7 @@ def add_layers(
 ) -> list[lambda_.ILayerVersion]:
     """The layers of the library and of its dependencies. The latter is a layer version, a folder, or by default built
     from the locked wheels."""
-    own = _layer(
-        scope, "Library", architecture, runtime, compiled_asset(library, python_of(runtime)), "sublet"
-    )
+    own = _layer(scope, "Library", architecture, runtime, compiled_asset(library, python_of(runtime)), "sublet")
     if dependencies is not None and not isinstance(dependencies, str | Path):
         return [own, dependencies]
     what = "What sublet depends on, but for boto3, which Lambda has"

@@ -69,8 +69,8 @@ def stage_handler(
             raise SettingsError(
                 "handler_code",
                 str(handler_code),
-                f"a directory without {theirs}: sublet puts its entry point {ENTRY_POINT} there, and Python would import one "
-                f"for the other; rename yours",
+                f"a directory without {theirs}: sublet puts its entry point {ENTRY_POINT} there, and Python would "
+                f"import one for the other; rename yours",
             )
         shutil.copyfile(entry_point, target / ENTRY_POINT)
         add_bytecode(target, platform.python_version, CODE)
@@ -90,7 +90,9 @@ def _install_requirements(requirements: Path, platform: Platform, target: Path) 
 
 
 def _needed_by_sublet() -> tuple[str, ...]:
-    """The library's own requirements. Packages beside the handler come before the layer's on Lambda's path, and a container's."""
+    """The library's own requirements. Packages beside the handler come before the layer's on Lambda's path, and a
+    container's.
+    """
     try:
         stated = metadata.requires("sublet") or ()
     except metadata.PackageNotFoundError:  # only on the Python path
@@ -112,7 +114,9 @@ def warn_of_unread_requirements(scope: Construct, handler_code: Path) -> None:
 
 
 def _imported_as_entry_point(target: Path) -> Path | None:
-    """Returns what Python would import under the entry point's name: a module, a package or an extension, from any source."""
+    """Returns what Python would import under the entry point's name: a module, a package or an extension, from any
+    source.
+    """
     PathFinder.invalidate_caches()
     found = PathFinder.find_spec(ENTRY_MODULE, [str(target)])
     return Path(found.origin).relative_to(target) if found is not None and found.origin else None
@@ -131,9 +135,7 @@ def check_handler_exists(handler_code: Path, handler: str, setting: str = "handl
     try:
         tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     except (SyntaxError, ValueError) as error:
-        raise SettingsError(
-            setting, handler, f"a module that Python can read; {source} is not: {error}"
-        ) from error
+        raise SettingsError(setting, handler, f"a module that Python can read; {source} is not: {error}") from error
     names = set(_defined(tree.body))
     if function not in names and ANYTHING not in names:
         raise SettingsError(
@@ -164,9 +166,7 @@ def check_is_plain(module: ast.Module, function: str, setting: str) -> None:
     """Refuse a coroutine where it would never be awaited."""
     name = function.partition(":")[2]
     if any(isinstance(each, ast.AsyncFunctionDef) and each.name == name for each in module.body):
-        raise SettingsError(
-            setting, function, "a plain function: `async def` would return before anything is done"
-        )
+        raise SettingsError(setting, function, "a plain function: `async def` would return before anything is done")
 
 
 def _module_file(directory: Path, module: str) -> Path | None:
@@ -188,9 +188,7 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
             case ast.Assign(targets=targets):
-                yield from (
-                    node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
-                )
+                yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
             case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
@@ -198,9 +196,7 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
             case ast.If(body=inner, orelse=other):
                 yield from _defined([*inner, *other])
             case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=last):
-                yield from _defined(
-                    [*inner, *(s for handler in handlers for s in handler.body), *other, *last]
-                )
+                yield from _defined([*inner, *(s for handler in handlers for s in handler.body), *other, *last])
             case ast.With(body=inner):
                 yield from _defined(inner)
             case _:

@@ -78,16 +78,16 @@ class KinesisConsumer(Construct):
     """One application (consumer group) on one stream.
 
     application             names the lease table (KCL's convention) and prefixes all other names
-    stream                  new, or imported by its ARN; left out with `streams`, which names several. Their roles may then read
-                            streams by name, pattern or tag, also those that do not exist yet
+    stream                  new, or imported by its ARN; left out with `streams`, which names several. Their roles may
+                            then read streams by name, pattern or tag, also those that do not exist yet
     handler_code, handler   a folder, and the `module:function` in it. Its requirements.txt is installed from wheels
                             for the function's platform, without Docker. Files with a leading dot in their names are
                             left out, except those in handler_dot_files
     lease_table             an existing table of KCL named `application`, to continue from its checkpoints. By default
                             one is created
     lease_table_removal     by default its checkpoints outlive the stack, except after a failed first deployment,
-                            which leaves none behind. To use it again: `lease_table`. The sightings table, with snapshots
-                            and pauses, is deleted with the stack
+                            which leaves none behind. To use it again: `lease_table`. The sightings table, with
+                            snapshots and pauses, is deleted with the stack
     lease_table_deletion_protection
                             the created table cannot be deleted until this is false again
     lease_table_key         your own KMS key for the created tables, or of the existing `lease_table` if that does not
@@ -105,11 +105,13 @@ class KinesisConsumer(Construct):
     worker_role             an existing role, which gets what the worker needs; by default one is created
     on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix), for
                             records that are set aside. The worker may only write there
-    on_failure_key          the destination's KMS key, if it is your own and the construct (an ARN, say) does not know it
-    fan_out                 True registers a consumer of the stream under the application's name, which CloudFormation deregisters
-                            with the stack, and reads by SubscribeToShard. Or the ARN of a registered consumer, such as the
-                            one of a KCL fleet of the same application. With `streams`, True registers one on each stream, and
-                            each must be named; or give the name of consumers that are registered already. Synth prints the cost
+    on_failure_key          the destination's KMS key, if it is your own and the construct (an ARN, say) does not know
+                            it
+    fan_out                 True registers a consumer of the stream under the application's name, which CloudFormation
+                            deregisters with the stack, and reads by SubscribeToShard. Or the ARN of a registered
+                            consumer, such as the one of a KCL fleet of the same application. With `streams`, True
+                            registers one on each stream, and each must be named; or give the name of consumers that are
+                            registered already. Synth prints the cost
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
@@ -125,8 +127,8 @@ class KinesisConsumer(Construct):
     deployment_check        the deployment fails if the deployed worker cannot import its handler. A first deployment
                             also gets its first tick: it takes a minute or two longer, until CloudWatch has that
                             tick's metrics, so that no alarm fires because of it
-    dependencies_layer      your own layer with sublet's dependencies, or a folder for one; by default it is built from the
-                            locked wheels on first use, without Docker
+    dependencies_layer      your own layer with sublet's dependencies, or a folder for one; by default it is built from
+                            the locked wheels on first use, without Docker
     """
 
     @typed_properties
@@ -180,7 +182,7 @@ class KinesisConsumer(Construct):
         )
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
-        self.settings = settings_of(application, stream, handler, settings, timeout, self.destination, fan_out)  # fmt: skip
+        self.settings = settings_of(application, stream, handler, settings, timeout, self.destination, fan_out)
         self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
         check_memory(self.settings, worker_memory)
         check_runtime(runtime)
@@ -201,8 +203,15 @@ class KinesisConsumer(Construct):
         tables = tables_of(self, self.settings, stream, keeping, lease_table)
         self.lease_table, self.sightings_table = tables.leases, tables.sightings
         self._access = Access(
-            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None, self.fan_out_consumer
-        )  # fmt: skip
+            self,
+            self.settings,
+            stream,
+            self.stream_key,
+            tables,
+            self.destination,
+            lease_table is not None,
+            self.fan_out_consumer,
+        )
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         code = self._worker_code(Path(handler_code), handler_dot_files)
         self.worker = add_function(
@@ -224,8 +233,13 @@ class KinesisConsumer(Construct):
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)
         self.manager, self._failed_ticks = add_lease_manager(
-            self, self.shape, self._access.manager(), self.state_machine_arn, self.dead_letters, manager_reserved_concurrency
-        )  # fmt: skip
+            self,
+            self.shape,
+            self._access.manager(),
+            self.state_machine_arn,
+            self.dead_letters,
+            manager_reserved_concurrency,
+        )
         self.state_machine = add_state_machine(
             self,
             self.state_machine_name,
@@ -300,7 +314,9 @@ class KinesisConsumer(Construct):
         return roles.grant(grantee, ["lambda:InvokeFunction"], self.manager.function_arn)
 
     def grant_worker(self, grantee: iam.IGrantable) -> None:
-        """Grants a role that was imported as immutable what a lease worker may do, except for its log and its network."""
+        """Grants a role that was imported as immutable what a lease worker may do, except for its log and its
+        network.
+        """
         self._access.grant(grantee, self._access.worker())
 
     def grant_process(self, grantee: iam.IGrantable) -> None:
@@ -316,15 +332,15 @@ class KinesisConsumer(Construct):
         platform = platform_of(self.shape.runtime, self.shape.architecture)
         handler, contract = self.settings.handler, self.settings.handler_contract
         warn_of_unread_requirements(self, handler_code)
-        return stage_handler(
-            handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files, contract
-        )
+        return stage_handler(handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files, contract)
 
     def _check_deployment(self, layers: Sequence[lambda_.ILayerVersion]) -> None:
-        """Lets no tick begin before the check has imported the handler, and no alarm watch for ticks before the first one."""
+        """Lets no tick begin before the check has imported the handler, and no alarm watch for ticks before the first
+        one.
+        """
         check = add_deployment_check(
             self, self.worker, layers, self.manager, self.monitoring.first_figures(), self.shape, awaits=has_math(self)
-        )  # fmt: skip
+        )
         check.node.add_dependency(self.state_machine, self._failed_ticks)
         self.rule.node.add_dependency(check)
         self.monitoring.begin_after(check)

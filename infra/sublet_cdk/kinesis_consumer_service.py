@@ -84,8 +84,8 @@ class KinesisConsumerService(Construct):
     cpu, memory             of one task: Fargate's units and MiB
     architecture            arm64 or x86_64
     min_tasks, max_tasks    tasks beyond the number of shards have nothing to do
-    scale_out_lag           tasks are added while the most lagging shard is further behind than this, or the average CPU is
-                            above 60%; and removed when neither is true
+    scale_out_lag           tasks are added while the most lagging shard is further behind than this, or the average CPU
+                            is above 60%; and removed when neither is true
     spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, with two minutes'
                             notice. Your own cluster must have both capacity providers of Fargate
     fan_out                 as for KinesisConsumer
@@ -153,13 +153,18 @@ class KinesisConsumerService(Construct):
         tables = tables_of(self, self.settings, stream, keeping, lease_table, sightings_table)
         self.lease_table, self.sightings_table = tables.leases, tables.sightings
         self._access = Access(
-            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None, self.fan_out_consumer
-        )  # fmt: skip
+            self,
+            self.settings,
+            stream,
+            self.stream_key,
+            tables,
+            self.destination,
+            lease_table is not None,
+            self.fan_out_consumer,
+        )
         self.task_role = self._role(task_role, code)
         self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
-        self.task = self._task(
-            cpu, memory, architecture, code, own_variables(environment or {}, "environment")
-        )
+        self.task = self._task(cpu, memory, architecture, code, own_variables(environment or {}, "environment"))
         self.cluster = cluster or self._cluster(vpc)
         self.service = ecs.FargateService(
             self,
@@ -228,18 +233,20 @@ class KinesisConsumerService(Construct):
         if command is not None:
             raise SettingsError("command", command, "only with your own image")
         return code_of_folder(
-            self, Path(handler_code), self.settings.handler, self.settings.handler_contract, architecture,
+            self,
+            Path(handler_code),
+            self.settings.handler,
+            self.settings.handler_contract,
+            architecture,
             None if dependencies is None else Path(dependencies),
-        )  # fmt: skip
+        )
 
     def _role(self, given: iam.IRole | None, code: ServiceCode) -> iam.IRole:
         """Returns the tasks' role, which may do what a process does, fetch its own code, and nothing else."""
         stack, asset = Stack.of(self), code.asset
         duties = {
             **self._access.process(),
-            "code": roles.allow(["s3:GetObject"], asset.bucket.arn_for_objects(asset.s3_object_key))
-            if asset
-            else None,
+            "code": roles.allow(["s3:GetObject"], asset.bucket.arn_for_objects(asset.s3_object_key)) if asset else None,
         }
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)
@@ -285,9 +292,7 @@ class KinesisConsumerService(Construct):
         if code.asset is not None:
             for volume, path in (("code", CODE), ("tmp", "/tmp")):  # noqa: S108 - the container's own
                 task.add_volume(name=volume)
-                consumer.add_mount_points(
-                    ecs.MountPoint(container_path=path, source_volume=volume, read_only=False)
-                )
+                consumer.add_mount_points(ecs.MountPoint(container_path=path, source_volume=volume, read_only=False))
             consumer.add_container_dependencies(
                 ecs.ContainerDependency(
                     container=add_fetching(task, code.asset, logging),
@@ -307,8 +312,8 @@ class KinesisConsumerService(Construct):
         return cluster
 
     def _scaling(self, min_tasks: int, max_tasks: int, lag: Duration) -> ecs.ScalableTaskCount:
-        """Scales by lag and by CPU. Both policies track a target, so tasks are removed only if both agree: a handler that waits
-        may lag with little CPU."""
+        """Scales by lag and by CPU. Both policies track a target, so tasks are removed only if both agree: a handler
+        that waits may lag with little CPU."""
         scaling = self.service.auto_scale_task_count(min_capacity=min_tasks, max_capacity=max_tasks)
         scaling.scale_on_cpu_utilization(
             "Cpu",

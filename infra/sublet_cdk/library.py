@@ -14,9 +14,11 @@ PACKAGES = ("sublet", "pyspark_sublet")
 
 
 def stage_library(scope: Construct, python_version: str | None = None) -> Path:
-    """Returns a Lambda layer's folder below the app's output, with the packages in `python/`, and bytecode for `python_version`.
+    """Returns a Lambda layer's folder below the app's output, with the packages in `python/`, and bytecode for
+    `python_version`.
 
-    Copies the packages from where they are imported: a checkout, or site-packages, where other packages are beside them.
+    Copies the packages from where they are imported: a checkout, or site-packages, where other packages are beside
+    them.
     """
     target = stage_folder(scope) / "sublet-library"
     shutil.rmtree(target, ignore_errors=True)

@@ -23,17 +23,15 @@ class LogKeeping:
 
 
 def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | None) -> LogKeeping:
-    """Lets CloudWatch use the key for logs of the scope's account and region. An imported key's policy cannot be changed here, so
-    its owner must add the same statement.
+    """Lets CloudWatch use the key for logs of the scope's account and region. An imported key's policy cannot be
+    changed here, so its owner must add the same statement.
     """
     if key is not None:
         key.add_to_resource_policy(_let_logs_use(Stack.of(scope)))
     return LogKeeping(retention, key)
 
 
-def add_log_group(
-    scope: Construct, construct_id: str, keeping: LogKeeping, name: str | None = None
-) -> logs.LogGroup:
+def add_log_group(scope: Construct, construct_id: str, keeping: LogKeeping, name: str | None = None) -> logs.LogGroup:
     """Adds a log group. CloudFormation chooses the name if none is given."""
     return logs.LogGroup(
         scope,

@@ -30,10 +30,11 @@ class ConsumerMonitoring(Construct):
     alarm_topic           gets a message when an alarm fires and when it is over
     alarm_thresholds      when they fire
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
-    on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes them. A topic
-                          or a bucket has none
+    on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes
+                          them. A topic or a bucket has none
     log_group             the lease manager's: the dashboard lists the hot shards that it names
-    streams               the application's setting `streams`, if it reads several: alarms that name a stream (`stream_alarms`)
+    streams               the application's setting `streams`, if it reads several: alarms that name a stream
+                          (`stream_alarms`)
 
     `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
@@ -59,9 +60,7 @@ class ConsumerMonitoring(Construct):
         self._say_what_is_left_out(thresholds)
         self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
         self._silence = [
-            alarm
-            for alarm in alarms_of(self._watched, thresholds, math=True)
-            if alarm.missing is Missing.BREACHING
+            alarm for alarm in alarms_of(self._watched, thresholds, math=True) if alarm.missing is Missing.BREACHING
         ]
         self.dashboard = add_dashboard(self, self._watched, self.alarms)
 
@@ -70,8 +69,9 @@ class ConsumerMonitoring(Construct):
         if rare and thresholds.by_stream and EACH_STREAM in self._watched.streams:
             Annotations.of(self).add_warning_v2(
                 "sublet:stream-alarms",
-                f"no alarm {' and '.join(rare)}: CloudWatch evaluates an alarm over streams that it has to find on three "
-                "hours at most, and ticks are too far apart for that. Name the streams one by one, or let ticks come more often.",
+                f"no alarm {' and '.join(rare)}: CloudWatch evaluates an alarm over streams that it has to find on "
+                "three hours at most, and ticks are too far apart for that. Name the streams one by one, or let ticks "
+                "come more often.",
             )
 
     def begin_after(self, deployed: IDependable) -> None:
@@ -81,18 +81,12 @@ class ConsumerMonitoring(Construct):
 
     def first_figures(self) -> list[dict[str, object]]:
         """The metrics of the alarms for missing data, as CloudWatch's GetMetricData names them."""
-        metrics = [
-            self._watched.figure(figure, MINUTE)
-            for alarm in self._silence
-            for figure in alarm.figures.values()
-        ]
+        metrics = [self._watched.figure(figure, MINUTE) for alarm in self._silence for figure in alarm.figures.values()]
         return [
             {
                 "Namespace": metric.namespace,
                 "MetricName": metric.metric_name,
-                "Dimensions": [
-                    {"Name": name, "Value": value} for name, value in (metric.dimensions or {}).items()
-                ],
+                "Dimensions": [{"Name": name, "Value": value} for name, value in (metric.dimensions or {}).items()],
             }
             for metric in metrics
         ]

@@ -18,9 +18,7 @@ def pipeline_stack(name: str) -> str:
 
 
 def _as_stack_name(name: str, *, taken: bool = False) -> str:
-    """Returns a name as CloudFormation allows it, with letters, digits and hyphens. A digest keeps names with other characters,
-    or a `taken` one, distinct."""
+    """Returns a name as CloudFormation allows it, with letters, digits and hyphens. A digest keeps names with other
+    characters, or a `taken` one, distinct."""
     plain = re.sub(r"[^A-Za-z0-9-]", "-", name)
-    return (
-        plain if plain == name and not taken else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-    )
+    return plain if plain == name and not taken else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

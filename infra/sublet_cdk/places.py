@@ -26,7 +26,9 @@ def place_of(arn: str) -> Place:
 
 
 def _place(arn: str, resource: IResource) -> Place:
-    """Returns a resource's place, by its ARN first, because CDK assumes the stack's own place for a table imported by its ARN."""
+    """Returns a resource's place, by its ARN first, because CDK assumes the stack's own place for a table imported by
+    its ARN.
+    """
     if not Token.is_unresolved(arn):
         return place_of(arn)
     return Place(_known(resource.env.region), _known(resource.env.account))
@@ -47,9 +49,10 @@ def check_stream(scope: Construct, stream: kinesis.IStream | None) -> None:
     if _differ(here.account, there.account):
         Annotations.of(scope).add_warning_v2(
             ANOTHER_ACCOUNT,
-            f"{stream.stream_arn} is in account {there.account}, the stack in {here.account}. That works if the stream's "
-            "resource policy lets the roles of this stack call kinesis:DescribeStreamSummary, ListShards, GetShardIterator and "
-            "GetRecords, and if its key is not aws/kinesis, which only its own account can use (stream_key names another).",
+            f"{stream.stream_arn} is in account {there.account}, the stack in {here.account}. That works if the "
+            "stream's resource policy lets the roles of this stack call kinesis:DescribeStreamSummary, ListShards, "
+            "GetShardIterator and GetRecords, and if its key is not aws/kinesis, which only its own account can use "
+            "(stream_key names another).",
         )
 
 

@@ -2,7 +2,8 @@
 
     FOLDER/assets/<hash>.zip     the functions' code and their layers
     FOLDER/template.json         finds them in S3, by the parameters AssetsBucket and AssetsPrefix
-    FOLDER/template.local.json   the same with paths into this folder, which `sam deploy` and `aws cloudformation package` upload
+    FOLDER/template.local.json   the same with paths into this folder, which `sam deploy` and `aws cloudformation
+                                 package` upload
 
 Nothing of the CDK is needed to deploy them, and no bootstrapped account.
 """
@@ -51,14 +52,12 @@ def main() -> None:
             write_plain(Path(outdir), name, Path(folder))
         except SubletError as refused:
             sys.exit(f"sublet: {refused}")
-    print(
-        f"{folder}/template.json, {folder}/template.local.json and {folder}/{ASSETS} describe the stack {name}"
-    )
+    print(f"{folder}/template.json, {folder}/template.local.json and {folder}/{ASSETS} describe the stack {name}")
 
 
 def write_plain(outdir: Path, stack: str, folder: Path) -> None:
-    """Writes the folder from the CDK's output. Raises SettingsError if the stack uses assets for anything but functions and
-    layers.
+    """Writes the folder from the CDK's output. Raises SettingsError if the stack uses assets for anything but functions
+    and layers.
     """
     template = json.loads((outdir / f"{stack}.template.json").read_text())
     files = json.loads((outdir / f"{stack}.assets.json").read_text())["files"]
@@ -77,8 +76,8 @@ def write_plain(outdir: Path, stack: str, folder: Path) -> None:
 
 
 def plain_template(template: Mapping[str, Any], code: Mapping[str, object]) -> dict[str, Any]:
-    """Returns the template without the parts that the CDK's command line needs. `code`: the new location of each asset, by its
-    key in the CDK's bucket.
+    """Returns the template without the parts that the CDK's command line needs. `code`: the new location of each asset,
+    by its key in the CDK's bucket.
     """
     found: dict[str, Any] = json.loads(json.dumps(template))
     for part, name in (("Parameters", BOOTSTRAP_PARAMETER), ("Rules", BOOTSTRAP_RULE)):
@@ -92,9 +91,7 @@ def plain_template(template: Mapping[str, Any], code: Mapping[str, object]) -> d
         if isinstance(given, dict) and given.get("S3Key") in code:
             resource["Properties"][where] = code[given["S3Key"]]
     if CDK_BUCKET in json.dumps(found["Resources"]):
-        raise SettingsError(
-            "--plain", "this stack", "a stack whose only files are functions' code and layers"
-        )
+        raise SettingsError("--plain", "this stack", "a stack whose only files are functions' code and layers")
     return found
 
 

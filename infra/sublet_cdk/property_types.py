@@ -49,15 +49,13 @@ def check_type(name: str, value: object, hint: Any) -> None:
 
 @cache
 def _hints(init: Callable[..., None]) -> dict[str, Any]:
-    """Returns types by property, without the settings, and without types that the installed CDK is too old to know: such a
-    property cannot have been given."""
+    """Returns types by property, without the settings, and without types that the installed CDK is too old to know:
+    such a property cannot have been given."""
     hints: dict[str, Any] = {}
     for name, text in init.__annotations__.items():
         if name not in ("return", "settings"):
             with suppress(AttributeError):
-                hints[name] = get_type_hints(SimpleNamespace(__annotations__={name: text}), init.__globals__)[
-                    name
-                ]
+                hints[name] = get_type_hints(SimpleNamespace(__annotations__={name: text}), init.__globals__)[name]
     return hints
 
 
@@ -99,7 +97,5 @@ def _such_as(interface: type) -> str:
     """Returns CDK's way to refer to an existing resource, such as `Stream.from_stream_arn(...)` for an IStream."""
     name = interface.__name__.removeprefix("I")
     made_by = getattr(sys.modules[interface.__module__], name, None)
-    ways = [
-        way for end in ("_arn", "_lookup") for way in vars(made_by) if re.fullmatch(rf"from\w*{end}", way)
-    ]
+    ways = [way for end in ("_arn", "_lookup") for way in vars(made_by) if re.fullmatch(rf"from\w*{end}", way)]
     return f", such as {name}.{ways[0]}(...)" if ways else ""

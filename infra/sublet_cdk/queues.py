@@ -9,7 +9,9 @@ from sublet_cdk.nag import acknowledge
 
 
 def add_queue(scope: Construct, construct_id: str, reason: str) -> sqs.Queue:
-    """Adds a queue that keeps messages for 14 days, the longest that SQS allows. `reason`: why it has no dead-letter queue."""
+    """Adds a queue that keeps messages for 14 days, the longest that SQS allows. `reason`: why it has no dead-letter
+    queue.
+    """
     queue = sqs.Queue(
         scope,
         construct_id,

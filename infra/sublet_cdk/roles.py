@@ -1,7 +1,7 @@
 """Roles and their permissions: one role per function, every action spelled out, every resource named.
 
-We do not use CDK's `grant_*` methods of tables and streams, because they grant more than we use (`grant_read` on a stream
-includes calls that we never make).
+We do not use CDK's `grant_*` methods of tables and streams, because they grant more than we use (`grant_read` on a
+stream includes calls that we never make).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{KEYS_B
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
-"""A lease worker's permissions on the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state. From 3.5 on these
-are in the lease table.
+"""A lease worker's permissions on the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state. From 3.5
+on these are in the lease table.
 """
 
 READER_ON_TABLES_KEY = ["kms:Decrypt", "kms:DescribeKey"]
@@ -32,8 +32,8 @@ ON_TABLES_KEY = [
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 ]
-"""The permissions on a table's customer-managed key, which DynamoDB uses on behalf of its caller (Developer Guide, "How Amazon
-DynamoDB uses AWS KMS")."""
+"""The permissions on a table's customer-managed key, which DynamoDB uses on behalf of its caller (Developer Guide, "How
+Amazon DynamoDB uses AWS KMS")."""
 
 READER_ON_TABLES = ["dynamodb:Scan"]
 PROCESS_ON_REPORTS = sorted({*LEASE_MANAGER_ON_REPORTS, *LEASE_WORKER_ON_REPORTS})
@@ -88,15 +88,15 @@ def allow(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
 
 
 def allow_sketches(table_arn: str) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        actions=LEASE_WORKER_ON_SKETCHES, resources=[table_arn], conditions=SKETCHES_ALONE
-    )
+    return iam.PolicyStatement(actions=LEASE_WORKER_ON_SKETCHES, resources=[table_arn], conditions=SKETCHES_ALONE)
 
 
 def on_kcl(
     scope: Construct, settings: Settings, reports: Sequence[str], state: Sequence[str]
 ) -> dict[str, iam.PolicyStatement]:
-    """Allows the tables that KCL 3.0 to 3.4 has besides its leases, for consumers that share them and could be assigned some."""
+    """Allows the tables that KCL 3.0 to 3.4 has besides its leases, for consumers that share them and could be assigned
+    some.
+    """
     if settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
         return {}
     duties = {"worker-reports": (settings.worker_reports_table, reports)}
@@ -110,7 +110,9 @@ def on_kcl(
 
 
 def write_log(log_group_arn: str) -> iam.PolicyStatement:
-    """Allows writing to an existing log group. Metrics need nothing else: they are log lines in embedded metric format."""
+    """Allows writing to an existing log group. Metrics need nothing else: they are log lines in embedded metric
+    format.
+    """
     return allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group_arn)
 
 
@@ -121,10 +123,10 @@ def role_of(
     duties: Mapping[str, iam.PolicyStatement | None],
     on_behalf_of: str | None = None,
 ) -> iam.Role:
-    """Adds a role with one inline policy per duty, so that the console shows why it may do something. `on_behalf_of` is the ARN,
-    with or without a `*`, of the resource for which the service may assume the role: by their guides, Step Functions, EventBridge
-    Scheduler and EMR Serverless pass it and its account. Lambda does not, but a function's role can only be passed to a function
-    of its own account."""
+    """Adds a role with one inline policy per duty, so that the console shows why it may do something. `on_behalf_of` is
+    the ARN, with or without a `*`, of the resource for which the service may assume the role: by their guides, Step
+    Functions, EventBridge Scheduler and EMR Serverless pass it and its account. Lambda does not, but a function's role
+    can only be passed to a function of its own account."""
     conditions = (
         {
             "ArnLike": {"aws:SourceArn": on_behalf_of},

@@ -1,4 +1,5 @@
-"""Assembles the code of a service's containers without a Dockerfile: a public Python image, and an S3 asset with the rest.
+"""Assembles the code of a service's containers without a Dockerfile: a public Python image, and an S3 asset with the
+rest.
 
 The task's first container copies the asset to the task's disk and ends; the second unpacks it and becomes `sublet
 run`. The asset contains the library, its dependencies from locked wheels, and the handler with the packages of its
@@ -32,9 +33,7 @@ PARTS = ("handler", "library", "dependencies")
 PYTHONPATH = ":".join(f"{CODE}/app/{part}" for part in PARTS)
 
 RUN = ("python", "-m", "sublet", "run", "--no-create")
-UNPACK_AND_RUN = (
-    f"python -m zipfile -e {CODE}/app.zip {CODE}/app && cd {CODE}/app/handler && exec {' '.join(RUN)}"
-)
+UNPACK_AND_RUN = f"python -m zipfile -e {CODE}/app.zip {CODE}/app && cd {CODE}/app/handler && exec {' '.join(RUN)}"
 """The command of the second container. It uses `exec`, so that SIGTERM reaches Python and not a shell."""
 
 
@@ -59,7 +58,9 @@ def code_of_folder(
     architecture: str,
     dependencies: Path | None,
 ) -> ServiceCode:
-    """Assembles the code of a handler folder. Raises SettingsError for missing code or folders, and PackagesNotInstalled."""
+    """Assembles the code of a handler folder. Raises SettingsError for missing code or folders, and
+    PackagesNotInstalled.
+    """
     target = stage_folder(scope) / f"service-{scope.node.addr}"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -76,9 +77,7 @@ def code_of_folder(
     return ServiceCode(ecs.ContainerImage.from_registry(PYTHON_IMAGE), ("sh", "-c", UNPACK_AND_RUN), asset)
 
 
-def add_fetching(
-    task: ecs.TaskDefinition, asset: s3_assets.Asset, logging: ecs.LogDriver
-) -> ecs.ContainerDefinition:
+def add_fetching(task: ecs.TaskDefinition, asset: s3_assets.Asset, logging: ecs.LogDriver) -> ecs.ContainerDefinition:
     """Adds the container that must succeed before the consumer starts."""
     fetching = task.add_container(
         "fetch",

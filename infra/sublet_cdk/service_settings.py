@@ -34,9 +34,7 @@ def service_setting_names() -> list[str]:
     """The settings that are properties under their own name."""
     left_out = OF_THE_CONSTRUCT | OF_EACH_START
     return [
-        name
-        for name, definition in DEFINITIONS.items()
-        if name not in left_out and definition.only is not Only.LAMBDA
+        name for name, definition in DEFINITIONS.items() if name not in left_out and definition.only is not Only.LAMBDA
     ]
 
 
@@ -48,13 +46,13 @@ def service_settings_of(
     destination: Destination | None = None,
     fan_out: bool | str = False,
 ) -> Settings:
-    """Returns the settings, validated as at the start of the process. Raises SettingsError before anything is deployed."""
+    """Returns the settings, validated as at the start of the process. Raises SettingsError before anything is
+    deployed.
+    """
     names = service_setting_names()
     given: dict[str, Any] = {name: as_setting(name, value, names) for name, value in properties.items()}
     named = named_stream(stream)
-    defaults = {
-        name: value for name, value in process_defaults(application).items() if name not in OF_EACH_START
-    }
+    defaults = {name: value for name, value in process_defaults(application).items() if name not in OF_EACH_START}
     settings = Settings(
         **{
             **defaults,
@@ -72,6 +70,7 @@ def service_settings_of(
         raise SettingsError(
             "drain_timeout",
             f"{settings.drain_timeout.total_seconds():g}s",
-            f"at most {DRAIN_TIMEOUT_MAX.total_seconds():g}s: Fargate kills {STOP_TIMEOUT.total_seconds():g} s after SIGTERM",
+            f"at most {DRAIN_TIMEOUT_MAX.total_seconds():g}s: Fargate kills {STOP_TIMEOUT.total_seconds():g} s after "
+            "SIGTERM",
         )
     return settings

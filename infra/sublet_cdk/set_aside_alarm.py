@@ -19,15 +19,17 @@ HOUR = timedelta(hours=1)
 
 
 class SetAsideQueue(NamedTuple):
-    """A failure destination that is a queue. `kept_for`: how long it keeps messages; SQS' default if that is not known."""
+    """A failure destination that is a queue. `kept_for`: how long it keeps messages; SQS' default if that is not
+    known.
+    """
 
     name: str
     kept_for: timedelta = SQS_DEFAULT
 
 
 def set_aside_queue(scope: Construct, destination: Destination | None) -> SetAsideQueue | None:
-    """Returns None for a topic or a bucket, and for a queue that is known to be of another region or account, because its
-    metrics are there too.
+    """Returns None for a topic or a bucket, and for a queue that is known to be of another region or account, because
+    its metrics are there too.
     """
     if destination is None or destination.service != "sqs" or is_elsewhere(scope, destination.arn):
         return None
@@ -40,8 +42,8 @@ def set_aside_queue(scope: Construct, destination: Destination | None) -> SetAsi
 
 
 def set_aside_alarm(kept_for: timedelta = timedelta(days=14)) -> Alarm:
-    """Watches the age of the queue's oldest message. A message that was received three times no longer counts, says SQS'
-    guide.
+    """Watches the age of the queue's oldest message. A message that was received three times no longer counts, says
+    SQS' guide.
     """
     threshold = kept_for * WARNED_AFTER
     return Alarm(
@@ -49,7 +51,8 @@ def set_aside_alarm(kept_for: timedelta = timedelta(days=14)) -> Alarm:
         {"figure": Figure("ApproximateAgeOfOldestMessage", "Maximum", Source.FAILURE_QUEUE)},
         HOUR // timedelta(minutes=1),
         1,
-        f"records that were set aside have waited for {_days(threshold)}, and their queue deletes them after {_days(kept_for)}",
+        f"records that were set aside have waited for {_days(threshold)}, and their queue deletes them after "
+        f"{_days(kept_for)}",
         "Repair the handler, then run `sublet redrive`. `sublet doctor` says how much waits, and until when.",
         points=1,
         threshold=threshold.total_seconds(),

@@ -1,7 +1,7 @@
 """What the roles of an application of several streams may do: on the streams by ARN, or by tag, and to find them.
 
-IAM's wildcards are those of the setting's name patterns. A stream that is created later under such a name, or with such a tag,
-needs no deployment.
+IAM's wildcards are those of the setting's name patterns. A stream that is created later under such a name, or with such
+a tag, needs no deployment.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ FIND_STREAMS, FIND_TAGS = ["kinesis:ListStreams"], ["tag:GetResources"]
 """These have no resources: IAM allows them on all, or not at all."""
 
 
-def on_streams(
-    scope: Construct, choice: StreamChoice, actions: Sequence[str]
-) -> Mapping[str, iam.PolicyStatement]:
+def on_streams(scope: Construct, choice: StreamChoice, actions: Sequence[str]) -> Mapping[str, iam.PolicyStatement]:
     """Returns statements by duty: on the named streams, and on all those that have a tag."""
     arns = list(dict.fromkeys(_arns(scope, choice)))
     duties = {"stream": roles.allow(actions, *arns)} if arns else {}
@@ -35,15 +33,17 @@ def on_streams(
 
 
 def finding_streams(choice: StreamChoice) -> Mapping[str, iam.PolicyStatement]:
-    """Allows the lease manager, or a process, to find the streams. ListStreams is asked whatever the choice: it says when a
-    stream was created.
+    """Allows the lease manager, or a process, to find the streams. ListStreams is asked whatever the choice: it says
+    when a stream was created.
     """
     tags = {"tags": roles.allow(FIND_TAGS, "*")} if choice.tags else {}
     return {"streams": roles.allow(FIND_STREAMS, "*"), **tags}
 
 
 def consumer_arns(scope: Construct, choice: StreamChoice, name: str) -> Sequence[str]:
-    """The streams' fan-out consumers of this name. A consumer has tags of its own, so those of its stream are not asked for."""
+    """The streams' fan-out consumers of this name. A consumer has tags of its own, so those of its stream are not asked
+    for.
+    """
     arns = [*_arns(scope, choice), *([_arn(scope, "*")] if choice.tags else [])]
     return [f"{arn}/consumer/{name}:*" for arn in dict.fromkeys(arns)]
 
@@ -66,9 +66,7 @@ def _arns(scope: Construct, choice: StreamChoice) -> Iterator[str]:
 
 
 def _arn(scope: Construct, name: str, account: str | None = None) -> str:
-    return Stack.of(scope).format_arn(
-        service="kinesis", resource="stream", resource_name=name, account=account
-    )
+    return Stack.of(scope).format_arn(service="kinesis", resource="stream", resource_name=name, account=account)
 
 
 def of_a_pipeline(

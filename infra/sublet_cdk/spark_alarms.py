@@ -79,9 +79,7 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
         ),
         **{name: _lagging(stream, at) for name, stream in watched.lagging.items()},
         "DeadLetters": AlarmSpec(
-            watched.dead_letters.metric_approximate_number_of_messages_visible(
-                statistic="Maximum", period=MINUTE
-            ),
+            watched.dead_letters.metric_approximate_number_of_messages_visible(statistic="Maximum", period=MINUTE),
             1,
             "EventBridge Scheduler could not start a run: the message has EMR's answer in its attributes. Fix the "
             "cause, then purge the queue: a later run reads what this one would have.",
@@ -89,11 +87,9 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
     }
 
 
-def lag_of(
-    scope: Construct, stream: kinesis.IStream | None, choice: StreamChoice | None
-) -> Mapping[str, str]:
-    """One alarm for each stream that is known at synth. A warning says that the others have none: Kinesis' metric is by stream,
-    and a query over it cannot select names by a pattern.
+def lag_of(scope: Construct, stream: kinesis.IStream | None, choice: StreamChoice | None) -> Mapping[str, str]:
+    """One alarm for each stream that is known at synth. A warning says that the others have none: Kinesis' metric is by
+    stream, and a query over it cannot select names by a pattern.
     """
     if stream is not None:
         return {"Lagging": stream.stream_name}
@@ -101,8 +97,8 @@ def lag_of(
     if found := [each.what for each in selectors if each.exact_name is None]:
         Annotations.of(scope).add_warning_v2(
             "sublet:pipeline-lag",
-            f"no alarm on the lag of streams that come by {', '.join(found)}: only those that are given by name or ARN have one. "
-            "The alarms on runs that fail or are missing cover all of them.",
+            f"no alarm on the lag of streams that come by {', '.join(found)}: only those that are given by name or "
+            "ARN have one. The alarms on runs that fail or are missing cover all of them.",
         )
     return {f"Lagging-{each.exact_name}": each.exact_name for each in selectors if each.exact_name}
 
@@ -117,9 +113,9 @@ def _lagging(stream_name: str, at: PipelineThresholds) -> AlarmSpec:
             dimensions_map={"StreamName": stream_name},
         ),
         1,
-        f"Records of the stream {stream_name} were this old when they were read, by the pipeline or by another polling consumer "
-        "of the stream: the metric covers all of them. Normal for a first run from TRIM_HORIZON. Otherwise run more "
-        "often, allow more executors, split shards, or lengthen the retention.",
+        f"Records of the stream {stream_name} were this old when they were read, by the pipeline or by another "
+        "polling consumer of the stream: the metric covers all of them. Normal for a first run from TRIM_HORIZON. "
+        "Otherwise run more often, allow more executors, split shards, or lengthen the retention.",
         threshold=at.lag_hours * 3_600_000,
     )
 

@@ -71,9 +71,7 @@ class PipelineArguments:
         for setting in ("output_prefix", "checkpoint_prefix"):
             prefix = getattr(self, setting)
             if not re.fullmatch(r"[^/\s*?]+(/[^/\s*?]+)*", prefix):
-                raise SettingsError(
-                    setting, prefix, "a prefix such as lake/orders, with no slash at either end"
-                )
+                raise SettingsError(setting, prefix, "a prefix such as lake/orders, with no slash at either end")
         if (self.sink is Sink.ICEBERG) != (self.namespace is not None):
             raise SettingsError(
                 "namespace",

@@ -29,7 +29,9 @@ DELTA_ONLY = ["deltalake*", "arro3*"]
 
 @dataclass(frozen=True, slots=True)
 class PipelineAssets:
-    """Addresses in S3. `archives`: folder in the workers' directory -> zip. `schema`: the DDL, or the file's address."""
+    """Addresses in S3. `archives`: folder in the workers' directory -> zip. `schema`: the DDL, or the file's
+    address.
+    """
 
     entry_point: str
     archives: Mapping[str, str]

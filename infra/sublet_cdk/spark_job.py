@@ -46,9 +46,7 @@ class WorkerSize:
             raise SettingsError(name, self, f"cores: one of {', '.join(map(str, MEMORY_OF_CORES))}")
         least, most, step = MEMORY_OF_CORES[self.cores]
         if not least <= self.memory <= most or ((self.memory - least) % step and self.memory != most):
-            raise SettingsError(
-                name, self, f"memory for {self.cores} cores: {least} to {most} GB, in steps of {step}"
-            )
+            raise SettingsError(name, self, f"memory for {self.cores} cores: {least} to {most} GB, in steps of {step}")
 
     @property
     def heap(self) -> str:
@@ -84,7 +82,8 @@ def check_release(label: str, image_uri: str | None) -> None:
         raise SettingsError(
             "release_label",
             label,
-            f"a release with Spark 4, such as {RELEASE}; this one has Spark 3. Or name an image with Spark 4 as image_uri",
+            f"a release with Spark 4, such as {RELEASE}; this one has Spark 3. Or name an image with Spark 4 as "
+            "image_uri",
         )
 
 
@@ -142,9 +141,7 @@ def start_job_run(
             "SparkSubmit": {
                 "EntryPoint": entry_point,
                 "EntryPointArguments": list(arguments),
-                "SparkSubmitParameters": " ".join(
-                    f"--conf {name}={value}" for name, value in properties.items()
-                ),
+                "SparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in properties.items()),
             }
         },
     }

@@ -24,7 +24,8 @@ def worker_network(
         raise SettingsError(
             "vpc",
             None,
-            "a network that reaches Kinesis. Without one a job only reaches S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, "
+            "a network that reaches Kinesis. Without one a job only reaches S3, Glue, Lake Formation, CloudWatch "
+            "Logs, KMS, STS, "
             'DynamoDB and Secrets Manager (EMR Serverless User Guide, "Other considerations")',
         )
     if subnets is None and not vpc.private_subnets:
@@ -39,9 +40,7 @@ def worker_network(
         raise SettingsError(
             "vpc_subnets", "public", "private subnets: EMR Serverless gives its workers no public address"
         )
-    made = groups or [
-        ec2.SecurityGroup(scope, "Workers", vpc=vpc, description="sublet: workers of the pipeline")
-    ]
+    made = groups or [ec2.SecurityGroup(scope, "Workers", vpc=vpc, description="sublet: workers of the pipeline")]
     return emr.CfnApplication.NetworkConfigurationProperty(
         subnet_ids=chosen.subnet_ids, security_group_ids=[group.security_group_id for group in made]
     )

@@ -69,8 +69,8 @@ class SparkPipeline(Construct):
 
     name                    of the EMR application, and of its runs
     stream                  new, or imported by its ARN; or else:
-    streams                 several, as in the source's option `stream` (docs/spark.md): names, ARNs, name patterns and tags.
-                            The tables' column `stream` says which one a row is of
+    streams                 several, as in the source's option `stream` (docs/spark.md): names, ARNs, name patterns and
+                            tags. The tables' column `stream` says which one a row is of
     bucket, output_prefix   where the tables go
     checkpoint_prefix       in the same bucket; `<output_prefix>/_checkpoint` by default. It belongs to these tables
     release_label           EMR's release, with Spark 4
@@ -180,9 +180,7 @@ class SparkPipeline(Construct):
         keys = (streams_key, bucket_key or bucket.encryption_key, lease_table_key)
         self.job_role = self._job_role(assets, *keys)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
-        self.runs = add_queue(
-            self, "Runs", "What became of the runs, for people to read: nothing consumes it"
-        )
+        self.runs = add_queue(self, "Runs", "What became of the runs, for people to read: nothing consumes it")
         self.schedule = add_schedule(
             self,
             schedule,
@@ -219,17 +217,13 @@ class SparkPipeline(Construct):
             type="SPARK",
             release_label=release,
             architecture=architecture.name.upper(),
-            image_configuration=of.ImageConfigurationInputProperty(image_uri=image_uri)
-            if image_uri
-            else None,
+            image_configuration=of.ImageConfigurationInputProperty(image_uri=image_uri) if image_uri else None,
             maximum_capacity=of.MaximumAllowedResourcesProperty(cpu=cores, memory=memory, disk=disk),
             auto_start_configuration=of.AutoStartConfigurationProperty(enabled=True),
             auto_stop_configuration=of.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=int(IDLE_TIMEOUT.to_minutes())
             ),
-            monitoring_configuration=of.MonitoringConfigurationProperty(
-                cloud_watch_logging_configuration=log
-            ),
+            monitoring_configuration=of.MonitoringConfigurationProperty(cloud_watch_logging_configuration=log),
             network_configuration=network,
         )
         # An override: the oldest supported CDK does not know the property.
@@ -267,22 +261,14 @@ class SparkPipeline(Construct):
             ),
             "find-log": roles.allow(["logs:DescribeLogGroups"], "*"),
         }
-        role = roles.role_of(
-            self, "JobRole", "emr-serverless.amazonaws.com", duties, self.application.attr_arn
-        )
+        role = roles.role_of(self, "JobRole", "emr-serverless.amazonaws.com", duties, self.application.attr_arn)
         for prefix in prefixes:
-            acknowledge_wildcard(
-                role, prefix, "Spark names the files itself, below the pipeline's own prefix"
-            )
-        acknowledge_wildcard(
-            role, "*", "Looking for a log group, or streams, takes a permission without a resource"
-        )
+            acknowledge_wildcard(role, prefix, "Spark names the files itself, below the pipeline's own prefix")
+        acknowledge_wildcard(role, "*", "Looking for a log group, or streams, takes a permission without a resource")
         acknowledge_patterns(role, on_streams)
         return role
 
-    def _on_table(
-        self, actions_by_leases: Mapping[str, list[str]], suffix: str
-    ) -> iam.PolicyStatement | None:
+    def _on_table(self, actions_by_leases: Mapping[str, list[str]], suffix: str) -> iam.PolicyStatement | None:
         actions = actions_by_leases[self.arguments.leases]
         if not actions:
             return None

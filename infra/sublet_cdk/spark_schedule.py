@@ -53,9 +53,7 @@ def add_schedule(
 
 
 def _role(scope: Construct, application_arn: str, job_role: iam.IRole, dead_letters: sqs.IQueue) -> iam.Role:
-    group = Stack.of(scope).format_arn(
-        service="scheduler", resource="schedule-group", resource_name="default"
-    )
+    group = Stack.of(scope).format_arn(service="scheduler", resource="schedule-group", resource_name="default")
     pass_role = roles.allow(["iam:PassRole"], job_role.role_arn)
     pass_role.add_condition("StringEquals", {"iam:PassedToService": "emr-serverless.amazonaws.com"})
     duties = {

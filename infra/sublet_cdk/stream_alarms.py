@@ -1,16 +1,18 @@
 """The alarms that name one of several streams, in addition to those over all of them.
 
-An alarm on the application sees its worst shard, or its best one, of all streams: it does not say which stream is in trouble,
-and one stream at its tip hides another that falls behind. So each stream has three of its own.
+An alarm on the application sees its worst shard, or its best one, of all streams: it does not say which stream is in
+trouble, and one stream at its tip hides another that falls behind. So each stream has three of its own.
 
-* **Streams that are chosen by name have one alarm each** of a kind: its text names the stream and has the command for it, and
-  it is on a single metric, which every CloudWatch and every emulator has.
-* **Streams that come by a pattern or a tag are not known at synth**, and the alarms of more than NAMED_MAX would fill the stack.
-  For these, each kind is one alarm on a Metrics Insights query with `GROUP BY stream`. Each stream that the query returns is a
-  contributor with a state of its own, and the notification about it names the stream ("Acting on alarm changes" in
-  CloudWatch's User Guide). A search expression would find the streams too, but no alarm may be on one.
+* **Streams that are chosen by name have one alarm each** of a kind: its text names the stream and has the command for
+  it, and it is on a single metric, which every CloudWatch and every emulator has.
+* **Streams that come by a pattern or a tag are not known at synth**, and the alarms of more than NAMED_MAX would fill
+  the stack. For these, each kind is one alarm on a Metrics Insights query with `GROUP BY stream`. Each stream that the
+  query returns is a contributor with a state of its own, and the notification about it names the stream ("Acting on
+  alarm changes" in CloudWatch's User Guide). A search expression would find the streams too, but no alarm may be on
+  one.
 
-Both cost the same: CloudWatch charges $0.10 a month for each metric that an alarm watches, and for each that a query matches.
+Both cost the same: CloudWatch charges $0.10 a month for each metric that an alarm watches, and for each that a query
+matches.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from sublet_cdk.alarm_kinds import EACH_STREAM, Alarm, Figure, at_once, lasting
 from sublet_cdk.alarm_pace import MINUTE, AlarmThresholds, Pace
 
 NAMED_MAX = 20
-"""Beyond that, a query: three alarms for each of 20 streams are 60 of the 100 that a widget of the dashboard shows, and of the
-500 resources that a stack may have."""
+"""Beyond that, a query: three alarms for each of 20 streams are 60 of the 100 that a widget of the dashboard shows, and
+of the 500 resources that a stack may have."""
 
 QUERIED_MAX = timedelta(hours=3)
 """CloudWatch evaluates an alarm on a query over the last three hours at most (its User Guide, "Limits")."""
@@ -41,9 +43,7 @@ def named_streams(choice: StreamChoice | None) -> Sequence[str]:
     return known if None not in names and len(known) <= NAMED_MAX else (EACH_STREAM,)
 
 
-def stream_alarms(
-    pace: Pace, at: AlarmThresholds, application: str, streams: Sequence[str]
-) -> Sequence[Alarm]:
+def stream_alarms(pace: Pace, at: AlarmThresholds, application: str, streams: Sequence[str]) -> Sequence[Alarm]:
     """Of all of `streams` (`named_streams`), without those on a query that would look back too far."""
     alarms = [alarm for stream in streams for alarm in _of(pace, at, application, stream)]
     return [alarm for alarm in alarms if not alarm.is_query or _looks_back(alarm) <= QUERIED_MAX]
@@ -58,19 +58,15 @@ def _of(pace: Pace, at: AlarmThresholds, application: str, stream: str) -> Seque
     is_query = stream == EACH_STREAM
     which = "one of the application's streams" if is_query else f"the stream {stream}"
     status = f"`sublet status --application {application} --stream {'STREAM' if is_query else stream}`"
-    named = (
-        "The notification names it, and so does `aws cloudwatch describe-alarm-contributors`. "
-        if is_query
-        else ""
-    )
+    named = "The notification names it, and so does `aws cloudwatch describe-alarm-contributors`. " if is_query else ""
     kinds = (
         at_once(
             pace,
             "StreamStalled",
             Figure(Metric.STREAM_STALLED_AGE, "Maximum", stream=stream),
             f"records wait in a shard of {which}, and nothing is read, or its owner makes no progress",
-            f"{named}Other streams may be fine. {status} shows the shard, its owner and why; the alarms on the application that "
-            "are on say what to do.",
+            f"{named}Other streams may be fine. {status} shows the shard, its owner and why; the alarms on the "
+            "application that are on say what to do.",
             pace.owner_stall_millis(at.owner_stall_minutes),
         ),
         lasting(
@@ -78,8 +74,8 @@ def _of(pace: Pace, at: AlarmThresholds, application: str, stream: str) -> Seque
             "StreamLagging",
             Figure(Metric.MILLIS_BEHIND_LATEST, "Minimum", stream=stream),
             f"{which} is behind: even its least lagging shard is not at its tip",
-            f"{named}Other streams may be at theirs. It is normal for a while after a start from TRIM_HORIZON or a reshard. "
-            f"{status} shows lag and trend by shard; `sublet hot` says whether a shard is too busy.",
+            f"{named}Other streams may be at theirs. It is normal for a while after a start from TRIM_HORIZON or a "
+            f"reshard. {status} shows lag and trend by shard; `sublet hot` says whether a shard is too busy.",
             threshold=at.lag_millis,
             minutes=at.lag_minutes,
         ),
@@ -90,10 +86,11 @@ def _of(pace: Pace, at: AlarmThresholds, application: str, stream: str) -> Seque
             f"data loss ahead: a shard of {which} is more than {at.stream_lag_hours:g} hours behind",
             f"{named}Kinesis deletes its records when the stream's retention ends, after 24 hours unless it is longer. "
             f"{status} shows the shard. If it cannot catch up in time, lengthen the retention first: `aws kinesis "
-            f"increase-stream-retention-period --stream-name {'STREAM' if is_query else stream} --retention-period-hours 168`.",
+            f"increase-stream-retention-period --stream-name {'STREAM' if is_query else stream} "
+            "--retention-period-hours 168`.",
             timedelta(hours=at.stream_lag_hours) / timedelta(milliseconds=1),
         ),
-    )  # fmt: skip
+    )
     return [_in_stream(alarm, stream) for alarm in kinds]
 
 

@@ -68,9 +68,7 @@ def _check_name(setting: str, existing: dynamodb.ITable, name: str) -> None:
         raise SettingsError(setting, existing.table_name, f"the table named {name}, after the application")
 
 
-def _lease_table(
-    scope: Construct, settings: Settings, keeping: TableKeeping, key: kms.IKey | None
-) -> dynamodb.Table:
+def _lease_table(scope: Construct, settings: Settings, keeping: TableKeeping, key: kms.IKey | None) -> dynamodb.Table:
     table = dynamodb.Table(
         scope,
         "Leases",

@@ -14,9 +14,7 @@ from sublet_cdk.functions import LAYERS_MAX, Network
 def own_variables(variables: Mapping[str, str], name: str = "worker_environment") -> Mapping[str, str]:
     for variable, value in variables.items():
         if variable.startswith(PREFIX):
-            raise SettingsError(
-                name, variable, f"{value!r} as the construct's property; {PREFIX} is for settings"
-            )
+            raise SettingsError(name, variable, f"{value!r} as the construct's property; {PREFIX} is for settings")
     return variables
 
 
@@ -40,8 +38,9 @@ def network(
 
 
 def check_memory(settings: Settings, memory: int, name: str = "worker_memory") -> None:
-    """Refuses a worker whose memory is too small. For a moment, data in flight exists twice: as fetched and as records. The
-    rest takes up to 192 MiB: Python and boto3, replies being read, and user records of ten leases (`make bench BENCH=memory`).
+    """Refuses a worker whose memory is too small. For a moment, data in flight exists twice: as fetched and as records.
+    The rest takes up to 192 MiB: Python and boto3, replies being read, and user records of ten leases (`make bench
+    BENCH=memory`).
     """
     needed = 192 + -(-2 * settings.max_bytes_in_flight // 2**20)
     if memory < needed:

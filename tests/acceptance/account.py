@@ -1,4 +1,6 @@
-"""The AWS for the acceptance run: a real account, with the caller's own credentials, or the embedded one (a dry run)."""
+"""The AWS for the acceptance run: a real account, with the caller's own credentials, or the embedded one (a dry
+run).
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,7 @@ def real_account(region: str | None) -> Account:
 def check_bootstrapped(aws: AwsToDeployTo) -> None:
     """The CDK's own stack serves all of an account's stacks, so this run neither creates nor removes it. Raises
     NotReady."""
-    pages = (
-        aws.client("cloudformation").get_paginator("list_stacks").paginate(StackStatusFilter=BOOTSTRAP_DONE)
-    )
+    pages = aws.client("cloudformation").get_paginator("list_stacks").paginate(StackStatusFilter=BOOTSTRAP_DONE)
     if not any(each["StackName"] == BOOTSTRAP_STACK for page in pages for each in page["StackSummaries"]):
         raise NotReady(
             "the CDK has no bucket in this account and region yet: run `node_modules/.bin/cdk bootstrap` once"

@@ -1,4 +1,6 @@
-"""Keeps a list of what a run creates in the account, and removes it, also after Ctrl-C and if it was only half created."""
+"""Keeps a list of what a run creates in the account, and removes it, also after Ctrl-C and if it was only half
+created.
+"""
 
 from __future__ import annotations
 

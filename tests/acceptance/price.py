@@ -56,9 +56,7 @@ def estimate(records: int, idle: timedelta) -> list[Line]:
         Line("DynamoDB", records * 4 * WRITE_UNIT + ticks * 100 * READ_UNIT + 0.02),
         Line(
             "CloudWatch: metrics, alarms, dashboards",
-            of_month
-            * CONSUMERS
-            * (METRIC * (METRICS + 4 * METRICS_BY_SHARD) + ALARM * ALARMED_METRICS + DASHBOARD),
+            of_month * CONSUMERS * (METRIC * (METRICS + 4 * METRICS_BY_SHARD) + ALARM * ALARMED_METRICS + DASHBOARD),
         ),
         Line("Kinesis: two registered consumers", hours * 2 * 2 * FAN_OUT_SHARD_HOUR),
         Line("KMS: a key", of_month * KEY),

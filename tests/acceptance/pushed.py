@@ -1,5 +1,5 @@
-"""Measures a subscription to a shard on AWS where the documents leave it open: how soon an event comes on a quiet shard, what
-the last event of a closed shard contains, and whether botocore, which speaks only HTTP/1.1, can read it.
+"""Measures a subscription to a shard on AWS where the documents leave it open: how soon an event comes on a quiet
+shard, what the last event of a closed shard contains, and whether botocore, which speaks only HTTP/1.1, can read it.
 """
 
 from __future__ import annotations

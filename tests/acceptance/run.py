@@ -40,14 +40,10 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        return not self.left and all(
-            result.outcome in (Outcome.PASSED, Outcome.NOT_OFFERED) for result in self.results
-        )
+        return not self.left and all(result.outcome in (Outcome.PASSED, Outcome.NOT_OFFERED) for result in self.results)
 
 
-def run(
-    aws: AwsToDeployTo, plan: Plan, report: Callable[[str], None], steps: Sequence[Step] = STEPS
-) -> Verdict:
+def run(aws: AwsToDeployTo, plan: Plan, report: Callable[[str], None], steps: Sequence[Step] = STEPS) -> Verdict:
     """A step that fails does not prevent the next one; Ctrl-C does."""
     stage = Stage(aws, plan, Belongings(report), report)
     results: list[Result] = []

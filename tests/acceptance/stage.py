@@ -1,4 +1,6 @@
-"""What the steps share: the AWS account, what was created in it, and how a consumer with its stream and ledger is created."""
+"""What the steps share: the AWS account, what was created in it, and how a consumer with its stream and ledger is
+created.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +80,7 @@ class Stage:
         kinesis, name = self.client("kinesis"), self.name(suffix)
         self.belongings.enter(f"stream {name}", lambda: self._remove_stream(name))
         kinesis.create_stream(StreamName=name, Tags=self.tags, **properties)
-        kinesis.get_waiter("stream_exists").wait(
-            StreamName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 90}
-        )
+        kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 90})
         summary = kinesis.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]
         arn: str = summary["StreamARN"]
         return arn
@@ -144,9 +144,7 @@ class Stage:
         """A stack that is being updated cannot be deleted before the update has ended, one way or the other."""
         cloudformation = self.client("cloudformation")
         with _gone_is_fine():
-            while _status(cloudformation, name).startswith("UPDATE") and "IN_PROGRESS" in _status(
-                cloudformation, name
-            ):
+            while _status(cloudformation, name).startswith("UPDATE") and "IN_PROGRESS" in _status(cloudformation, name):
                 time.sleep(5)
             cloudformation.delete_stack(StackName=name)
             cloudformation.get_waiter("stack_delete_complete").wait(

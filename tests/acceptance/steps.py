@@ -133,14 +133,10 @@ def by_fan_out(stage: Stage) -> None:
     if wrong := out_of_order(fleet.recorder.wait_for(texts, PATIENCE)):
         raise NotAsItShouldBe(f"{len(wrong)} records came out of order, such as {wrong[0]}")
     stage.facts["records"] = f"{len(texts)}, 0 missing, 0 out of order"
-    consumer = kinesis.register_stream_consumer(StreamARN=arn, ConsumerName=stage.name("observer"))[
-        "Consumer"
-    ]
+    consumer = kinesis.register_stream_consumer(StreamARN=arn, ConsumerName=stage.name("observer"))["Consumer"]
     which = {"ConsumerARN": consumer["ConsumerARN"]}
     wait_until(
-        lambda: (
-            kinesis.describe_stream_consumer(**which)["ConsumerDescription"]["ConsumerStatus"] == "ACTIVE"
-        ),
+        lambda: kinesis.describe_stream_consumer(**which)["ConsumerDescription"]["ConsumerStatus"] == "ACTIVE",
         PATIENCE,
         lambda: "the consumer never became active",
     )
@@ -159,8 +155,7 @@ def records_without_a_key(stage: Stage) -> None:
     kinesis = stage.client("kinesis")
     texts = [f"keyless/{n}" for n in range(200)]
     entries = [
-        {"Data": text.encode(), **({} if n % 2 else {"PartitionKey": f"key-{n}"})}
-        for n, text in enumerate(texts)
+        {"Data": text.encode(), **({} if n % 2 else {"PartitionKey": f"key-{n}"})} for n, text in enumerate(texts)
     ]
     reply = _offered(stage, lambda: kinesis.put_records(StreamARN=arn, Records=entries))
     if reply["FailedRecordCount"]:
@@ -182,9 +177,7 @@ def walk_the_idle_shard(stage: Stage) -> None:
         time.sleep(min(left, 60))
         left = stage.plan.idle.total_seconds() - (time.monotonic() - stage.idle.since)
     idle = timedelta(seconds=round(time.monotonic() - stage.idle.since))
-    found = walk(
-        stage.client("kinesis"), stage.idle.stream_arn, stage.idle.shard_id, stage.idle.last_number, idle
-    )
+    found = walk(stage.client("kinesis"), stage.idle.stream_arn, stage.idle.shard_id, stage.idle.last_number, idle)
     stage.facts["the walk"] = str(found)
     if not found.reached_tip:
         raise NotAsItShouldBe(f"the tip was not reached: {found}")

@@ -37,11 +37,10 @@ def _phases(way: Way) -> range:
 def _story(of: tuple[str, Way, int]) -> str:
     story, way, phase = of
     told = tell(story, way, phase)
-    # A tick that finds nothing waiting in the shards that a limit leaves over takes an alarm on what lasts a span longer.
+    # A tick that finds nothing waiting in the shards that a limit leaves over takes an alarm on what lasts a span
+    # longer.
     late = told.first is not None and told.first > way.noticed_within + way.pace.span
-    return (
-        f"{story}, {way.name}, {phase} min after a tick: {told}" if told.silent or told.before or late else ""
-    )
+    return f"{story}, {way.name}, {phase} min after a tick: {told}" if told.silent or told.before or late else ""
 
 
 def _month(way: Way) -> str:

@@ -56,9 +56,7 @@ class Series:
         self.buckets[-1].add(value)
 
     def between(self, minutes: range) -> Sequence[Bucket]:
-        return self.buckets[
-            bisect_left(self.minutes, minutes.start) : bisect_left(self.minutes, minutes.stop)
-        ]
+        return self.buckets[bisect_left(self.minutes, minutes.start) : bisect_left(self.minutes, minutes.stop)]
 
     def repeat(self, minutes: range, until: int) -> None:
         first = bisect_left(self.minutes, minutes.start)
@@ -104,7 +102,9 @@ def is_on(alarm: Alarm, recorded: Recorded, now: int) -> bool:
 
 
 def contributors(alarm: Alarm, recorded: Recorded, now: int) -> frozenset[str]:
-    """The streams for which an alarm on a query is on. Each is judged by its own data; those without any are unknown to it."""
+    """The streams for which an alarm on a query is on. Each is judged by its own data; those without any are unknown to
+    it.
+    """
     (figure,) = alarm.figures.values()
     metric = figure.source, figure.metric
     streams = {stream for *of, stream in recorded.series if (*of,) == metric and stream is not None}

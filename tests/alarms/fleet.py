@@ -183,9 +183,7 @@ class Fleet:
             if not self.broken.can_start:
                 return
             try:
-                report = self.world.window(
-                    item, lasts=self.settings.window, margin=self.settings.window_margin
-                )
+                report = self.world.window(item, lasts=self.settings.window, margin=self.settings.window_margin)
             except Died:
                 self._is_dying = False
                 crashes += 1

@@ -43,9 +43,7 @@ def days(way: Way, count: int, seed: int = 0) -> Mapping[int, tuple[str, ...]]:
     gap = max(1, way.gap // MINUTE)
     for day in range(count):
         _run_night(fleet, gap)
-        trouble = {
-            day * DAY + chance.randrange(9 * HOUR, EVENING): happens for happens in _what_happens(chance)
-        }
+        trouble = {day * DAY + chance.randrange(9 * HOUR, EVENING): happens for happens in _what_happens(chance)}
         idle.begin()
         fleet.run(day * DAY + EVENING - fleet.minute(), lambda minute: _minute(idle, minute, trouble))  # noqa: B023 - run here
         fleet.run((day + 1) * DAY - fleet.minute())
@@ -68,10 +66,7 @@ def _first_figures(fleet: Fleet, way: Way) -> int:
     """The minute in which CloudWatch has data of each metric that an alarm needs: what the deployment's check waits
     for."""
     missed = [
-        figure
-        for alarm in way.alarms()
-        if alarm.missing is Missing.BREACHING
-        for figure in alarm.figures.values()
+        figure for alarm in way.alarms() if alarm.missing is Missing.BREACHING for figure in alarm.figures.values()
     ]
     return next(
         minute + LATE_MINUTES

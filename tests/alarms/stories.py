@@ -192,8 +192,7 @@ def alarms_on(fleet: Fleet, way: Way, minutes: range) -> Mapping[int, tuple[str,
     """By minute, the names of the alarms that are on."""
     defined = way.alarms()
     return {
-        minute: tuple(alarm.name for alarm in defined if is_on(alarm, fleet.recorded, minute))
-        for minute in minutes
+        minute: tuple(alarm.name for alarm in defined if is_on(alarm, fleet.recorded, minute)) for minute in minutes
     }
 
 

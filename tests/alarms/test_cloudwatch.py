@@ -27,9 +27,7 @@ M = None
         ((M, M, M, M, X), True, False),
     ],
 )
-def test_three_of_three_as_in_the_guide(
-    points: tuple[float | None, ...], if_breaching: bool, if_not: bool
-) -> None:
+def test_three_of_three_as_in_the_guide(points: tuple[float | None, ...], if_breaching: bool, if_not: bool) -> None:
     assert judge(replace(THREE_OF_THREE, missing=Missing.BREACHING), points) == if_breaching
     assert judge(replace(THREE_OF_THREE, missing=Missing.NOT_BREACHING), points) == if_not
 

@@ -1,4 +1,6 @@
-"""A paused fleet stands still on purpose: no alarm for a stall fires until its records come close to the end of retention."""
+"""A paused fleet stands still on purpose: no alarm for a stall fires until its records come close to the end of
+retention.
+"""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ def failing_on_one_shard(fleet: StreamsFleet, stream: str) -> None:
 
 @pytest.mark.parametrize("breaks", [failing, failing_on_one_shard])
 @pytest.mark.parametrize("stream", BUSY)
-def test_a_stalled_stream_of_several_is_named(
-    stream: str, breaks: Callable[[StreamsFleet, str], None]
-) -> None:
+def test_a_stalled_stream_of_several_is_named(stream: str, breaks: Callable[[StreamsFleet, str], None]) -> None:
     fleet = StreamsFleet(STREAMS)
     fleet.run(HEALTHY, lambda _: fleet.produce(*BUSY))
     assert (fleet.named(), fleet.found()) == ([], [])

@@ -1,4 +1,6 @@
-"""`make chaos`: the deployed stack under every fault that we can think of, for a quarter of an hour; then the verdict."""
+"""`make chaos`: the deployed stack under every fault that we can think of, for a quarter of an hour; then the
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -91,23 +93,22 @@ def _arguments() -> argparse.Namespace:
         description=ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--seed", type=int, default=SystemRandom().randrange(10**6), help="default: by chance; printed"
-    )
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6), help="default: by chance; printed")
     parser.add_argument("--minutes", type=float, default=15.0, help="of faults (default: 15)")
     parser.add_argument(
-        "--reading", type=Reading, choices=list(Reading), default=Reading.POLLING,
+        "--reading",
+        type=Reading,
+        choices=list(Reading),
+        default=Reading.POLLING,
         help="how workers read; with fan_out, subscriptions are cut and held up too (default: polling)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--produce",
         action="store_true",
         help="instead: producers at load, under refusals, a bad network and reshards, without a consumer",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report there too")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there"
-    )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there")
     return parser.parse_args()
 
 

@@ -1,4 +1,6 @@
-"""The stack under chaos: the deployed one, with a bad network between its functions and AWS, and a handler that fails."""
+"""The stack under chaos: the deployed one, with a bad network between its functions and AWS, and a handler that
+fails.
+"""
 
 from __future__ import annotations
 
@@ -118,9 +120,7 @@ def chaos_fleet(seed: int, folder: Path, reading: Reading = Reading.POLLING) -> 
         context = {
             "handler_code": str(Path(__file__).with_name("handlers")),
             "handler": "flaky:handle",
-            "handler_environment": json.dumps(
-                {"CHAOS_FOLDER": str(folder), "CHAOS_SEED": str(seed), **endpoints}
-            ),
+            "handler_environment": json.dumps({"CHAOS_FOLDER": str(folder), "CHAOS_SEED": str(seed), **endpoints}),
             **SETTINGS,
             **(PUSHED if reading is Reading.FAN_OUT else {}),
         }
@@ -137,6 +137,4 @@ def chaos_fleet(seed: int, folder: Path, reading: Reading = Reading.POLLING) -> 
 def _send_through(lambda_: Any, function: str, endpoints: dict[str, str]) -> None:
     """The stack sets variables for the handler's function only."""
     variables = lambda_.get_function_configuration(FunctionName=function)["Environment"]["Variables"]
-    lambda_.update_function_configuration(
-        FunctionName=function, Environment={"Variables": variables | endpoints}
-    )
+    lambda_.update_function_configuration(FunctionName=function, Environment={"Variables": variables | endpoints})

@@ -52,7 +52,9 @@ Entry = Begun | Call | Ended
 
 @dataclass
 class Journal:
-    """Times are nanoseconds since the epoch. `entries` are in each process's own order; sort them by `at` to mix them."""
+    """Times are nanoseconds since the epoch. `entries` are in each process's own order; sort them by `at` to mix
+    them.
+    """
 
     folder: Path
     entries: list[Entry] = field(default_factory=list)
@@ -97,9 +99,7 @@ class Journal:
                 self._tenures[path, shard_id] = number + 1
                 tenure = f"{path.stem} {shard_id} {number + 1}"
                 sequence_number, _, sub = fields[0].partition(":")
-                self.entries.append(
-                    Begun(at, shard_id, tenure, pid, Checkpoint.parse(sequence_number, int(sub or 0)))
-                )
+                self.entries.append(Begun(at, shard_id, tenure, pid, Checkpoint.parse(sequence_number, int(sub or 0))))
             case "call":
                 done, rows, failed = fields
                 records = tuple(Record(Checkpoint(number, sub), text) for number, sub, text in rows)

@@ -30,8 +30,8 @@ GOOD_UNTIL = float("-inf")
 
 @dataclass
 class Network:
-    """`hit` counts requests and events of subscriptions by what was done to them, `refused` failed conditional writes of DynamoDB
-    by operation, `subscriptions` those that began.
+    """`hit` counts requests and events of subscriptions by what was done to them, `refused` failed conditional writes
+    of DynamoDB by operation, `subscriptions` those that began.
     """
 
     upstream: str

@@ -1,5 +1,6 @@
-"""`make chaos CHAOS=--produce`: `sublet.Producer` and `sublet.aio.Producer` at load, while Kinesis refuses records, the network
-loses, delays and cuts, and shards are split and merged. Then the stream is read as KCL reads it, and compared with what was put.
+"""`make chaos CHAOS=--produce`: `sublet.Producer` and `sublet.aio.Producer` at load, while Kinesis refuses records, the
+network loses, delays and cuts, and shards are split and merged. Then the stream is read as KCL reads it, and compared
+with what was put.
 """
 
 from __future__ import annotations
@@ -178,25 +179,39 @@ def through(aws: EmbeddedAws, between: Network) -> AwsAccount:
 
 
 def patient(aws: EmbeddedAws) -> Stream:
-    """Its polls wait for a minute. A poll that was given up is still carried out, so kinesis-local would only fall behind."""
+    """Its polls wait for a minute. A poll that was given up is still carried out, so kinesis-local would only fall
+    behind.
+    """
     kinesis = aws.client("kinesis")
     return KinesisStream(kinesis, aws.client("kinesis"), Settings(application=STREAM, stream=STREAM))
 
 
 def _judged(
-    seed: int, seconds: float, known: PutRecords, found: Iterable[bytes], lost: LostAnswers, faults: Faults,
+    seed: int,
+    seconds: float,
+    known: PutRecords,
+    found: Iterable[bytes],
+    lost: LostAnswers,
+    faults: Faults,
     open_still: Sequence[str],
-) -> Put:  # fmt: skip
+) -> Put:
     times, wrong = judge(known, found, lost.data)
     produced, put = known.produced, known.put.total()
     return Put(
-        seed=seed, seconds=seconds, put=put,
-        acknowledged=len(known.acknowledged), given_up=len(known.given_up),
-        delivered=len(times), again=times.total() - len(times),
-        calls=sum(one.calls for one in produced), retried=sum(one.retried for one in produced),
+        seed=seed,
+        seconds=seconds,
+        put=put,
+        acknowledged=len(known.acknowledged),
+        given_up=len(known.given_up),
+        delivered=len(times),
+        again=times.total() - len(times),
+        calls=sum(one.calls for one in produced),
+        retried=sum(one.retried for one in produced),
         sent_again=sum(one.sent_again for one in produced),
         stream_records=sum(one.stream_records for one in produced),
-        requests=faults.between.requests, hit=Counter({str(one): n for one, n in faults.between.hit.items()}),
-        reshards=faults.reshards, refused=faults.busy.refused,
+        requests=faults.between.requests,
+        hit=Counter({str(one): n for one, n in faults.between.hit.items()}),
+        reshards=faults.reshards,
+        refused=faults.busy.refused,
         wrong=(*wrong, *(f"the program {name} does not close its producer" for name in open_still)),
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""The programs of `make chaos CHAOS=--produce`: two with threads, one of which puts plain records, and one on an event loop."""
+"""The programs of `make chaos CHAOS=--produce`: two with threads, one of which puts plain records, and one on an event
+loop.
+"""
 
 from __future__ import annotations
 

@@ -35,11 +35,14 @@ class Put:
     def lines(self) -> Iterator[str]:
         rate = self.put / self.seconds
         yield f"Producers under chaos: seed {self.seed}, {self.seconds / 60:.1f} minutes of faults"
-        yield f"{self.put:,} records put, {rate:,.0f} a second; {self.acknowledged:,} acknowledged, {self.given_up:,} given up"
+        yield (
+            f"{self.put:,} records put, {rate:,.0f} a second; {self.acknowledged:,} acknowledged, "
+            f"{self.given_up:,} given up"
+        )
         yield f"{self.delivered:,} distinct records delivered, {self.again:,} deliveries more, all of lost answers"
         yield (
-            f"{self.calls:,} calls, {self.stream_records:,} stream records, {self.retried:,} put again after a refusal, "
-            f"{self.sent_again:,} user records sent again after a reshard"
+            f"{self.calls:,} calls, {self.stream_records:,} stream records, {self.retried:,} put again after a "
+            f"refusal, {self.sent_again:,} user records sent again after a reshard"
         )
         yield f"{sum(self.hit.values()):,} of {self.requests:,} requests hit: {_counts(self.hit)}"
         yield f"{self.refused:,} stream records refused one by one"
@@ -52,9 +55,7 @@ def _counts(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items())) or "none"
 
 
-def judge(
-    known: PutRecords, found: Iterable[bytes], unanswered: set[bytes]
-) -> tuple[Counter[bytes], list[str]]:
+def judge(known: PutRecords, found: Iterable[bytes], unanswered: set[bytes]) -> tuple[Counter[bytes], list[str]]:
     """How often each record was delivered, and what is wrong."""
     times, before, highest, wrong = Counter[bytes](), dict[str, int](), Counter[str](), list[str]()
     for data in found:

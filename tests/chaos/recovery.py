@@ -77,9 +77,7 @@ def _signs_of_life(entries: Iterable[Entry]) -> dict[str, list[int]]:
     return signs
 
 
-def _recovered_at(
-    fault: Fault, signs: dict[str, list[int]], ended: set[str], ticks: Sequence[Tick]
-) -> int | None:
+def _recovered_at(fault: Fault, signs: dict[str, list[int]], ended: set[str], ticks: Sequence[Tick]) -> int | None:
     if fault.kind is Kind.KILL_MANAGER:
         return min((tick.ended for tick in ticks if tick.began > fault.at), default=None)
     latest = fault.begins_recovery
@@ -94,9 +92,7 @@ def _recovered_at(
     return latest
 
 
-def _recovery(
-    fault: Fault, end: int | None, ends: dict[Fault, int | None], faults: Iterable[Fault]
-) -> Recovery:
+def _recovery(fault: Fault, end: int | None, ends: dict[Fault, int | None], faults: Iterable[Fault]) -> Recovery:
     began = fault.begins_recovery
     if end is None:
         return Recovery(fault, None, None)

@@ -1,5 +1,5 @@
-"""A Kinesis that refuses single records of a PutRecords while it is busy, as a shard over its quota does: kinesis-local has no
-quotas.
+"""A Kinesis that refuses single records of a PutRecords while it is busy, as a shard over its quota does: kinesis-local
+has no quotas.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Busy:
 
 @contextmanager
 def refusing(upstream: str, region: str, access_key: str, secret_key: str, seed: str) -> Iterator[Busy]:
-    """On a free loopback port, until the block ends. What is passed on in part has to be signed again, with these keys."""
+    """On a free loopback port, until the block ends. What is passed on in part has to be signed again, with these
+    keys.
+    """
     busy, lock = Busy(Random(seed)), threading.Lock()
     signer = SigV4Auth(Credentials(access_key, secret_key), "kinesis", region)
 

@@ -26,8 +26,8 @@ BOUND = NOTICED_WITHIN + START_SECONDS
 """The longest recovery in seconds, if nothing else hits it in between."""
 
 SUBSCRIBE_SECONDS = 12.0
-"""More of it with fan-out: Kinesis refuses another subscription for five seconds, and calls that fail in a row wait longer and
-longer."""
+"""More of it with fan-out: Kinesis refuses another subscription for five seconds, and calls that fail in a row wait
+longer and longer."""
 
 EXAMPLES = 10
 SHOWN_KINDS = {
@@ -47,11 +47,7 @@ def problems(found: Found) -> list[str]:
         *(f"out of order: {wrong}" for wrong in verdict.broken_tenures),
         *(f"further back than the checkpoint: {wrong}" for wrong in verdict.too_far_back),
         *(f"lease table: {wrong}" for wrong in found.wrong),
-        *(
-            _too_late(recovery, bound(found))
-            for recovery in found.recoveries
-            if is_too_late(recovery, bound(found))
-        ),
+        *(_too_late(recovery, bound(found)) for recovery in found.recoveries if is_too_late(recovery, bound(found))),
     ]
 
 
@@ -77,9 +73,7 @@ def draw_report(found: Found) -> RenderableType:
     if len(wrong) > EXAMPLES:
         parts.append(Text(f"... and {len(wrong) - EXAMPLES:,} more"))
     parts.append(
-        Text("Something is wrong", style="bold red")
-        if wrong
-        else Text("All promises kept", style="bold green")
+        Text("Something is wrong", style="bold red") if wrong else Text("All promises kept", style="bold green")
     )
     return Group(*parts)
 

@@ -47,7 +47,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The report's content. `wrong`: broken rules of the lease table. `subscriptions`: how many began; 0 if shards are polled."""
+    """The report's content. `wrong`: broken rules of the lease table. `subscriptions`: how many began; 0 if shards are
+    polled.
+    """
 
     seed: int
     seconds: float

@@ -1,5 +1,5 @@
-"""A subscription (SubscribeToShard) through the bad network: passed on as its events come, held up, or cut in the middle of
-one."""
+"""A subscription (SubscribeToShard) through the bad network: passed on as its events come, held up, or cut in the
+middle of one."""
 
 from __future__ import annotations
 

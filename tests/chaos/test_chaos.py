@@ -27,13 +27,9 @@ PACES = {
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_under_every_kind_of_fault_nothing_is_missing_or_out_of_order(
-    tmp_path: Path, reading: Reading
-) -> None:
+def test_under_every_kind_of_fault_nothing_is_missing_or_out_of_order(tmp_path: Path, reading: Reading) -> None:
     shown: list[str] = []
-    found = run(
-        SEED, SECONDS, tmp_path, lambda it: shown.append(progress_line(it)), PACES, FAILURE_RATE, reading
-    )
+    found = run(SEED, SECONDS, tmp_path, lambda it: shown.append(progress_line(it)), PACES, FAILURE_RATE, reading)
     print(f"seed {SEED}", shown[-1])
     assert (found.subscriptions > 0) == (reading is Reading.FAN_OUT)
     assert found.verdict.missing == ()

@@ -112,9 +112,7 @@ class Troublemaker:
             return None
         self._stopped[pid] = elapsed + planned.lasts
         until = at + int(planned.lasts * NANOSECONDS)
-        fault = Fault(
-            Kind.SUSPEND_WORKER, at, until, running[pid], f"process {pid} for {planned.lasts:.0f} s"
-        )
+        fault = Fault(Kind.SUSPEND_WORKER, at, until, running[pid], f"process {pid} for {planned.lasts:.0f} s")
         self.suspended.setdefault(pid, []).append(fault)
         return fault
 
@@ -126,9 +124,7 @@ class Troublemaker:
         self.chaos.start_tick()
         time.sleep(chance.uniform(0, TICK_TAKES))
         killed = [
-            pid
-            for pid in processes_of(self.chaos.aws, self.chaos.function("manager"))
-            if send(pid, signal.SIGKILL)
+            pid for pid in processes_of(self.chaos.aws, self.chaos.function("manager")) if send(pid, signal.SIGKILL)
         ]
         at = time.time_ns()
         return Fault(Kind.KILL_MANAGER, at, at, frozenset(), f"processes {killed}") if killed else None

@@ -93,25 +93,25 @@ def changed_files() -> list[str]:
     """Files changed since this branch left main, committed or not. In a clone without main, only uncommitted ones."""
     branches = [name for name in ("main", "origin/main") if git("rev-parse", "--verify", "--quiet", name)]
     since = git("merge-base", "HEAD", branches[0])[0] if branches else "HEAD"
-    listed = git("diff", "--name-only", "--diff-filter=d", since) + git(
-        "ls-files", "--others", "--exclude-standard"
-    )
+    listed = git("diff", "--name-only", "--diff-filter=d", since) + git("ls-files", "--others", "--exclude-standard")
     return sorted(set(listed))
 
 
 def git(*arguments: str) -> list[str]:
     """Its output lines; empty if it fails, as outside a repository."""
-    return subprocess.run(
-        (GIT, *arguments), cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.splitlines()
+    return subprocess.run((GIT, *arguments), cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
 def run(step: Step) -> Ended:
     started = time.monotonic()
     done = subprocess.run(
         step.command,
-        cwd=step.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-    )  # fmt: skip
+        cwd=step.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     code = 0 if done.returncode == NO_TESTS and "pytest" in step.command else done.returncode
     return Ended(step, code, done.stdout, time.monotonic() - started)
 

@@ -37,8 +37,7 @@ def imports() -> dict[str, set[str]]:
     paths = [path for place in PLACES for path in (ROOT / place).rglob("*.py")]
     files = {_module(name): name for path in paths if (name := str(path.relative_to(ROOT)))}
     return {
-        name: {files[each] for each in _imported((ROOT / name).read_text()) if each in files}
-        for name in files.values()
+        name: {files[each] for each in _imported((ROOT / name).read_text()) if each in files} for name in files.values()
     }
 
 

@@ -96,7 +96,5 @@ def violations(page: Page) -> list[str]:
     page.evaluate(AXE.read_text())
     result: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
-        f"{rule['id']}: {rule['help']}: {node['html'][:200]}"
-        for rule in result["violations"]
-        for node in rule["nodes"]
+        f"{rule['id']}: {rule['help']}: {node['html'][:200]}" for rule in result["violations"] for node in rule["nodes"]
     ]

@@ -54,9 +54,7 @@ class FleetStory:
         for shard in stream.list_shards():
             index = int(shard.shard_id[-12:])
             if shard.is_open:
-                number = stream.put(
-                    f"customer-{index}", payload(index, minute), shard.hash_key_range.starting
-                )
+                number = stream.put(f"customer-{index}", payload(index, minute), shard.hash_key_range.starting)
                 self.numbers.setdefault(shard.shard_id, []).append(number)
             self.write(index, shard, minute)
         self.clock.advance(timedelta(minutes=1))

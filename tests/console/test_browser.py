@@ -91,9 +91,7 @@ def test_a_split_shows_the_children(page: Page, console: Served) -> None:
     for child in (first, second):
         orders.table.put_row(
             encode_row(
-                Lease(
-                    child, Checkpoint.parse("TRIM_HORIZON", 0), 0, parent_shard_ids=frozenset({STALLED_SHARD})
-                )
+                Lease(child, Checkpoint.parse("TRIM_HORIZON", 0), 0, parent_shard_ids=frozenset({STALLED_SHARD}))
             )
         )
     console.world.console.watching.look("orders-audit")
@@ -218,9 +216,7 @@ def test_a_payload_that_is_a_script_does_not_run(page: Page, console: Served) ->
     assert page.title() == "Records of orders-audit · sublet console"
 
 
-def test_a_page_of_another_site_can_neither_frame_it_nor_send_its_forms(
-    browser: Browser, console: Served
-) -> None:
+def test_a_page_of_another_site_can_neither_frame_it_nor_send_its_forms(browser: Browser, console: Served) -> None:
     before = lease(console.world, STALLED_SHARD)
     with opened(browser, console) as page:
         reply = page.context.request.post(
@@ -238,9 +234,7 @@ def test_a_page_of_another_site_can_neither_frame_it_nor_send_its_forms(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (PHONE, "dark")], ids=["wide", "phone"])
-def test_axe_finds_nothing_on_any_page(
-    browser: Browser, console: Served, scheme: str, width: dict[str, int]
-) -> None:
+def test_axe_finds_nothing_on_any_page(browser: Browser, console: Served, scheme: str, width: dict[str, int]) -> None:
     """WCAG 2.2 A and AA, and axe-core's best practices."""
     with opened(browser, console, width=width, scheme=scheme) as page:
         for path in (*pictures.PAGES.values(), "/nowhere"):
@@ -257,18 +251,14 @@ def test_no_page_is_wider_than_the_window(browser: Browser, console: Served, wid
     """Whatever snapshots are called: Positions offers them all."""
     orders, long = console.world.applications["orders-audit"], "before-the-release-of-" * 4
     for name in (long, "seek-20261122T080000.123456Z"):
-        orders.opened.snapshots.keep_snapshot(
-            Snapshot(name, console.world.clock.now(), long, {}, (HOT_SHARD,))
-        )
+        orders.opened.snapshots.keep_snapshot(Snapshot(name, console.world.clock.now(), long, {}, (HOT_SHARD,)))
     with opened(browser, console, width=width) as page:
         for path in pictures.PAGES.values():
             page.goto(console.origin + path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width["width"], path
 
 
-def test_a_phone_says_too_that_changes_are_allowed_and_of_which_application(
-    browser: Browser, console: Served
-) -> None:
+def test_a_phone_says_too_that_changes_are_allowed_and_of_which_application(browser: Browser, console: Served) -> None:
     with opened(browser, console, width=PHONE) as page:
         page.goto(f"{console.origin}/a/orders-audit")
         expect(page.get_by_text("Changes allowed")).to_be_visible()
@@ -288,9 +278,7 @@ def test_without_a_connection_what_is_shown_turns_grey_with_its_age_and_comes_ba
         before = state.evaluate(colour)
         page.evaluate("(() => { window.kept = fetch; window.fetch = () => Promise.reject(new Error()); })()")
         refresh(page)
-        expect(page.get_by_role("button", name="No connection")).to_have_text(
-            re.compile(r"No connection, \d+s old")
-        )
+        expect(page.get_by_role("button", name="No connection")).to_have_text(re.compile(r"No connection, \d+s old"))
         assert state.evaluate(colour) != before
         assert violations(page) == []
         page.evaluate("(() => { window.fetch = window.kept; })()")
@@ -310,7 +298,5 @@ def test_a_time_is_picked_in_utc(page: Page, console: Served) -> None:
 def test_the_pictures_of_the_documents_can_be_taken_and_are_small(browser: Browser, tmp_path: Path) -> None:
     pictures.take(browser, tmp_path)
     sizes = [file.stat().st_size for file in tmp_path.iterdir()]
-    assert {file.name for file in tmp_path.iterdir()} == {
-        file.name for file in pictures.FOLDER.glob("console*.png")
-    }
+    assert {file.name for file in tmp_path.iterdir()} == {file.name for file in pictures.FOLDER.glob("console*.png")}
     assert max(sizes) < 1.2 * pictures.SIZE_MAX, "fonts differ from machine to machine"

@@ -27,14 +27,18 @@ def console() -> Iterator[Served]:
     streams = {name: MemoryStream(number, clock=world.clock, name=name) for name, number in SHARDS.items()}
     leases = [
         Lease(
-            shard.shard_id, TRIM_HORIZON, 3, "orders-0", hash_key_range=shard.hash_key_range,
+            shard.shard_id,
+            TRIM_HORIZON,
+            3,
+            "orders-0",
+            hash_key_range=shard.hash_key_range,
             throughput_kbps=20.0 if number else 90.0,
         )
         for stream in streams.values()
         for number, shard in enumerate(
             shard_in_stream(StreamKey.of(stream.describe().identity), each) for each in stream.list_shards()
         )
-    ]  # fmt: skip
+    ]
     choice = StreamChoice.parse(",".join(streams))
     ports = replace(application.opened.ports, table=MemoryLeaseTable(leases, several=True))
     application.opened = replace(

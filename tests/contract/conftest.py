@@ -47,9 +47,7 @@ def make_service() -> type[ScriptedService]:
 
 
 @pytest.fixture
-def service(
-    monkeypatch: pytest.MonkeyPatch, make_service: type[ScriptedService]
-) -> Iterator[ScriptedService]:
+def service(monkeypatch: pytest.MonkeyPatch, make_service: type[ScriptedService]) -> Iterator[ScriptedService]:
     """The only AWS there is: it gives scripted answers."""
     with scripted_service(make_service()) as service:
         for name, value in LOOPBACK_CREDENTIALS.items():

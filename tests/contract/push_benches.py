@@ -63,8 +63,8 @@ class CountedPushes:
 
 
 class Rules(NamedTuple):
-    """How soon another subscription may take a shard over, and how often an empty event comes: so that a test neither waits for
-    them nor has to be faster than they are."""
+    """How soon another subscription may take a shard over, and how often an empty event comes: so that a test neither
+    waits for them nor has to be faster than they are."""
 
     again_after: timedelta = TAKEN_OVER_AFTER
     empty_event_every: timedelta = EMPTY_EVENT_EVERY
@@ -92,9 +92,7 @@ class Bench:
 
     def reader(self, position: ReadPosition = HORIZON, shard_id: str = FIRST) -> FanOutReader:
         named = shard_id if self.key is None else in_stream(self.key, shard_id)
-        reader = FanOutReader(
-            self.pushes, self.stream, named, position, SystemClock(), ThreadTasks(), Random(0)
-        )  # fmt: skip
+        reader = FanOutReader(self.pushes, self.stream, named, position, SystemClock(), ThreadTasks(), Random(0))
         self.readers.append(reader)
         return reader
 
@@ -113,10 +111,15 @@ def memory_bench(shards: int = 1) -> Iterator[Bench]:
         consumer.again_after, consumer.empty_event_every = rules
 
     yield Bench(
-        stream, CountedPushes(consumer), lambda data: stream.put("key", data, 0), lambda: stream.split(FIRST),
-        lambda: stream.merge(FIRST, SECOND), stream.delete, lambda: setattr(consumer, "is_registered", False),
+        stream,
+        CountedPushes(consumer),
+        lambda data: stream.put("key", data, 0),
+        lambda: stream.split(FIRST),
+        lambda: stream.merge(FIRST, SECOND),
+        stream.delete,
+        lambda: setattr(consumer, "is_registered", False),
         takes=takes,
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -136,9 +139,12 @@ def several_served(aws: EmbeddedAws, shards: int = 1) -> Iterator[Bench]:
     with served_bench(aws, shards) as bench:
         key = StreamKey.of(bench.stream.describe().identity)
         settings = Settings(
-            application="contract", streams=StreamChoice.parse(key.stream), mode=Mode.CONTINUOUS,
-            reading=Reading.FAN_OUT, fan_out_consumer="reader",
-        )  # fmt: skip
+            application="contract",
+            streams=StreamChoice.parse(key.stream),
+            mode=Mode.CONTINUOUS,
+            reading=Reading.FAN_OUT,
+            fan_out_consumer="reader",
+        )
         streams = AwsStreams(kinesis_client(), kinesis_poll_client(), settings)
         requests = PushRequests(kinesis_poll_client())
         pushes = PushesOfStreams(requests, kinesis_client(), streams, settings, SystemClock(), MemoryLog())
@@ -174,17 +180,23 @@ def served_bench(aws: EmbeddedAws, shards: int = 1) -> Iterator[Bench]:
             client.get_waiter("stream_not_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
 
         yield Bench(
-            stream, CountedPushes(pushes), real.put, split, merge, delete,
-            lambda: client.deregister_stream_consumer(ConsumerARN=real.consumer_arn), real.fan_out,
+            stream,
+            CountedPushes(pushes),
+            real.put,
+            split,
+            merge,
+            delete,
+            lambda: client.deregister_stream_consumer(ConsumerARN=real.consumer_arn),
+            real.fan_out,
             takes=lambda rules: real.fan_out.takes(
                 again_after=rules.again_after, quiet_event_every=rules.empty_event_every
             ),
-        )  # fmt: skip
+        )
 
 
 class Listened:
-    """A subscription; `listens` is set when its reader begins to wait for an event, which it does until one comes, however long
-    it was to wait."""
+    """A subscription; `listens` is set when its reader begins to wait for an event, which it does until one comes,
+    however long it was to wait."""
 
     def __init__(self, real: ShardSubscription) -> None:
         self._real = real

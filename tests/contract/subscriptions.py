@@ -1,5 +1,5 @@
-"""Fan-out consumers and subscriptions of the embedded AWS through botocore alone, to show what any reader of Kinesis may
-expect.
+"""Fan-out consumers and subscriptions of the embedded AWS through botocore alone, to show what any reader of Kinesis
+may expect.
 """
 
 from __future__ import annotations
@@ -134,10 +134,7 @@ def registered(client: Any, stream_arn: str, name: str) -> str:
     consumer = client.register_stream_consumer(StreamARN=stream_arn, ConsumerName=name)["Consumer"]
     arn: str = consumer["ConsumerARN"]
     eventually(
-        lambda: (
-            client.describe_stream_consumer(ConsumerARN=arn)["ConsumerDescription"]["ConsumerStatus"]
-            == "ACTIVE"
-        )
+        lambda: client.describe_stream_consumer(ConsumerARN=arn)["ConsumerDescription"]["ConsumerStatus"] == "ACTIVE"
     )
     return arn
 

@@ -99,8 +99,13 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
 
     refused = subprocess.run(
         command("run", *named, "--no-create"),
-        env=aws, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        env=aws,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert refused.returncode == 2
     assert refused.stderr.startswith(
         f"sublet: there is no lease table {name} in region {aws['AWS_DEFAULT_REGION']} of this"
@@ -121,8 +126,12 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
 
     shown = subprocess.run(
         command("leases", "--application", name),
-        env=aws, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        env=aws,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     header, lease, _, *summary = (line.split() for line in shown.stdout.splitlines())
     assert header == ["lease", "owner", "counter", "checkpoint"]
     assert lease[0] == "shardId-000000000000"
@@ -134,16 +143,26 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
 
     stands = subprocess.run(
         command("status", "--application", name, "--json"),
-        env=aws, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        env=aws,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     (shard,) = json.loads(stands.stdout)["shards"]
     assert (shard["word"], shard["lag"]) == ("OK", 0.0), "the last write has said so, and no stream is asked"
     assert shard["handled_to"] is not None
 
 
-@pytest.mark.parametrize(("asked", "in_terminal", "is_json"), [
-    ((), True, False), ((), False, True), (("--log-format", "json"), True, True), (("--log-format", "text"), False, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("asked", "in_terminal", "is_json"),
+    [
+        ((), True, False),
+        ((), False, True),
+        (("--log-format", "json"), True, True),
+        (("--log-format", "text"), False, False),
+    ],
+)
 def test_its_log_is_text_in_a_terminal_and_json_elsewhere(
     aws: dict[str, str], tmp_path: Path, asked: tuple[str, ...], in_terminal: bool, is_json: bool
 ) -> None:
@@ -163,9 +182,7 @@ def test_its_log_is_text_in_a_terminal_and_json_elsewhere(
         assert running.returncode == 0
     assert ("without metrics; --log-format json has both" in complaints) == (in_terminal and not asked)
     assert said.count('"message":"lease acquired"') == is_json
-    assert said.count("INFO    sublet: lease acquired lease_key=shardId-000000000000 why=free") == (
-        not is_json
-    )
+    assert said.count("INFO    sublet: lease acquired lease_key=shardId-000000000000 why=free") == (not is_json)
     assert ("CloudWatchMetrics" in said) == is_json
 
 
@@ -200,14 +217,19 @@ def read_all(log: io.RawIOBase) -> str:
 def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
     aws: dict[str, str], tmp_path: Path, script: str, drain: int, said: list[str]
 ) -> None:
-    """As a container is stopped: within drain_timeout, before SIGKILL would come, and it names the leases that it leaves."""
+    """As a container is stopped: within drain_timeout, before SIGKILL would come, and it names the leases that it
+    leaves.
+    """
     name = stream_with_a_record()
     (tmp_path / "orders.py").write_text(script)
     named = ("--application", name, "--stream", name, "--handler", "orders:handle")
     running = subprocess.Popen(
         command("run", *named, "--drain-timeout", f"{drain}s"),
-        env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        env=aws,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     wait_for(tmp_path / "handled")
     sent = time.monotonic()
     running.send_signal(signal.SIGTERM)
@@ -287,18 +309,13 @@ def test_a_seek_shows_its_plan_moves_positions_and_is_undone(sublet: Sublet) -> 
         assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
         run("seek", "latest", *of, "--execute")
     assert "there is no snapshot yours" in run("seek", "--to-snapshot", "yours", *of, code=2).stderr
-    assert (
-        "there is no snapshot yours"
-        in run("snapshots", "--delete", "yours", "--application", name, code=2).stderr
-    )
+    assert "there is no snapshot yours" in run("snapshots", "--delete", "yours", "--application", name, code=2).stderr
     run("snapshots", "--delete", "mine", "--application", name)
     left = [line.split()[0] for line in run("snapshots", "--application", name).stdout.splitlines()[1:]]
     assert "mine" not in left
 
 
-def test_positions_of_an_application_without_sightings_are_kept_in_files(
-    sublet: Sublet, tmp_path: Path
-) -> None:
+def test_positions_of_an_application_without_sightings_are_kept_in_files(sublet: Sublet, tmp_path: Path) -> None:
     """KCL's own: it has no such table."""
     name = stream_with_a_record()
     table = create_table(boto3.client("dynamodb"), name, "leaseKey")
@@ -359,11 +376,25 @@ def test_a_process_reads_several_streams_and_removes_the_leases_of_one_that_was_
     application = f"{first}-audit"
     running = subprocess.Popen(
         command(
-            "run", "--application", application, "--streams", f"{first},{first}-*", "--handler", "orders:handle",
-            "--stream-discovery-interval", "10s", "--failover-time", "3s", "--heartbeat-interval", "1s",
+            "run",
+            "--application",
+            application,
+            "--streams",
+            f"{first},{first}-*",
+            "--handler",
+            "orders:handle",
+            "--stream-discovery-interval",
+            "10s",
+            "--failover-time",
+            "3s",
+            "--heartbeat-interval",
+            "1s",
         ),
-        env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        env=aws,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     wait_for(tmp_path / "handled")
     second = f"{first}-more"
     kinesis.create_stream(StreamName=second, ShardCount=1)
@@ -415,13 +446,12 @@ def test_a_process_reads_several_streams_and_removes_the_leases_of_one_that_was_
     assert "take it out of the setting streams" in ask("streams", "remove", second, status=2).stderr
     key = next(each["key"] for each in shown if each["stream"] == second)
     dynamodb.update_item(
-        TableName=f"{application}-sightings", Key={"chunk": {"S": f"stream {key}"}},
+        TableName=f"{application}-sightings",
+        Key={"chunk": {"S": f"stream {key}"}},
         UpdateExpression="SET gone_at = asked_at",
-    )  # fmt: skip
+    )
     assert "Kinesis describes stream" in ask("streams", "remove", second, status=2).stderr
     kinesis.delete_stream(StreamName=second)
     kinesis.get_waiter("stream_not_exists").wait(StreamName=second, WaiterConfig={"Delay": 1})
     assert ask("streams", "remove", second).stdout == f"removed 1 lease of stream {key}\n"
-    assert [
-        row["streamName"]["S"].split(":")[1] for row in dynamodb.scan(TableName=application)["Items"]
-    ] == [first]
+    assert [row["streamName"]["S"].split(":")[1] for row in dynamodb.scan(TableName=application)["Items"]] == [first]

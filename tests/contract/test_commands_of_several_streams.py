@@ -1,5 +1,5 @@
-"""Commands on an application of two streams, as an operator types them: for one stream, for a shard by its full name, for all, or
-with a question which is meant.
+"""Commands on an application of two streams, as an operator types them: for one stream, for a shard by its full name,
+for all, or with a question which is meant.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def audit(
         key = StreamKey.of(StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"]))
         shards[name] = in_stream(key, SHARD)
         numbers[name] = [
-            kinesis.put_record(StreamName=name, Data=f"{name} {number}".encode(), PartitionKey="a")[
-                "SequenceNumber"
-            ]
+            kinesis.put_record(StreamName=name, Data=f"{name} {number}".encode(), PartitionKey="a")["SequenceNumber"]
             for number in range(2)
         ]
         lease = Lease(shards[name], Checkpoint(numbers[name][0]), hash_key_range=FULL_RANGE)
@@ -183,9 +181,7 @@ def test_what_needs_no_application_takes_a_shards_full_name(audit: Application) 
     assert "the stream of shard" in refused.err
 
 
-def test_put_and_get_ask_which_of_several_streams(
-    audit: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_put_and_get_ask_which_of_several_streams(audit: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLET_STREAMS", "orders,payments")
     for command in (("put", "data"), ("get", SHARD, "17"), ("peek", SHARD, "--from", "earliest")):
         said = audit.run(*command)
@@ -242,15 +238,11 @@ def test_history_release_and_pause_take_a_shards_full_name(audit: Application) -
 
 
 def test_the_cost_of_several_streams_is_that_of_all_shards_together(audit: Application) -> None:
-    priced = audit.run(
-        "cost", "--stream", "orders", "--stream", "payments", "--records-per-second", "10", "--json"
-    )
+    priced = audit.run("cost", "--stream", "orders", "--stream", "payments", "--records-per-second", "10", "--json")
     assert priced.json["shards"] == 2
 
 
-def test_a_stream_to_be_removed_is_named_by_its_key_too(
-    audit: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_to_be_removed_is_named_by_its_key_too(audit: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of the same name have no other, and the deployment's SUBLET_STREAMS may be set."""
     key, _, _ = audit.shards["orders"].rpartition(":")
     assert "has named stream orders" in audit.run("streams", "remove", key, *NAMED).err

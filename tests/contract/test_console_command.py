@@ -52,9 +52,7 @@ def application_of_java() -> tuple[str, str]:
 def running(aws: dict[str, str], *arguments: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
     """A browser that has opened the printed link."""
     command = [sys.executable, "-m", "sublet", "console", *arguments, "--port", "0", "--no-browser"]
-    with subprocess.Popen(
-        command, env=aws, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, env=aws, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             found = re.search(r"http://127.0.0.1:\d+/open\?link=\S+", process.stdout.readline())
@@ -85,8 +83,7 @@ def test_an_application_of_java_s_is_shown_read_and_planned_for_and_ctrl_c_ends_
             headers={"Origin": str(client.base_url).rstrip("/")},
         )
         assert (
-            f"sublet seek earliest --application {application} --stream {stream}"
-            in unescape(client.get(plan.url).text)
+            f"sublet seek earliest --application {application} --stream {stream}" in unescape(client.get(plan.url).text)
             or "Planning" in plan.text
         )
     assert process.returncode == 0

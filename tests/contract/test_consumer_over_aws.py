@@ -41,10 +41,7 @@ def stream(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"orders-{uuid.uuid4().hex[:8]}"
     client.create_stream(StreamName=name, ShardCount=1)
     until = time.monotonic() + 30
-    while (
-        client.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]["StreamStatus"]
-        != "ACTIVE"
-    ):
+    while client.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]["StreamStatus"] != "ACTIVE":
         assert time.monotonic() < until
         time.sleep(0.1)
     client.put_record(StreamName=name, PartitionKey="customer-7", Data=b"a")

@@ -109,9 +109,7 @@ def test_nothing_is_made_beside_a_table_that_is_somebody_elses(client: Any) -> N
         BillingMode="PAY_PER_REQUEST",
     )
     client.get_waiter("table_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
-    with pytest.raises(
-        LeaseTableKeyUnexpected, match=rf"{settings.lease_table} is not a lease table.*leaseKey"
-    ):
+    with pytest.raises(LeaseTableKeyUnexpected, match=rf"{settings.lease_table} is not a lease table.*leaseKey"):
         created(client, settings)
     with pytest.raises(LeaseTableKeyUnexpected):
         require_tables(client, settings)
@@ -134,9 +132,7 @@ def test_a_deleted_lease_table_is_not_created_again_empty(client: Any) -> None:
     """It would begin at start_position: at LATEST, past all unhandled records."""
     settings = orders()
     created(client, settings)
-    DynamoDbSightingStore(dynamodb_client, settings.sightings_table).save(
-        {"shardId-0": Sighting(1, None, BEGINNING)}
-    )
+    DynamoDbSightingStore(dynamodb_client, settings.sightings_table).save({"shardId-0": Sighting(1, None, BEGINNING)})
     client.delete_table(TableName=settings.lease_table)
     client.get_waiter("table_not_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
     with pytest.raises(
@@ -199,9 +195,7 @@ def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: Scrip
     service.will("Scan", {"Count": 0, "ScannedCount": 0}, {"Items": []})
     service.will("PutItem", {}, {})
     service.will("DescribeStreamSummary", {"StreamDescriptionSummary": A_STREAM})
-    _, settings = AwsAccount().compose(
-        Settings(application="orders", stream="events"), Waits(), may_create=False
-    )
+    _, settings = AwsAccount().compose(Settings(application="orders", stream="events"), Waits(), may_create=False)
     assert settings.stream_arn == A_STREAM["StreamARN"]
 
 
@@ -209,7 +203,8 @@ def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: Scrip
 def test_processes_that_begin_together_describe_the_stream_once(
     embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stream is not stored yet, and there is no table: an account has 20 descriptions a second for all of its consumers.
+    """The stream is not stored yet, and there is no table: an account has 20 descriptions a second for all of its
+    consumers.
 
     Not on moto, which judges and writes in two steps, so that two writers may both win.
     """

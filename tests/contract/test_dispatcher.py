@@ -56,9 +56,7 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Be
 
     def started() -> list[WorkerItem]:
         executions = client.list_executions(stateMachineArn=machine)["executions"]
-        inputs = [
-            json.loads(client.describe_execution(executionArn=e["executionArn"])["input"]) for e in executions
-        ]
+        inputs = [json.loads(client.describe_execution(executionArn=e["executionArn"])["input"]) for e in executions]
         return [item_from_json(item) for execution in inputs for item in execution["items"]]
 
     return Bench(StepFunctionsDispatcher(client, machine), started)

@@ -41,8 +41,7 @@ REGION, ACCOUNT = "us-east-1", "123456789012"
 
 def batch(first: int, count: int = 2, shard: str = "shardId-000000000000") -> SetAsideBatch:
     records = tuple(
-        UserRecord(DATA, "key", 0, StreamRecord(str(number), DATA, "key", AT))
-        for number in range(first, first + count)
+        UserRecord(DATA, "key", 0, StreamRecord(str(number), DATA, "key", AT)) for number in range(first, first + count)
     )
     return SetAsideBatch(
         "orders", "events", None, shard, records, "RetryAttemptsExhausted", 1, AT, "item/1", "orders:handle"
@@ -52,9 +51,7 @@ def batch(first: int, count: int = 2, shard: str = "shardId-000000000000") -> Se
 def make_queue(name: str = "given-up", **attributes: str) -> str:
     client: Any = boto3.client("sqs")
     url = client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-    return str(
-        client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    )
+    return str(client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"])
 
 
 def queue_store(arn: str) -> SqsDestination:
@@ -71,7 +68,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "fifo-model": lambda: modelled_queue("given-up.fifo"),
     "s3-model": lambda: S3Destination(client_of(S3Model()), "given-up", "/sublet/"),
 }
-"""Our own models, which the simulation uses: they must keep the same promises as moto's, or the simulation proves nothing."""
+"""Our own models, which the simulation uses: they must keep the same promises as moto's, or the simulation proves
+nothing.
+"""
 
 
 def modelled_queue(name: str) -> SqsDestination:
@@ -144,7 +143,9 @@ def test_what_is_left_is_given_again(store: Any) -> None:
 
 
 def test_what_is_set_aside_twice_is_kept(store: Any) -> None:
-    """After a crash between the destination and the checkpoint. Only a plain queue cannot tell that it is the same batch."""
+    """After a crash between the destination and the checkpoint. Only a plain queue cannot tell that it is the same
+    batch.
+    """
     store.put(batch(100))
     store.put(replace(batch(100), holder="item/2", attempts=2))
     assert {each.records[0].sequence_number for each in kept(store)} == {"100"}
@@ -200,9 +201,7 @@ def test_memory_refuses_on_request() -> None:
 def large(*sizes: int) -> SetAsideBatch:
     """A batch whose records have so many bytes of data."""
     given = batch(100, len(sizes))
-    kept = [
-        structs.replace(record, data=b"x" * size) for record, size in zip(given.records, sizes, strict=True)
-    ]
+    kept = [structs.replace(record, data=b"x" * size) for record, size in zip(given.records, sizes, strict=True)]
     return replace(given, records=tuple(kept))
 
 
@@ -213,9 +212,7 @@ def queue_taking(request: pytest.FixtureRequest) -> Callable[[int], SqsDestinati
         request.getfixturevalue("moto_aws")
         return lambda limit: queue_store(make_queue(MaximumMessageSize=str(limit)))
     arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
-    return lambda limit: SqsDestination(
-        client_of(SqsModel(arn, FakeClock().now, message_bytes_max=limit)), arn
-    )
+    return lambda limit: SqsDestination(client_of(SqsModel(arn, FakeClock().now, message_bytes_max=limit)), arn)
 
 
 @pytest.mark.parametrize("size", [200_000, 300_000, 700_000])
@@ -260,9 +257,7 @@ def test_a_refusal_that_does_not_say_the_limit_halves_the_messages(said: str) ->
     class Queue(SqsModel):
         def send_message(self, **given: Any) -> Any:
             if len(given["MessageBody"]) > 50_000:
-                raise ClientError(
-                    {"Error": {"Code": "InvalidParameterValue", "Message": said}}, "SendMessage"
-                )
+                raise ClientError({"Error": {"Code": "InvalidParameterValue", "Message": said}}, "SendMessage")
             return super().send_message(**given)
 
     arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"

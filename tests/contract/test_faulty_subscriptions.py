@@ -130,9 +130,7 @@ def test_only_who_knows_the_secret_plants_faults(
     secret = environment["AWS_SECRET_ACCESS_KEY"] if key == "right" else "guess"
     proof = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     sent = headers | ({"x-sublet-door": proof} if key else {})
-    connection = http.client.HTTPConnection(
-        urlsplit(environment["AWS_ENDPOINT_URL_KINESIS"]).netloc, timeout=10
-    )
+    connection = http.client.HTTPConnection(urlsplit(environment["AWS_ENDPOINT_URL_KINESIS"]).netloc, timeout=10)
     connection.request("POST", "/_sublet/fan-out", body, sent)
     assert connection.getresponse().status == 403
     connection.close()

@@ -1,5 +1,5 @@
-"""Runs each example of a command's help as it is printed, on an AWS that has the stream and the application of the examples: in
-memory or, for commands that run until Ctrl-C, on the embedded AWS.
+"""Runs each example of a command's help as it is printed, on an AWS that has the stream and the application of the
+examples: in memory or, for commands that run until Ctrl-C, on the embedded AWS.
 """
 
 from __future__ import annotations
@@ -66,15 +66,13 @@ def examples_of(add_arguments: object) -> list[str]:
     parser = ArgumentParser()
     add_arguments(parser)  # type: ignore[operator] # a Command's own
     text = (parser.epilog or "").replace("\\\n", " ")
-    return [
-        " ".join(line.split()) for line in text.splitlines() if line.startswith("  ") and "sublet " in line
-    ]
+    return [" ".join(line.split()) for line in text.splitlines() if line.startswith("  ") and "sublet " in line]
 
 
 @pytest.fixture
 def application(moto_aws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
-    """The stream orders of four shards with a record each, and orders-audit, which has handled them. By shard, its record's
-    sequence number.
+    """The stream orders of four shards with a record each, and orders-audit, which has handled them. By shard, its
+    record's sequence number.
     """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lines.json").write_text('{"id": 7}\n{"id": 8}\n')
@@ -111,12 +109,7 @@ def test_an_example_runs_as_it_is_printed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if (
-        "--to-snapshot" in example
-        or "--from-file" in example
-        or "restore" in example
-        or "--delete" in example
-    ):
+    if "--to-snapshot" in example or "--from-file" in example or "restore" in example or "--delete" in example:
         assert main(["snapshot", "before-release", "--application", "orders-audit"]) == 0
     if "sublet skip" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
@@ -182,10 +175,15 @@ def test_an_example_that_goes_on_says_something_and_ends_at_ctrl_c(
     more = ["--port", "0", "--no-browser"] if arguments[1] == "console" else []
     command = [sys.executable, "-m", *arguments, *more]
     with subprocess.Popen(
-        command, cwd=tmp_path, env={**endless, **variables},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command,
+        cwd=tmp_path,
+        env={**endless, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 -- a background job ignores it
-    ) as process:  # fmt: skip
+    ) as process:
         end = Timer(SPAWNED_WITHIN, process.kill)
         end.start()
         try:

@@ -1,4 +1,6 @@
-"""The hosts that a consumer calls, which an operator of a closed network has to allow, as listed in docs/operations.md."""
+"""The hosts that a consumer calls, which an operator of a closed network has to allow, as listed in
+docs/operations.md.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def region(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ("AWS_ACCESS_KEY_ID", "a"),
         ("AWS_SECRET_ACCESS_KEY", "b"),
     ):
-        monkeypatch.setenv(name, value)  # fmt: skip
+        monkeypatch.setenv(name, value)
     return monkeypatch
 
 
@@ -88,7 +90,5 @@ def test_a_host_that_cannot_be_reached_is_named(region: pytest.MonkeyPatch) -> N
     region.setenv("AWS_ENDPOINT_URL_KINESIS", "http://127.0.0.1:1")
     region.setenv("AWS_MAX_ATTEMPTS", "1")
     stream = aws_ports(Settings(application="orders", stream="orders", stream_arn=ARN), "lease_worker").stream
-    with pytest.raises(
-        StreamUnavailable, match=r'"http://127\.0\.0\.1:1/".*hosts for each account.*Closed networks'
-    ):
+    with pytest.raises(StreamUnavailable, match=r'"http://127\.0\.0\.1:1/".*hosts for each account.*Closed networks'):
         stream.list_shards()

@@ -80,8 +80,8 @@ def test_a_streams_figures_are_averages_by_the_second(inspection: AwsInspection)
 
 @pytest.mark.parametrize(("days", "seconds"), [(1, 60), (14, 60), (20, 300), (365, 3600)])
 def test_the_figures_of_a_long_time_are_asked_for_as_cloudwatch_keeps_them(days: int, seconds: int) -> None:
-    """GetMetricData: "If the StartTime parameter specifies a time stamp that is greater than 3 hours ago, you must specify the
-    period as follows": minutes for 15 days, five minutes for 63 days, and hours beyond.
+    """GetMetricData: "If the StartTime parameter specifies a time stamp that is greater than 3 hours ago, you must
+    specify the period as follows": minutes for 15 days, five minutes for 63 days, and hours beyond.
     """
     made: Any = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
     cloudwatch: Any = boto3.client("cloudwatch", **made)
@@ -128,9 +128,10 @@ def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) 
     metric = {"Namespace": "sublet", "MetricName": "unread_age", "Dimensions": dimensions}
     cloudwatch.put_metric_alarm(AlarmName="plain", Statistic="Maximum", Period=60, **metric, **common)
     cloudwatch.put_metric_alarm(
-        AlarmName="math", **common,
+        AlarmName="math",
+        **common,
         Metrics=[{"Id": "m", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Maximum"}, "ReturnData": True}],
-    )  # fmt: skip
+    )
     select = "SELECT MAX(lag) FROM SCHEMA(\"sublet\", application, stream) WHERE application = 'orders' GROUP BY stream"
     cloudwatch.put_metric_alarm(
         AlarmName="query",
@@ -243,9 +244,9 @@ def test_executions_that_run_and_the_last_that_failed(moto_aws: None) -> None:
     stepfunctions = boto3.client("stepfunctions")
     role = "arn:aws:iam::123456789012:role/any"
     definition = '{"StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}}'
-    machine = stepfunctions.create_state_machine(
-        name="orders-lease-workers", definition=definition, roleArn=role
-    )["stateMachineArn"]
+    machine = stepfunctions.create_state_machine(name="orders-lease-workers", definition=definition, roleArn=role)[
+        "stateMachineArn"
+    ]
     for name in ("one", "two"):
         stepfunctions.start_execution(stateMachineArn=machine, name=name)
     inspection = AwsInspection(SETTINGS, ARN)

@@ -146,15 +146,11 @@ def test_not_found_is_the_shard_while_the_stream_is_there(
         do(stream)
 
 
-def test_a_shard_that_there_is_not_may_be_a_wrong_name(
-    service: ScriptedService, stream: KinesisStream
-) -> None:
+def test_a_shard_that_there_is_not_may_be_a_wrong_name(service: ScriptedService, stream: KinesisStream) -> None:
     service.will("GetShardIterator", error("ResourceNotFoundException"))
     service.will("ListShards", {"Shards": [listed(CHILD)]})
     for position in (HORIZON, after("49123")):
-        with pytest.raises(
-            ShardNotFound, match=f"no shard {PARENT}; check its name. If it existed, its records"
-        ):
+        with pytest.raises(ShardNotFound, match=f"no shard {PARENT}; check its name. If it existed, its records"):
             stream.open(PARENT, position)
 
 
@@ -164,9 +160,7 @@ def test_a_position_that_a_listed_shard_does_not_know_is_not_past_retention(
     """The error's class stays: a listing may lag behind, and still show a shard that is past retention."""
     service.will("GetShardIterator", error("ResourceNotFoundException"))
     service.will("ListShards", {"Shards": [listed(CHILD), listed(PARENT)]})
-    with pytest.raises(
-        ShardNotFound, match=f"does not know 49123 in shard {PARENT} .*another stream's"
-    ) as raised:
+    with pytest.raises(ShardNotFound, match=f"does not know 49123 in shard {PARENT} .*another stream's") as raised:
         stream.open(PARENT, after("49123"))
     assert "past retention" not in str(raised.value)
 
@@ -193,20 +187,14 @@ def test_a_shard_is_not_called_gone_when_the_stream_cannot_be_asked(
 
 
 @pytest.mark.parametrize("code", ["InvalidArgumentException", "ValidationException"])
-def test_a_sequence_number_of_another_stream(
-    service: ScriptedService, stream: KinesisStream, code: str
-) -> None:
+def test_a_sequence_number_of_another_stream(service: ScriptedService, stream: KinesisStream, code: str) -> None:
     service.will("GetShardIterator", error(code, "did not come from this stream"))
     with pytest.raises(CheckpointNotInStream, match=rf"{PARENT}.*49123.*did not come from this stream"):
         stream.open(PARENT, after("49123"))
 
 
-def test_a_moment_ahead_of_the_services_clock_is_its_latest(
-    service: ScriptedService, stream: KinesisStream
-) -> None:
-    refused = error(
-        "InvalidArgumentException", "timestampInMillis cannot be greater than currentTimestampInMillis"
-    )
+def test_a_moment_ahead_of_the_services_clock_is_its_latest(service: ScriptedService, stream: KinesisStream) -> None:
+    refused = error("InvalidArgumentException", "timestampInMillis cannot be greater than currentTimestampInMillis")
     service.will("GetShardIterator", refused, {"ShardIterator": "latest"})
     at = datetime(2026, 1, 31, 10, 0, tzinfo=timezone(timedelta(hours=2)))
     assert stream.open(PARENT, ReadPosition(IteratorType.AT_TIMESTAMP, at=at)) == f"{PARENT} latest"
@@ -226,9 +214,7 @@ def test_the_arn_goes_with_every_call_that_takes_it(service: ScriptedService, st
 
 
 def test_the_name_goes_where_there_is_no_arn(service: ScriptedService) -> None:
-    stream = KinesisStream(
-        kinesis_client(), kinesis_poll_client(), Settings(application="app", stream="orders")
-    )
+    stream = KinesisStream(kinesis_client(), kinesis_poll_client(), Settings(application="app", stream="orders"))
     service.will("GetRecords", EMPTY)
     stream.poll(stream.open(PARENT, HORIZON), 10)
     assert service.asked("GetShardIterator")[0]["StreamName"] == "orders"

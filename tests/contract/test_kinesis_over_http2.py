@@ -46,9 +46,7 @@ def test_an_event_comes_at_once(stream: Consumed) -> None:
 
 
 def test_other_calls_are_answered_too(stream: Consumed) -> None:
-    with posted(
-        stream.aws, "DescribeStreamConsumer", json.dumps({"ConsumerARN": stream.consumer_arn})
-    ) as said:
+    with posted(stream.aws, "DescribeStreamConsumer", json.dumps({"ConsumerARN": stream.consumer_arn})) as said:
         assert said.readline().strip() == b"200"
         described = json.loads(bytes.fromhex(said.read().decode()))
     assert described["ConsumerDescription"]["ConsumerStatus"] == "ACTIVE"

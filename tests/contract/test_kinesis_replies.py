@@ -42,14 +42,23 @@ REPLIES = {
     "many": {"Records": list(map(record, range(500))), "NextShardIterator": "n", "MillisBehindLatest": 86_400_000},
     "whole seconds": {"Records": [{**record(1), "ApproximateArrivalTimestamp": 1769846400}], "NextShardIterator": "n"},
     "null for missing": {"Records": [], "NextShardIterator": "n", "MillisBehindLatest": None, "ChildShards": None},
-    "a shard's end": {"Records": [record(2)], "NextShardIterator": None, "MillisBehindLatest": 0, "ChildShards": CHILDREN},
-    "without a partition key": {"Records": [{k: v for k, v in record(5).items() if k != "PartitionKey"}, record(6)],
-                                "NextShardIterator": "n"},
+    "a shard's end": {
+        "Records": [record(2)],
+        "NextShardIterator": None,
+        "MillisBehindLatest": 0,
+        "ChildShards": CHILDREN,
+    },
+    "without a partition key": {
+        "Records": [{k: v for k, v in record(5).items() if k != "PartitionKey"}, record(6)],
+        "NextShardIterator": "n",
+    },
     "a null partition key": {"Records": [{**record(7), "PartitionKey": None}], "NextShardIterator": "n"},
-    "without an arrival": {"Records": [{k: v for k, v in record(8).items() if k != "ApproximateArrivalTimestamp"}],
-                           "NextShardIterator": "n"},
+    "without an arrival": {
+        "Records": [{k: v for k, v in record(8).items() if k != "ApproximateArrivalTimestamp"}],
+        "NextShardIterator": "n",
+    },
     "unknown fields": {"Records": [{**record(3), "New": [1, {}]}], "NextShardIterator": "n", "New": {"a": None}},
-}  # fmt: skip
+}
 
 
 def polled() -> Polled:
@@ -71,9 +80,7 @@ def test_an_empty_page_that_does_not_tell_its_lag_proves_nothing(service: Script
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_botocore_makes_the_same_of_it(
-    name: str, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_botocore_makes_the_same_of_it(name: str, service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:
     service.will("GetRecords", REPLIES[name])
     reply = polled()
     page = reply.page
@@ -108,9 +115,7 @@ def test_a_record_without_an_arrival_time_gets_the_reply_s(service: ScriptedServ
 def test_a_record_that_cannot_be_read_is_named_by_its_sequence_number(service: ScriptedService) -> None:
     unreadable = {key: value for key, value in record(9).items() if key != "Data"}
     service.will("GetRecords", {"Records": [record(10), unreadable], "NextShardIterator": "n"})
-    with pytest.raises(
-        StreamError, match=f"record {unreadable['SequenceNumber']} cannot be read: KeyError 'Data'"
-    ):
+    with pytest.raises(StreamError, match=f"record {unreadable['SequenceNumber']} cannot be read: KeyError 'Data'"):
         polled()
 
 
@@ -152,9 +157,7 @@ def test_the_record_distribution_is_read_from_the_raw_reply(
         "StreamARN": "arn:aws:kinesis:us-east-1:1:stream/orders",
         "StreamCreationTimestamp": 1.7e9 + 0.25,
     }
-    service.will(
-        "DescribeStreamSummary", {"StreamDescriptionSummary": {**summary, "RetentionPeriodHours": 48, **told}}
-    )
+    service.will("DescribeStreamSummary", {"StreamDescriptionSummary": {**summary, "RetentionPeriodHours": 48, **told}})
     settings = Settings(application="app", stream="orders")
     found = KinesisStream(kinesis_client(), kinesis_poll_client(), settings).describe()
     assert found.distribution is expected

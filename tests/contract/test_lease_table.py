@@ -102,9 +102,7 @@ def test_a_refused_write_returns_what_stands_there(
     assert bench.table.get(write.lease_key) == stands
 
 
-@pytest.mark.parametrize(
-    "make", [make for make, before, _ in ACCEPTED if before], ids=lambda make: make.func.__name__
-)
+@pytest.mark.parametrize("make", [make for make, before, _ in ACCEPTED if before], ids=lambda make: make.func.__name__)
 def test_no_write_but_create_makes_a_row(bench: Bench, make: Callable[[], LeaseWrite]) -> None:
     write = make()
     assert bench.table.apply(write) == Refused(None)
@@ -142,9 +140,7 @@ def test_a_row_that_became_malformed_elsewhere_cannot_be_held(bench: Bench) -> N
 
 def test_adding_to_an_attribute_that_is_no_number_is_refused(bench: Bench) -> None:
     """DynamoDB's ValidationException, which concerns the row and not our request."""
-    bench.put_row(
-        encode_row(FREE) | {"ownerSwitchesSinceCheckpoint": {"NULL": True}, "leaseOwner": {"S": OTHER}}
-    )
+    bench.put_row(encode_row(FREE) | {"ownerSwitchesSinceCheckpoint": {"NULL": True}, "leaseOwner": {"S": OTHER}})
     seen = replace(FREE, lease_owner=OTHER).fence
     assert isinstance(bench.table.apply(writes.acquire(seen, ME, "item/1")), Refused)
 

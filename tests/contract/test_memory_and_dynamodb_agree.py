@@ -23,10 +23,7 @@ KEY = {"leaseKey": {"S": LEASE_KEY}}
 
 def comparable(row: dict[str, Any] | None) -> dict[str, Any]:
     """Sets have no order."""
-    return {
-        name: {"SS": sorted(value["SS"])} if "SS" in value else dict(value)
-        for name, value in (row or {}).items()
-    }
+    return {name: {"SS": sorted(value["SS"])} if "SS" in value else dict(value) for name, value in (row or {}).items()}
 
 
 @pytest.fixture

@@ -62,7 +62,9 @@ def large(number: int) -> SetAsideBatch:
 
 
 class BottomlessQueue:
-    """An SQS client whose `count` messages are made as they are received, the last one first, and are gone for good then."""
+    """An SQS client whose `count` messages are made as they are received, the last one first, and are gone for good
+    then.
+    """
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -78,8 +80,7 @@ class BottomlessQueue:
         numbers, self._left = reversed(range(first, self._left)), first
         return {
             "Messages": [
-                {"MessageId": str(n), "ReceiptHandle": str(n), "Body": messages(large(n))[0].body}
-                for n in numbers
+                {"MessageId": str(n), "ReceiptHandle": str(n), "Body": messages(large(n))[0].body} for n in numbers
             ]
         }
 
@@ -140,9 +141,7 @@ def test_a_fifo_queue_gives_all_though_it_gives_ten_of_a_shard_at_a_time(moto_aw
     assert [number for _, number in redriven(store)[1]] == ["3"], "it is left, and can be had at once"
 
 
-def test_of_more_than_are_received_in_a_round_all_is_given(
-    moto_aws: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_more_than_are_received_in_a_round_all_is_given(moto_aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_messages, "ROUND_MAX", 20)
     store = queue_store(make_queue())
     for number in range(45):

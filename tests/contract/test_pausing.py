@@ -61,11 +61,26 @@ class Application:
     def start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [
-                sys.executable, "-m", "sublet", "run", "--application", self.name, "--stream", self.name, "--handler",
-                "orders:handle", "--failover-time", "6s", "--heartbeat-interval", "2s",
+                sys.executable,
+                "-m",
+                "sublet",
+                "run",
+                "--application",
+                self.name,
+                "--stream",
+                self.name,
+                "--handler",
+                "orders:handle",
+                "--failover-time",
+                "6s",
+                "--heartbeat-interval",
+                "2s",
             ],
-            env=self.environment, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def run(self, *arguments: str, code: int = 0) -> Said:
         """In this process: Python's start takes longer than most commands."""

@@ -136,8 +136,7 @@ def test_each_record_is_where_its_future_says_in_the_order_of_its_key(
     assert by_key(data_of(found)) == by_key([data for _, data in made])
     numbers = {record.data: record.sequence_number for record in found}
     assert all(
-        future.result(0).sequence_number == numbers[data]
-        for future, (_, data) in zip(futures, made, strict=True)
+        future.result(0).sequence_number == numbers[data] for future, (_, data) in zip(futures, made, strict=True)
     )
     assert producer.produced.user_records == 1_000
     assert (producer.produced.stream_records < 100) is aggregation_enabled
@@ -194,9 +193,7 @@ def test_a_bad_network_loses_nothing(bench: ProducerBench, trouble: Trouble) -> 
         bench.between.calm()
     assert bench.between.hit[trouble]
     found = by_key(data_of(bench.delivered()))
-    assert {key: list(dict.fromkeys(numbers)) for key, numbers in found.items()} == by_key(
-        [data for _, data in made]
-    )
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in found.items()} == by_key([data for _, data in made])
     if trouble is not Trouble.LOSE_REPLY:
         assert sum(map(len, found.values())) == ORDERS
 
@@ -245,6 +242,4 @@ def test_an_explicit_hash_key_places_a_record(bench: ProducerBench) -> None:
 def test_no_two_open_shards_overlap(bench: ProducerBench) -> None:
     """What the others rely on."""
     bench.reshard()
-    assert all(
-        a.hash_key_range.ending + 1 == b.hash_key_range.starting for a, b in pairwise(bench.open_shards())
-    )
+    assert all(a.hash_key_range.ending + 1 == b.hash_key_range.starting for a, b in pairwise(bench.open_shards()))

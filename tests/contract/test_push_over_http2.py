@@ -89,9 +89,7 @@ def test_more_than_the_window_comes_as_it_is_read(over_http2: Bench) -> None:
     assert sum(len(data) for data in data_of(reader, 4)) == 4 * (WINDOW - 4096)
 
 
-@pytest.mark.parametrize(
-    "fault", [Fault("cut", at=1), Fault("exception", at=1), Fault("damage", at=1)], ids=str
-)
+@pytest.mark.parametrize("fault", [Fault("cut", at=1), Fault("exception", at=1), Fault("damage", at=1)], ids=str)
 def test_what_goes_wrong_loses_and_repeats_nothing(over_http2: Bench, fault: Fault) -> None:
     assert over_http2.fan_out is not None
     over_http2.fan_out.takes(again_after=timedelta(0), quiet_event_every=timedelta(milliseconds=100))
@@ -229,7 +227,9 @@ def event(kind: str, payload: bytes) -> bytes:
 
 
 def test_a_proxy_with_https_is_spoken_to_over_tls_by_the_rules_of_proxies_config(tmp_path: Path) -> None:
-    """The password went to the proxy in clear. The proxy has a certificate of its own, which only proxies_config names."""
+    """The password went to the proxy in clear. The proxy has a certificate of its own, which only proxies_config
+    names.
+    """
     of_proxy, of_service = tmp_path / "proxy", tmp_path / "service"
     of_proxy.mkdir()
     of_service.mkdir()
@@ -240,9 +240,14 @@ def test_a_proxy_with_https_is_spoken_to_over_tls_by_the_rules_of_proxies_config
         def requests(settings: Any) -> PushRequests:
             config = Config(proxies=proxies, proxies_config=settings)
             client = boto3.client(
-                "kinesis", "us-east-1", endpoint_url=server.url.geturl(), verify=str(authority), config=config,
-                aws_access_key_id="a", aws_secret_access_key="b",
-            )  # fmt: skip
+                "kinesis",
+                "us-east-1",
+                endpoint_url=server.url.geturl(),
+                verify=str(authority),
+                config=config,
+                aws_access_key_id="a",
+                aws_secret_access_key="b",
+            )
             return PushRequests(client)
 
         trusted = requests({"proxy_ca_bundle": str(proxy_authority)})

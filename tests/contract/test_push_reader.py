@@ -1,5 +1,5 @@
-"""The PushReader port's promises, in memory, over the embedded AWS, whose SubscribeToShard keeps the service's rules, and over
-LocalStack, which keeps some of them: `make e2e-localstack` runs those.
+"""The PushReader port's promises, in memory, over the embedded AWS, whose SubscribeToShard keeps the service's rules,
+and over LocalStack, which keeps some of them: `make e2e-localstack` runs those.
 
 Where a promise is one that another client has broken, its test names the report.
 """
@@ -362,7 +362,9 @@ def test_whatever_goes_wrong_loses_and_repeats_nothing(embedded: Bench, fault: F
 
 
 def test_an_end_that_names_no_children_is_an_end_all_the_same(embedded: Bench) -> None:
-    """Bento never ends such a shard (input_kinesis_efo.go asks for children), so it waits for ever. A poll names them."""
+    """Bento never ends such a shard (input_kinesis_efo.go asks for children), so it waits for ever. A poll names
+    them.
+    """
     assert embedded.fan_out is not None
     embedded.fan_out.plant(Fault("no_children"))
     embedded.put(b"1")

@@ -1,4 +1,6 @@
-"""Consumers that are pushed to, on the embedded AWS: with a handler, pulled from, with asyncio; and the registration."""
+"""Consumers that are pushed to, on the embedded AWS: with a handler, pulled from, with asyncio; and the
+registration.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,11 @@ def stream(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def options(stream: Consumed) -> dict[str, Any]:
     return {
-        "reading": Reading.FAN_OUT, "fan_out_consumer": stream.consumer_arn,
-        "failover_time": timedelta(seconds=6), "heartbeat_interval": timedelta(seconds=1),
-    }  # fmt: skip
+        "reading": Reading.FAN_OUT,
+        "fan_out_consumer": stream.consumer_arn,
+        "failover_time": timedelta(seconds=6),
+        "heartbeat_interval": timedelta(seconds=1),
+    }
 
 
 def test_a_handler_gets_every_record_once_and_in_order(stream: Consumed) -> None:
@@ -124,9 +128,7 @@ def test_a_consumer_is_registered_once_and_without_room_for_it_shards_are_polled
     assert registered(stream.client, stream.stream_arn, "one-too-many", stop) is None
     stream.put(b"one")
     (tmp_path / "handling.py").write_text("def handle(batch):\n    open('came', 'w').close()\n")
-    command = (
-        f"-m sublet run --application {stream.stream} --stream {stream.stream} --handler handling:handle"
-    )
+    command = f"-m sublet run --application {stream.stream} --stream {stream.stream} --handler handling:handle"
     command += " --register one-too-many --start-position TRIM_HORIZON"
     said = tmp_path / "said"
     with said.open("wb") as output, running_process(command.split(), output, tmp_path):

@@ -1,4 +1,6 @@
-"""Consumers that are pushed to from several streams, on the embedded AWS: each stream has a fan-out consumer of its own."""
+"""Consumers that are pushed to from several streams, on the embedded AWS: each stream has a fan-out consumer of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,7 @@ def named_on(stream: Consumed) -> set[str]:
 def consumers_of(stream: Consumed) -> dict[str, str]:
     """The ARNs of those that are not being deleted, by name."""
     listed = stream.client.list_stream_consumers(StreamARN=stream.stream_arn)["Consumers"]
-    return {
-        each["ConsumerName"]: each["ConsumerARN"] for each in listed if each["ConsumerStatus"] != "DELETING"
-    }
+    return {each["ConsumerName"]: each["ConsumerARN"] for each in listed if each["ConsumerStatus"] != "DELETING"}
 
 
 class Came:
@@ -79,15 +79,21 @@ class Came:
 def test_two_streams_are_pushed_and_one_that_loses_its_consumer_is_polled(
     two: tuple[Consumed, Consumed], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The other stream stays pushed. Nothing is lost or repeated, each key's records come in order, and what an operator has
-    deregistered is not registered again.
+    """The other stream stays pushed. Nothing is lost or repeated, each key's records come in order, and what an
+    operator has deregistered is not registered again.
     """
     came = Came()
     streams = ",".join(each.stream for each in two)
     consumer = Consumer(
-        NAME + two[0].stream, streams=streams, handler=came.handle, reading=Reading.FAN_OUT, fan_out_consumer=NAME,
-        register_fan_out=True, failover_time=timedelta(seconds=6), heartbeat_interval=timedelta(seconds=1),
-    )  # fmt: skip
+        NAME + two[0].stream,
+        streams=streams,
+        handler=came.handle,
+        reading=Reading.FAN_OUT,
+        fan_out_consumer=NAME,
+        register_fan_out=True,
+        failover_time=timedelta(seconds=6),
+        heartbeat_interval=timedelta(seconds=1),
+    )
     runs = threading.Thread(target=consumer.run)
     runs.start()
     put: dict[tuple[str, str], list[bytes]] = defaultdict(list)
@@ -200,9 +206,7 @@ def test_a_consumer_that_is_left_on_a_stream_is_named(two: tuple[Consumed, Consu
 
 
 def test_what_register_means_with_streams() -> None:
-    plain = Settings(
-        application="orders-audit", streams=StreamChoice.parse("orders,audit-*"), mode=Mode.CONTINUOUS
-    )
+    plain = Settings(application="orders-audit", streams=StreamChoice.parse("orders,audit-*"), mode=Mode.CONTINUOUS)
     settings: Any = reading_as(plain, NAME)
     assert (settings.reading, settings.fan_out_name, settings.register_fan_out) == (
         Reading.FAN_OUT,

@@ -1,4 +1,6 @@
-"""A record that Kinesis refuses: with the stream's own limit if that is the reason, otherwise in the service's words."""
+"""A record that Kinesis refuses: with the stream's own limit if that is the reason, otherwise in the service's
+words.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ REFUSED = error("InvalidArgumentException", "record too large")
 def summary(**told: object) -> Json:
     return {
         "StreamDescriptionSummary": {
-            "StreamName": "orders", "StreamARN": "arn:aws:kinesis:us-east-1:123456789012:stream/orders",
-            "StreamStatus": "ACTIVE", "RetentionPeriodHours": 24, "StreamCreationTimestamp": 1.0e9,
-            "OpenShardCount": 1, **told,
+            "StreamName": "orders",
+            "StreamARN": "arn:aws:kinesis:us-east-1:123456789012:stream/orders",
+            "StreamStatus": "ACTIVE",
+            "RetentionPeriodHours": 24,
+            "StreamCreationTimestamp": 1.0e9,
+            "OpenShardCount": 1,
+            **told,
         }
-    }  # fmt: skip
+    }
 
 
 def test_a_refused_put_names_the_stream_s_largest_record(service: ScriptedService) -> None:
@@ -44,9 +50,7 @@ def test_the_limit_is_set_as_kinesis_has_it(service: ScriptedService) -> None:
     assert len(service.asked("UpdateMaxRecordSize")) == 1
 
 
-def test_an_older_boto3_that_cannot_is_named(
-    service: ScriptedService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_boto3_that_cannot_is_named(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:
     service.will("DescribeStreamSummary", summary())
     account: Any = connect().account
     monkeypatch.delattr(type(account._kinesis), "update_max_record_size", raising=False)

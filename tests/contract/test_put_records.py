@@ -46,12 +46,8 @@ def test_a_call_that_kinesis_takes_in_no_case_is_named(writer: KinesisWriter) ->
         writer.put([NewRecord(b"x", "k", "007")])
 
 
-@pytest.mark.parametrize(
-    "code", ["ProvisionedThroughputExceededException", "InternalFailure", "NeverHeardOf"]
-)
-def test_what_may_pass_is_a_value_also_with_a_code_that_we_do_not_know(
-    service: ScriptedService, code: str
-) -> None:
+@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "InternalFailure", "NeverHeardOf"])
+def test_what_may_pass_is_a_value_also_with_a_code_that_we_do_not_know(service: ScriptedService, code: str) -> None:
     refused = {"ErrorCode": code, "ErrorMessage": "said so"}
     service.will(
         "PutRecords",
@@ -67,10 +63,7 @@ def test_what_may_pass_is_a_value_also_with_a_code_that_we_do_not_know(
 def test_a_whole_call_that_is_throttled_refuses_each_record_for_now(service: ScriptedService) -> None:
     service.will("PutRecords", error("LimitExceededException"))
     writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))
-    assert (
-        writer.put([NewRecord(b"x", "k")] * 2)
-        == [PutRefused("LimitExceededException", "said so", passes=True)] * 2
-    )
+    assert writer.put([NewRecord(b"x", "k")] * 2) == [PutRefused("LimitExceededException", "said so", passes=True)] * 2
 
 
 def test_a_call_that_is_refused_because_of_one_record_refuses_the_others_for_now(

@@ -80,8 +80,19 @@ def test_a_powertools_handler_with_a_poison_record_and_its_redrive(
     handler = sys.modules[module]
     assert handler.seen == [f"r{n}".encode() for n in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
 
-    command = ["redrive", "--from", arn, "--application", "orders", "--stream", "events",
-               "--handler", settings.handler, "--handler-contract", "lambda_event"]  # fmt: skip
+    command = [
+        "redrive",
+        "--from",
+        arn,
+        "--application",
+        "orders",
+        "--stream",
+        "events",
+        "--handler",
+        settings.handler,
+        "--handler-contract",
+        "lambda_event",
+    ]
     assert main([*command, "--dry-run"]) == 0
     assert "1 record in 1 batch would be handed over" in capsys.readouterr().out
     assert main(command) == 1, "it is still poison"
@@ -95,9 +106,7 @@ def test_a_powertools_handler_with_a_poison_record_and_its_redrive(
 
 def test_a_topic_has_nothing_to_give_back(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
     arn = "arn:aws:sns:us-east-1:123456789012:given-up"
-    code = main(
-        ["redrive", "--from", arn, "--application", "orders", "--stream", "events", "--handler", "a:b"]
-    )
+    code = main(["redrive", "--from", arn, "--application", "orders", "--stream", "events", "--handler", "a:b"])
     assert code == 2
     assert "a topic keeps nothing" in capsys.readouterr().err
 
@@ -120,9 +129,7 @@ def test_a_record_that_an_operator_skips_is_redriven_from_its_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "skipping.py").write_text(
-        "seen = []\ndef handle(batch): seen.extend(r.data for r in batch.records)"
-    )
+    (tmp_path / "skipping.py").write_text("seen = []\ndef handle(batch): seen.extend(r.data for r in batch.records)")
     kinesis, dynamodb = boto3.client("kinesis"), boto3.client("dynamodb")
     kinesis.create_stream(StreamName="events", ShardCount=1)
     for table, key in (("orders", "leaseKey"), ("orders-sightings", "chunk")):

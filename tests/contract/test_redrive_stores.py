@@ -94,7 +94,9 @@ def test_ten_failures_hold_their_group_back_and_are_reported() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_groups_that_share_a_reply_do_not_hold_each_other_back(seed: int) -> None:
-    """SQS fills a reply of ten with messages of several groups: it may return three of a group that stay, and have more."""
+    """SQS fills a reply of ten with messages of several groups: it may return three of a group that stay, and have
+    more.
+    """
     kept = [each for shard in SHARDS for each in alone(range(25), shard)]
     _, redriving = queue_of(*kept, seed=seed)
     redriving.fails = {str(number) for number in range(7)}

@@ -1,4 +1,6 @@
-"""Calls sent as botocore sent the previous one: the bytes on the wire, the handling of each answer, and when it is not done."""
+"""Calls sent as botocore sent the previous one: the bytes on the wire, the handling of each answer, and when it is not
+done.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +59,7 @@ class Wire:
 class Polling:
     def __init__(self) -> None:
         self.client: Any = kinesis_poll_client()
-        self.stream = KinesisStream(
-            kinesis_client(), self.client, Settings(application="app", stream="orders")
-        )
+        self.stream = KinesisStream(kinesis_client(), self.client, Settings(application="app", stream="orders"))
         self.wire = Wire(self.client, "GetRecords")
 
     def poll(self, iterator: str = "iterator") -> Polled | Refusal:
@@ -160,9 +160,7 @@ def test_a_poll_comes_to_the_same_as_through_botocore_and_the_next_one_goes_thro
     assert polling.wire.repeated[before:] == [False, True]
 
 
-def test_a_reply_that_we_cannot_read_is_botocores_to_judge(
-    service: ScriptedService, polling: Polling
-) -> None:
+def test_a_reply_that_we_cannot_read_is_botocores_to_judge(service: ScriptedService, polling: Polling) -> None:
     service.will("GetRecords", {"Records": 7})
     assert outcome(Polling()) == outcome(polling)
     assert polling.wire.repeated == [False, True, False]
@@ -191,9 +189,7 @@ def test_a_heartbeat_is_repeated_and_its_row_is_read(heartbeating: Heartbeating)
     assert heartbeating.wire.repeated == [False, True, True]
 
 
-@pytest.mark.parametrize(
-    "answer", [error("InternalServerError", status=500), cut(ROW), HANG_UP, Reply(200, {})]
-)
+@pytest.mark.parametrize("answer", [error("InternalServerError", status=500), cut(ROW), HANG_UP, Reply(200, {})])
 def test_a_write_that_comes_to_anything_but_success_is_asked_for_again(
     service: ScriptedService, heartbeating: Heartbeating, answer: Reply
 ) -> None:

@@ -1,4 +1,6 @@
-"""An account's stream is split and merged as it was said, for both implementations of the Account port, and by `sublet hot`."""
+"""An account's stream is split and merged as it was said, for both implementations of the Account port, and by `sublet
+hot`.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +56,7 @@ def open_shards(account: Account) -> list[Shard]:
 
 
 @pytest.mark.parametrize("make", [of_memory, pytest.param(of_moto, marks=pytest.mark.emulator)])
-def test_a_shard_is_split_where_it_was_said_and_merged_again(
-    moto_aws: None, make: Callable[[], Account]
-) -> None:
+def test_a_shard_is_split_where_it_was_said_and_merged_again(moto_aws: None, make: Callable[[], Account]) -> None:
     account, at = make(), 12345678901234567890
     assert list(reshard("orders", [Split(SHARD, at)], account)) == [Split(SHARD, at)]
     lower, upper = open_shards(account)
@@ -77,9 +77,7 @@ def hot(moto_aws: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     lease = Lease(SHARD, Checkpoint("1"), hash_key_range=FULL_RANGE)
     client.put_item(TableName="audit", Item=encode_row(lease))
     now = datetime.now(UTC)
-    sketch = replace(
-        sketch_of(SHARD, [Traffic("user", 950, 1000, keys=100)], seconds=10), since=now, until=now
-    )
+    sketch = replace(sketch_of(SHARD, [Traffic("user", 950, 1000, keys=100)], seconds=10), since=now, until=now)
     DynamoDbSketchStore(lambda: client, "audit-sightings").keep(sketch)
 
     def run(*arguments: str) -> Said:

@@ -34,11 +34,15 @@ def described(stubber: Stubber, states: object) -> None:
     stubber.add_response(
         "describe_state_machine",
         {
-            "stateMachineArn": MACHINE, "name": "orders", "definition": json.dumps(states), "roleArn": ROLE,
-            "type": "STANDARD", "creationDate": 0,
+            "stateMachineArn": MACHINE,
+            "name": "orders",
+            "definition": json.dumps(states),
+            "roleArn": ROLE,
+            "type": "STANDARD",
+            "creationDate": 0,
         },
         {"stateMachineArn": MACHINE},
-    )  # fmt: skip
+    )
 
 
 def test_the_functions_are_those_that_the_constructs_state_machine_calls(
@@ -52,9 +56,7 @@ def test_the_functions_are_those_that_the_constructs_state_machine_calls(
     with Stubber(functions_client) as configured:
         for name in ("manager", "worker"):
             reply = {"Role": f"arn:aws:iam::123456789012:role/orders-{name}"}
-            configured.add_response(
-                "get_function_configuration", reply, {"FunctionName": f"{FUNCTION}{name}"}
-            )
+            configured.add_response("get_function_configuration", reply, {"FunctionName": f"{FUNCTION}{name}"})
         found = roles_of(functions_client, functions, MACHINE)
     assert found == DeployedRoles(MACHINE, "arn:aws:iam::123456789012:role/orders-manager", ROLE)
 
@@ -126,16 +128,16 @@ def test_a_worker_that_makes_no_sketches_need_not_write_them() -> None:
 CONSUMER = "arn:aws:kinesis:us-east-1:123456789012:stream/events/consumer/{}:*"
 
 
-def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_with_whatever_arn_it_has() -> (
-    None
-):
+def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_with_whatever_arn_it_has() -> None:
     by_name: Any = {
         "reading": Reading.FAN_OUT,
         "mode": Mode.CONTINUOUS,
         "streams": StreamChoice.parse("events,audit-*"),
     }
-    for named, name in ((Settings(application="orders", **by_name), "orders"),
-                        (Settings(application="orders", fan_out_consumer="fast", **by_name), "fast")):  # fmt: skip
+    for named, name in (
+        (Settings(application="orders", **by_name), "orders"),
+        (Settings(application="orders", fan_out_consumer="fast", **by_name), "fast"),
+    ):
         for runtime, reads in ((Runtime.WORKER, True), (Runtime.PROCESS, True), (Runtime.MANAGER, False)):
             needs = needs_of(runtime, named, STREAM)
             on_consumer = [need for need in needs if "/consumer/" in need.resource]
@@ -146,9 +148,12 @@ def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_w
 
 def test_a_process_that_registers_consumers_needs_to_and_the_workers_on_lambda_do_not() -> None:
     settings = Settings(
-        application="orders", reading=Reading.FAN_OUT, mode=Mode.CONTINUOUS, register_fan_out=True,
+        application="orders",
+        reading=Reading.FAN_OUT,
+        mode=Mode.CONTINUOUS,
+        register_fan_out=True,
         streams=StreamChoice.parse("events"),
-    )  # fmt: skip
+    )
     register = "kinesis:RegisterStreamConsumer"
     asked = {
         runtime: [need.resource for need in needs_of(runtime, settings, STREAM) if register in need.actions]
@@ -160,9 +165,7 @@ def test_a_process_that_registers_consumers_needs_to_and_the_workers_on_lambda_d
 def test_a_process_needs_what_both_functions_need() -> None:
     settings = Settings(application="orders", stream="events")
     of = {
-        runtime: {
-            (action, need.resource) for need in needs_of(runtime, settings, STREAM) for action in need.actions
-        }
+        runtime: {(action, need.resource) for need in needs_of(runtime, settings, STREAM) for action in need.actions}
         for runtime in Runtime
     }
     assert of[Runtime.PROCESS] == of[Runtime.MANAGER] | of[Runtime.WORKER]

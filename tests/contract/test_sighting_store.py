@@ -136,12 +136,8 @@ def test_a_description_is_kept_while_the_next_is_asked_for(
 
 
 SENT = {
-    "shardId-000000000000": Dispatched(
-        LeaseFence("shardId-000000000000", None, 7), "app-lambda-0", False, BEGINNING
-    ),
-    "shardId-000000000001": Dispatched(
-        LeaseFence("shardId-000000000001", "java", 0), "app-lambda-1", True, BEGINNING
-    ),
+    "shardId-000000000000": Dispatched(LeaseFence("shardId-000000000000", None, 7), "app-lambda-0", False, BEGINNING),
+    "shardId-000000000001": Dispatched(LeaseFence("shardId-000000000001", "java", 0), "app-lambda-1", True, BEGINNING),
 }
 
 
@@ -245,9 +241,7 @@ class TestOnDynamoDb:
 
     def test_ten_thousand_dispatches_are_one_item(self, client: Any) -> None:
         sent = {
-            key: Dispatched(
-                LeaseFence(key, None, n * 7919 % 100_000), f"app-lambda-{n % 7}", False, BEGINNING
-            )
+            key: Dispatched(LeaseFence(key, None, n * 7919 % 100_000), f"app-lambda-{n % 7}", False, BEGINNING)
             for n, key in ((n, f"shardId-{n:012}") for n in range(10_000))
         }
         store = DynamoDbSightingStore(lambda: client, "sightings")
@@ -305,9 +299,7 @@ class TestOnDynamoDb:
         create_table(client, "orders", "orderId")
         store = DynamoDbSightingStore(lambda: client, "orders")
         assert store.load().sightings == {}
-        with pytest.raises(
-            LeaseTableKeyUnexpected, match="orders is not a sightings table \\(with the key chunk"
-        ):
+        with pytest.raises(LeaseTableKeyUnexpected, match="orders is not a sightings table \\(with the key chunk"):
             store.save(SEEN)
 
     def test_another_table_is_named_when_its_rows_are_met(self, client: Any) -> None:

@@ -43,8 +43,7 @@ def large(shards: int, seed: int = 1) -> Snapshot:
     """Positions that do not compress well, as those of busy shards."""
     chance = Random(seed)
     positions = {
-        f"shardId-{number:012}": Position(Checkpoint(f"4967{chance.randrange(10**52):052}"))
-        for number in range(shards)
+        f"shardId-{number:012}": Position(Checkpoint(f"4967{chance.randrange(10**52):052}")) for number in range(shards)
     }
     return replace(SNAPSHOT, positions=positions, then=positions, moved=tuple(sorted(positions)))
 
@@ -141,9 +140,7 @@ def test_one_that_was_cut_short_is_not_restored_and_hides_no_other(dynamodb: Dyn
     dynamodb.keep_snapshot(large(8_000))
     dynamodb.keep_snapshot(replace(SNAPSHOT, name="later"))
     half_written = f"{OTHERS}{SNAPSHOT.name}/{'0' * 64}/0001"
-    dynamodb_client().put_item(
-        TableName=dynamodb._table, Item={"chunk": {"S": half_written}, "data": {"B": b"x"}}
-    )
+    dynamodb_client().put_item(TableName=dynamodb._table, Item={"chunk": {"S": half_written}, "data": {"B": b"x"}})
     assert [each.problem for each in dynamodb.snapshots()] == ["", ""]
     lost = next(key for key in items(dynamodb) if key.startswith(OTHERS) and key != half_written)
     dynamodb_client().delete_item(TableName=dynamodb._table, Key={"chunk": {"S": lost}})

@@ -1,5 +1,6 @@
-"""What a failure destination relies on of SQS, on everything that stands in for it: how long a message is hidden, how large it
-may be, and what a dead-letter queue takes. A rule that a stand-in does not have is one that no test can find broken.
+"""What a failure destination relies on of SQS, on everything that stands in for it: how long a message is hidden, how
+large it may be, and what a dead-letter queue takes. A rule that a stand-in does not have is one that no test can find
+broken.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ class StandIn:
     def hide_all(self, handles: list[str], seconds: int) -> list[str]:
         """The codes of those that it refused."""
         entries = [
-            {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-            for n, handle in enumerate(handles)
+            {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds} for n, handle in enumerate(handles)
         ]
         reply = self.client.change_message_visibility_batch(**self.at, Entries=entries)
         return [each["Code"].removeprefix("AWS.SimpleQueueService.") for each in reply.get("Failed", ())]
@@ -57,9 +57,7 @@ def modelled() -> StandIn:
             clock.advance(timedelta(seconds=1))
             return super().receive_message(**given)
 
-    model = Elapsing(
-        "arn:aws:sqs:us-east-1:123456789012:q", clock.now, message_bytes_max=2048, max_receive_count=2
-    )
+    model = Elapsing("arn:aws:sqs:us-east-1:123456789012:q", clock.now, message_bytes_max=2048, max_receive_count=2)
     return StandIn(model, "https://queue")
 
 
@@ -72,9 +70,7 @@ def made(client: Any) -> StandIn:
     return StandIn(client, client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
 
 
-@pytest.fixture(
-    params=["model", *(pytest.param(each, marks=pytest.mark.emulator) for each in ("moto", "embedded"))]
-)
+@pytest.fixture(params=["model", *(pytest.param(each, marks=pytest.mark.emulator) for each in ("moto", "embedded"))])
 def queue(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     if request.param == "model":
         return modelled()

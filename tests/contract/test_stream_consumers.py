@@ -24,9 +24,7 @@ def stream(embedded_aws: EmbeddedAws) -> Iterator[Consumed]:
 
 
 def test_a_consumer_is_created_and_described_by_arn_or_name(stream: Consumed) -> None:
-    made = stream.client.register_stream_consumer(StreamARN=stream.stream_arn, ConsumerName="second")[
-        "Consumer"
-    ]
+    made = stream.client.register_stream_consumer(StreamARN=stream.stream_arn, ConsumerName="second")["Consumer"]
     assert made["ConsumerStatus"] == "CREATING"
     assert made["ConsumerARN"].startswith(f"{stream.stream_arn}/consumer/second:")
     eventually(lambda: described(stream, ConsumerARN=made["ConsumerARN"])["ConsumerStatus"] == "ACTIVE")

@@ -51,8 +51,10 @@ def test_streams_are_found_by_name_and_pattern(make: Make) -> None:
     found = make("orders*@LATEST,payments,returns").find()
     assert [each.stream.stream for each in found.streams] == ["orders", "orders-eu", "payments"]
     assert [None if each.start is None else each.start.kind for each in found.streams] == [
-        StartKind.LATEST, StartKind.LATEST, None,
-    ]  # fmt: skip
+        StartKind.LATEST,
+        StartKind.LATEST,
+        None,
+    ]
     assert found.missing == ("returns",)
     assert all(each.stream.created_at is not None for each in found.streams)
 
@@ -64,9 +66,7 @@ def test_a_stream_is_found_by_its_arn_and_by_kcls_identifier(make: Make) -> None
     assert [each.stream for each in make(f"{orders.stream}@LATEST").find().streams] == [orders.stream]
 
 
-def test_a_stream_that_is_not_described_counts_as_it_was_known(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_is_not_described_counts_as_it_was_known(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of another account, named by ARN: Kinesis describes it by itself, and may refuse that."""
     arn = "arn:aws:kinesis:us-east-1:210987654321:stream/theirs"
     theirs = StreamKey("210987654321", "theirs", 1_700_000_000)
@@ -131,11 +131,13 @@ def test_more_streams_than_a_page_lists_are_all_found(moto_aws: None) -> None:
             start = {} if number == 0 else {"ExclusiveStartStreamName": "orders-1"}
             summaries = [
                 {
-                    "StreamName": name, "StreamARN": f"arn:aws:kinesis:us-east-1:123456789012:stream/{name}",
-                    "StreamStatus": "ACTIVE", "StreamCreationTimestamp": datetime(2026, 1, 31, tzinfo=UTC),
+                    "StreamName": name,
+                    "StreamARN": f"arn:aws:kinesis:us-east-1:123456789012:stream/{name}",
+                    "StreamStatus": "ACTIVE",
+                    "StreamCreationTimestamp": datetime(2026, 1, 31, tzinfo=UTC),
                 }
                 for name in page
-            ]  # fmt: skip
+            ]
             reply = {"StreamNames": page, "HasMoreStreams": number == 0, "StreamSummaries": summaries}
             stub.add_response("list_streams", reply, {"Limit": 1000, **start})
         found = AwsStreams(client, kinesis_poll_client(), settings_of("orders-*")).find()
@@ -157,9 +159,7 @@ def test_streams_are_found_by_tag_page_by_page(moto_aws: None) -> None:
         for token, name in ((None, "payments"), ("more", "orders")):
             tagged = [{"ResourceARN": arn.format(name)}]
             reply = {"ResourceTagMappingList": tagged, "PaginationToken": "" if token else "more"}
-            stub.add_response(
-                "get_resources", reply, asked if token is None else {**asked, "PaginationToken": token}
-            )
+            stub.add_response("get_resources", reply, asked if token is None else {**asked, "PaginationToken": token})
         choice = settings_of("tag:team=billing")
         found = AwsStreams(kinesis_client(), kinesis_poll_client(), choice, lambda: client).find()
     assert [each.stream.stream for each in found.streams] == ["orders", "payments"]
@@ -216,15 +216,9 @@ def test_what_is_not_there_is_said_with_the_region_that_was_asked_and_the_accoun
 ) -> None:
     """Kinesis names the account, DynamoDB does not."""
     gone = Settings(application="audit", stream="nowhere")
-    with pytest.raises(
-        StreamNotFound, match="nowhere in region us-east-1 of account 123456789012; check its name"
-    ):
+    with pytest.raises(StreamNotFound, match="nowhere in region us-east-1 of account 123456789012; check its name"):
         KinesisStream(kinesis_client(), kinesis_poll_client(), gone).list_shards()
-    with pytest.raises(
-        LeaseTableNotFound, match="lease table audit in region us-east-1 of this account; check"
-    ):
+    with pytest.raises(LeaseTableNotFound, match="lease table audit in region us-east-1 of this account; check"):
         DynamoDbLeaseTable(dynamodb_client(), "audit").scan()
-    with pytest.raises(
-        LeaseTableNotFound, match="consumer audit in region us-east-1 of this account: it has"
-    ):
+    with pytest.raises(LeaseTableNotFound, match="consumer audit in region us-east-1 of this account: it has"):
         delete_tables(dynamodb_client(), gone)

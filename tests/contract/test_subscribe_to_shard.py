@@ -96,9 +96,11 @@ def test_a_poll_can_go_on_from_a_continuation(stream: Consumed) -> None:
     number = [subscription.event()["ContinuationSequenceNumber"] for _ in range(2)][-1]
     stream.put(b"new")
     opened = stream.client.get_shard_iterator(
-        StreamName=stream.stream, ShardId=SHARD, StartingSequenceNumber=number,
+        StreamName=stream.stream,
+        ShardId=SHARD,
+        StartingSequenceNumber=number,
         ShardIteratorType="AFTER_SEQUENCE_NUMBER",
-    )  # fmt: skip
+    )
     polled = stream.client.get_records(ShardIterator=opened["ShardIterator"])
     assert [record["Data"] for record in polled["Records"]] == [b"new"]
 
@@ -152,9 +154,7 @@ def test_a_shards_end_names_its_children(two_shards: Consumed) -> None:
     following = two_shards.subscribe()
     two_shards.put(b"last")
     assert following.records(1) == [b"last"]
-    two_shards.client.split_shard(
-        StreamName=two_shards.stream, ShardToSplit=SHARD, NewStartingHashKey=str(2**126)
-    )
+    two_shards.client.split_shard(StreamName=two_shards.stream, ShardToSplit=SHARD, NewStartingHashKey=str(2**126))
     while "ChildShards" not in (end := following.event()):
         pass
     assert end.get("ContinuationSequenceNumber") is None
@@ -226,9 +226,7 @@ POSITIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("position", POSITIONS, ids=lambda position: position["Type"])
 def test_a_position_has_what_its_type_needs(stream: Consumed, position: dict[str, Any]) -> None:
     with pytest.raises(stream.client.exceptions.InvalidArgumentException, match="Must either specify"):
-        stream.client.subscribe_to_shard(
-            ConsumerARN=stream.consumer_arn, ShardId=SHARD, StartingPosition=position
-        )
+        stream.client.subscribe_to_shard(ConsumerARN=stream.consumer_arn, ShardId=SHARD, StartingPosition=position)
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,7 @@ def test_what_a_wrapper_sees_of_a_stream_s_calls_fits_their_models(moto_aws: Non
     page = stream.poll(stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON)), 10)
     assert isinstance(page, Polled)
     assert [record.data for record in page.page.records] == [b'[{"id": 1}]']
-    assert {"GetRecords", "PutRecords", "DescribeStreamSummary", "ListShards"} <= {
-        each.operation for each in seen
-    }
+    assert {"GetRecords", "PutRecords", "DescribeStreamSummary", "ListShards"} <= {each.operation for each in seen}
 
 
 def test_what_a_wrapper_sees_of_a_table_s_calls_fits_their_models(moto_aws: None, seen: list[Seen]) -> None:
@@ -102,9 +100,7 @@ def test_what_a_wrapper_sees_of_a_table_s_calls_fits_their_models(moto_aws: None
     assert "Scan" in {each.operation for each in seen}
 
 
-def test_a_request_that_is_signed_and_not_sent_is_no_error(
-    seen: list[Seen], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_is_signed_and_not_sent_is_no_error(seen: list[Seen], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "us-east-1")
     requests = PushRequests(kinesis_poll_client())

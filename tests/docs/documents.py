@@ -43,9 +43,7 @@ def commands(document: Path) -> Iterator[str]:
     prose = _FENCE.sub("", document.read_text()).replace("\\\n", " ")
     for line in re.findall(r"^ {4}(\S.*)$", prose, re.MULTILINE):
         yield re.sub(r"\s+# .*$", "", line).strip()
-    yield from (
-        each for each in code_spans(document) if re.match(r"(make|sublet|cdk|python -m|uv|uvx) ", each)
-    )
+    yield from (each for each in code_spans(document) if re.match(r"(make|sublet|cdk|python -m|uv|uvx) ", each))
 
 
 def code_spans(document: Path) -> list[str]:

@@ -19,9 +19,7 @@ from tests.docs.documents import ROOT, blocks
 
 DOCUMENT = ROOT / "docs" / "consumer-api.md"
 PATIENCE = 30
-PLAIN, ON_A_LOOP, POISON, PRINTER = [
-    block.text for block in blocks(DOCUMENT) if "import Consumer" in block.text
-]
+PLAIN, ON_A_LOOP, POISON, PRINTER = [block.text for block in blocks(DOCUMENT) if "import Consumer" in block.text]
 
 
 def test_each_sentence_of_adr_37_has_a_test() -> None:

@@ -72,19 +72,13 @@ def test_no_two_modules_have_a_public_class_of_one_name() -> None:
     modules = defaultdict(list)
     for name, tree in modules_by_name().items():
         for node in tree.body:
-            if (
-                isinstance(node, ast.ClassDef)
-                and not node.name.startswith("_")
-                and not name.startswith(MIRRORS)
-            ):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not name.startswith(MIRRORS):
                 modules[node.name].append(name)
     assert {name: where for name, where in modules.items() if len(where) > 1}.keys() == SHARED_NAMES.keys()
 
 
 def test_no_module_has_an_avoided_word_in_its_name_or_header() -> None:
-    found = {
-        (name, word) for name, tree in modules_by_name().items() for word in AVOIDED if _has(name, tree, word)
-    }
+    found = {(name, word) for name, tree in modules_by_name().items() for word in AVOIDED if _has(name, tree, word)}
     assert found == KNOWN.keys()
 
 

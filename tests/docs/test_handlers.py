@@ -61,16 +61,12 @@ def test_a_stranger_s_document_leads_its_files_nowhere_else(tmp_path: Path) -> N
     bucket = S3Model()
     store = S3Destination(client_of(bucket), "given-up", "")
     (tmp_path / "home").mkdir()
-    for number, shard_id in enumerate(
-        ("../home/authorized_keys", "..", str(tmp_path / "home/all"), "shardId-0")
-    ):
+    for number, shard_id in enumerate(("../home/authorized_keys", "..", str(tmp_path / "home/all"), "shardId-0")):
         given = batch(number, shard=shard_id)
         bucket.put_object(Key=f"orders/shardId-0/{number}-0.jsonl.gz", Body=object_bytes(given))
     done = Redrive(store, handler_of(names["ToFiles"]()), SETTINGS, FakeClock(), MemoryLog()).run()
     assert (done.done, done.foreign) == (1, 3)
-    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [
-        "files/shardId-0"
-    ]
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == ["files/shardId-0"]
 
 
 def test_the_files_that_it_names_are_there() -> None:

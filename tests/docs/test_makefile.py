@@ -50,8 +50,12 @@ def done_by_setup(folder: Path) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     subprocess.run(
         [shutil.which("make") or "make", f"SHELL={folder / 'shell'}", "setup"],
-        cwd=folder, env=environment, check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     lines = noted.read_text().splitlines() if noted.exists() else []
     return [line for line in lines if not line.startswith("node -e")]
 

@@ -82,11 +82,7 @@ def test_identifiers_occur_in_the_code(document: Path) -> None:
 def test_names_with_dots_occur_in_the_code(document: Path) -> None:
     """Each part of names such as `Tenure.RELEASED`. `Runtime.` is Lambda's."""
     named = {span for span in code_spans(document) if re.fullmatch(r"(?!Runtime)[A-Z]\w*(\.\w+)+", span)}
-    lost = {
-        name
-        for name in named
-        if not set(name.split(".")) <= words_of_the_code() and not (ROOT / name).exists()
-    }
+    lost = {name for name in named if not set(name.split(".")) <= words_of_the_code() and not (ROOT / name).exists()}
     assert not lost
 
 
@@ -123,9 +119,7 @@ def test_commands_are_understood(document: Path) -> None:
             case ["make", *rest]:
                 assert {word for word in rest if "=" not in word} <= TARGETS, command
                 asked = " ".join(word.removeprefix("BENCH=") for word in rest if word.startswith("BENCH="))
-                assert all(
-                    any(name.startswith(each) for name in benchmarks.NAMES) for each in asked.split()
-                ), command
+                assert all(any(name.startswith(each) for name in benchmarks.NAMES) for each in asked.split()), command
             case ["sublet", name, *rest]:
                 _check_options(name, rest, command)
             case ["cdk", "deploy", *rest]:

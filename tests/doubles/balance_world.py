@@ -85,9 +85,7 @@ class BalanceWorld:
         return Counter(lease.lease_owner for lease in self.table.values() if lease.lease_owner)
 
     def by_group(self) -> Counter[str]:
-        return Counter(
-            group_of(lease.lease_owner, self.settings) for lease in self.table.values() if lease.lease_owner
-        )
+        return Counter(group_of(lease.lease_owner, self.settings) for lease in self.table.values() if lease.lease_owner)
 
     def load(self) -> dict[str, float]:
         """By live worker."""
@@ -102,9 +100,7 @@ class BalanceWorld:
         gone = timedelta(hours=1)
         idle = {lease.lease_key: gone if self._is_free(lease) else ZERO for lease in seen}
         sightings = {
-            lease.lease_key: Sighting(
-                lease.lease_counter, lease.lease_owner, self.now - idle[lease.lease_key]
-            )
+            lease.lease_key: Sighting(lease.lease_counter, lease.lease_owner, self.now - idle[lease.lease_key])
             for lease in seen
         }
         moved = 0
@@ -126,9 +122,7 @@ class BalanceWorld:
         sightings: dict[str, Sighting],
     ) -> list[Lease]:
         if worker_id in self.java:
-            return to_take(
-                worker_id, seen, idle, self.chance, JavaSettings(failover_time=self.settings.failover_time)
-            )
+            return to_take(worker_id, seen, idle, self.chance, JavaSettings(failover_time=self.settings.failover_time))
         chosen = choose_leases(seen, sightings, self.now, self.chance, self.settings, [worker_id])
         return [choice.lease for choice in chosen.choices]
 

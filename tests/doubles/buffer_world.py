@@ -1,4 +1,6 @@
-"""A buffer of the pull API by itself, on a clock that moves when all threads wait; records offers, takes and checkpoints."""
+"""A buffer of the pull API by itself, on a clock that moves when all threads wait; records offers, takes and
+checkpoints.
+"""
 
 from __future__ import annotations
 

@@ -52,9 +52,7 @@ class MemoryApplication:
 
     def __post_init__(self) -> None:
         settings = Settings(application=self.name, stream="events", linger=timedelta(0))
-        self.stream = MemoryStream(
-            self.shards, clock=self.clock, name="events", advance=lambda: timedelta(days=7)
-        )
+        self.stream = MemoryStream(self.shards, clock=self.clock, name="events", advance=lambda: timedelta(days=7))
         self.table = MemoryLeaseTable(
             Lease(shard.shard_id, TRIM_HORIZON, parent_shard_ids=shard.parent_shard_ids)
             for shard in self.stream.list_shards()
@@ -74,9 +72,7 @@ class MemoryApplication:
             settings,
             ports,
             MemorySnapshotStore(),
-            SetAsidePlace(
-                ASIDE, self.aside, lambda: SetAsideWaiting(self.aside.counted().available), self.aside
-            ),
+            SetAsidePlace(ASIDE, self.aside, lambda: SetAsideWaiting(self.aside.counted().available), self.aside),
             heat=self.heat,
         )
 

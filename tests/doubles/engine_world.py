@@ -1,4 +1,6 @@
-"""A small world to run the engine in: memory adapters that can be made to misbehave, and a handler that records its calls."""
+"""A small world to run the engine in: memory adapters that can be made to misbehave, and a handler that records its
+calls.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +86,7 @@ class ObservedTable:
     def apply(self, write: LeaseWrite) -> Result:
         def really() -> Result:
             result = self.real.apply(write)
-            self.writes.append(
-                Written(self.clock.now(), write.kind, write.lease_key, isinstance(result, Applied))
-            )
+            self.writes.append(Written(self.clock.now(), write.kind, write.lease_key, isinstance(result, Applied)))
             return result
 
         return self.disturb(write, really)
@@ -191,9 +191,7 @@ class RememberingHandler:
         self.script(batch)
         self.finished += [(batch.shard_id, record.data) for record in batch.records]
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         self.calls.append(("lease_acquired", shard_id))
         self.pending.append(pending)
         self.on_acquired(shard_id, checkpoint)
@@ -230,9 +228,12 @@ class EngineWorld:
         self.clock = FakeClock()
         self.tasks = TurnTaking(self.clock)
         self.shards = MemoryStream(
-            shards, clock=ServiceClock(self.clock), throttled=throttled, name="events",
+            shards,
+            clock=ServiceClock(self.clock),
+            throttled=throttled,
+            name="events",
             advance=None if advance is None else lambda: advance,
-        )  # fmt: skip
+        )
         self.stream = ObservedStream(self.shards, self.clock)
         self.table = ObservedTable(self.clock)
         self.table.looks = self.stream.looks  # in the order of both
@@ -263,12 +264,12 @@ class EngineWorld:
 
     def steal(self, lease_key: str = SHARD, worker_id: str = "thief", holder: str = "other/1") -> None:
         """Another worker acquires the lease from any owner."""
-        assert isinstance(
-            self.table.real.apply(acquire(self.table.lease(lease_key).fence, worker_id, holder)), Applied
-        )
+        assert isinstance(self.table.real.apply(acquire(self.table.lease(lease_key).fence, worker_id, holder)), Applied)
 
     def put(self, *data: str, shard: int = 0, of: int = 1) -> list[str]:
-        """One record each, into the shard with this index among `of` shards of equal size. Returns their sequence numbers."""
+        """One record each, into the shard with this index among `of` shards of equal size. Returns their sequence
+        numbers.
+        """
         return [self.shards.put(f"key-{text}", text.encode(), shard * (2**128 // of)) for text in data]
 
     def at(self, after: timedelta, do: Callable[[], object]) -> None:

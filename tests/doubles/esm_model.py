@@ -3,7 +3,8 @@ decisions.failure_policy.
 
 Written from AWS's rules and not from our code. Their sources:
 
-  D   the Lambda Developer Guide: "Configuring partial batch response with Kinesis", "on-failure destination", "with-kinesis"
+  D   the Lambda Developer Guide: "Configuring partial batch response with Kinesis", "on-failure destination",
+      "with-kinesis"
   S   recordings of the real service in LocalStack's tests (test_lambda_integration_kinesis.snapshot.json)
   ?   AWS says nothing; a choice of ours
 
@@ -11,10 +12,11 @@ Written from AWS's rules and not from our code. Their sources:
   2 (D) of several failures the lowest counts: records before it are done, and the rest is retried
   3 (S) after progress the rest has all its retries again
   4 (D) bisect: each half by itself, the first half first; splitting uses up no retry
-  5 (?) a batch of several that raises is split at once: only a single record is retried. The first half is the smaller one
-  6 (D) with bisect and a partial response the batch is cut at the returned number, and nowhere else
+  5 (?) a batch of several that raises is split at once: only a single record is retried. The first half is the smaller
+  one 6 (D) with bisect and a partial response the batch is cut at the returned number, and nowhere else
   7 (D) once the retries are used up, the batch as it then is goes to the destination
-  8 (D) records older than the limit go to the destination instead of the function; the others of their batch go to the function
+  8 (D) records older than the limit go to the destination instead of the function; the others of their batch go to the
+  function
 """
 
 from __future__ import annotations

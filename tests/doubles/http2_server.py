@@ -26,13 +26,17 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
     made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(days=1))
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
-    )  # fmt: skip
+    )
     shown = made.public_bytes(serialization.Encoding.PEM)
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -48,9 +52,7 @@ class Http2Server:
     `pings`: instead of the end it sends PINGs until the client has gone; with no parts, also instead of the head.
     """
 
-    def __init__(
-        self, chain: Path, parts: Sequence[bytes], *, is_cut: bool = False, pings: bool = False
-    ) -> None:
+    def __init__(self, chain: Path, parts: Sequence[bytes], *, is_cut: bool = False, pings: bool = False) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain)
         context.set_alpn_protocols(["h2"])
@@ -119,7 +121,9 @@ class Http2Server:
 
 
 class TlsProxy:
-    """A proxy that is spoken to over TLS. `wire`: the first bytes that each client sent; `asked`: the heads of their requests."""
+    """A proxy that is spoken to over TLS. `wire`: the first bytes that each client sent; `asked`: the heads of their
+    requests.
+    """
 
     def __init__(self, chain: Path) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -61,11 +61,7 @@ def to_take(
     """In one run of the taker. `idle`: by lease key, how long its counter is known to have stood still."""
     by_chance = list(leases)
     chance.shuffle(by_chance)
-    free = [
-        lease
-        for lease in by_chance
-        if lease.lease_owner is None or idle[lease.lease_key] > settings.failover_time
-    ]
+    free = [lease for lease in by_chance if lease.lease_owner is None or idle[lease.lease_key] > settings.failover_time]
     taken = {lease.lease_key for lease in free}
     held = Counter({worker_id: 0})
     held.update(lease.lease_owner for lease in leases if lease.lease_owner and lease.lease_key not in taken)

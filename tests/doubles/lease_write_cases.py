@@ -224,9 +224,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
     (  # beside attempts, which stay the same
         partial(heartbeat_noting, replace(HELD, attempts=2)),
         replace(HELD, attempts=2),
-        replace(
-            HELD, lease_counter=8, holder_counter=8, attempts=2, noted_ahead=AHEAD, noted_ahead_counter=8
-        ),
+        replace(HELD, lease_counter=8, holder_counter=8, attempts=2, noted_ahead=AHEAD, noted_ahead_counter=8),
     ),
     (  # nothing is known of it any more
         partial(heartbeat_noting, NOTED, None),

@@ -1,5 +1,5 @@
-"""Runs several processes of one application on one stream, in threads that take turns on a clock that moves only when all of
-them wait.
+"""Runs several processes of one application on one stream, in threads that take turns on a clock that moves only when
+all of them wait.
 """
 
 from __future__ import annotations
@@ -140,9 +140,15 @@ class ProcessWorld:
         table = RefusingTable(self.table, LeaseTableUnavailable("killed"))
         stop, leaving, killed = (self.tasks.signal() for _ in range(3))
         ports = memory_ports(
-            self.stream, table, sightings=self.sightings, clock=self.clock, tasks=self.tasks,
-            chance=Random(self._started), log=self.log, metrics=self.metrics,
-        )  # fmt: skip
+            self.stream,
+            table,
+            sightings=self.sightings,
+            clock=self.clock,
+            tasks=self.tasks,
+            chance=Random(self._started),
+            log=self.log,
+            metrics=self.metrics,
+        )
         given = {"mode": Mode.CONTINUOUS, "worker_id": name} | self.settings | settings
 
         def handle(batch: Batch) -> None:

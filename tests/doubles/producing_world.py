@@ -46,9 +46,7 @@ def delivered(stream: MemoryStream) -> list[bytes]:
     return [
         record.data
         for shard in sorted(stream.list_shards(), key=creation_order)
-        for record in deaggregate(
-            records_of(stream, shard.shard_id), KeysInside(shard.hash_key_range)
-        ).user_records
+        for record in deaggregate(records_of(stream, shard.shard_id), KeysInside(shard.hash_key_range)).user_records
     ]
 
 
@@ -137,9 +135,7 @@ class ProducingWorld:
             self._place_at = now + timedelta(milliseconds=self.chance.randrange(1, 50))
         if self._place_at is not None and self._place_at <= now:
             self._place_at = None
-            shown = (
-                self._listed if self.lists_late and self.chance.random() < 0.5 else self.stream.list_shards()
-            )
+            shown = self._listed if self.lists_late and self.chance.random() < 0.5 else self.stream.list_shards()
             self._listed = self.stream.list_shards()
             self.producing.place(Placing(ShardMap.of(shown)), now)
             self._tell()

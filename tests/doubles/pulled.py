@@ -41,14 +41,18 @@ class PulledWorld:
 
     def ports(self, stream: Stream | None = None, table: LeaseTable | None = None) -> Ports:
         return memory_ports(
-            stream or self.stream, table or self.table, sightings=self.sightings, clock=self.clock, tasks=self.tasks,
-            chance=Random(0), log=self.log, control=self.control,
-        )  # fmt: skip
+            stream or self.stream,
+            table or self.table,
+            sightings=self.sightings,
+            clock=self.clock,
+            tasks=self.tasks,
+            chance=Random(0),
+            log=self.log,
+            control=self.control,
+        )
 
     def consumer(self, ports: Ports | None = None, **settings: Any) -> Consumer:
-        return Consumer(
-            "orders", "events", ports=ports or self.ports(), on_event=self.events.append, **settings
-        )
+        return Consumer("orders", "events", ports=ports or self.ports(), on_event=self.events.append, **settings)
 
     def watched_polls(self) -> list[tuple[datetime, str]]:
         """A list that grows with each poll of a shard: the time and the shard."""

@@ -1,4 +1,5 @@
-"""A bucket in memory that behaves as S3 documents general purpose buckets: an S3 client as far as a destination uses one.
+"""A bucket in memory that behaves as S3 documents general purpose buckets: an S3 client as far as a destination uses
+one.
 
 The last object put under a key is the current one. A delete may require that it is still the one that was read:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html

@@ -1,4 +1,6 @@
-"""A small world of several streams: one application over memory adapters, its streams coming and going, each call counted."""
+"""A small world of several streams: one application over memory adapters, its streams coming and going, each call
+counted.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,8 @@ class CountedStream:
 
 
 class FindingStreams:
-    """The Streams port. Counts `find` as the one call that it is over AWS, and describes no stream for it but one that fails to
-    be found, as one of another account may.
+    """The Streams port. Counts `find` as the one call that it is over AWS, and describes no stream for it but one that
+    fails to be found, as one of another account may.
     """
 
     def __init__(self, world: SeveralWorld, choice: StreamChoice) -> None:
@@ -194,9 +196,14 @@ class SeveralWorld:
         assert choice is not None
         notes: Any = SlowNotes(self) if self.write_takes else self.sightings
         ports = memory_ports(
-            table=TroubledTable(self), sightings=notes, clock=self.clock, tasks=self.tasks, chance=Random(0),
-            metrics=self.metrics, log=self.log,
-        )  # fmt: skip
+            table=TroubledTable(self),
+            sightings=notes,
+            clock=self.clock,
+            tasks=self.tasks,
+            chance=Random(0),
+            metrics=self.metrics,
+            log=self.log,
+        )
         return replace(with_streams(ports, FindingStreams(self, choice)), pushes=self.pushes)
 
     def manager(self, streams: str | None = None, **changes: Any) -> LeaseManager:

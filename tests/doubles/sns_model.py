@@ -1,4 +1,5 @@
-"""A topic in memory, with one queue subscribed to it (raw message delivery): an SNS client, as far as a destination uses one.
+"""A topic in memory, with one queue subscribed to it (raw message delivery): an SNS client, as far as a destination
+uses one.
 
 A plain topic delivers later, in any order, and at times twice. A FIFO topic accepts nothing twice within five minutes,
 and delivers in order: https://docs.aws.amazon.com/sns/latest/dg/fifo-topic-message-dedup.html

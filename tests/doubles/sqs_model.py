@@ -5,8 +5,8 @@ message group in order, none while any of the group is hidden, and accepts none 
 first is deleted.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
 
-A message that was received max_receive_count times, and would be received once more, goes to the dead-letter queue instead.
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
+A message that was received max_receive_count times, and would be received once more, goes to the dead-letter queue
+instead. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
 
 Nothing is hidden for more than 12 hours after it was received, nor can its time be changed once that has passed.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html

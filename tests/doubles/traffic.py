@@ -34,9 +34,7 @@ def keys_inside(prefix: str, hash_key_range: HashKeyRange, many: int) -> list[st
     return list(islice((key for key in found if hash_key(key, None) in hash_key_range), many))
 
 
-def user_records(
-    traffic: Traffic, at: datetime, hash_key_range: HashKeyRange = FULL_RANGE
-) -> list[UserRecord]:
+def user_records(traffic: Traffic, at: datetime, hash_key_range: HashKeyRange = FULL_RANGE) -> list[UserRecord]:
     """Of one second. A sequence number is not needed."""
     keys: Sequence[str | None] = [traffic.key]
     if traffic.keys > 1:

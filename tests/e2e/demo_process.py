@@ -73,9 +73,7 @@ def alive(pids: set[int]) -> dict[int, str]:
     command = ["ps", "-ww", "-eo", "pid=,stat=,args="]  # whole lines, wherever the machine keeps it
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     processes = (line.split(maxsplit=2) for line in listing.splitlines())
-    return {
-        int(pid): what[0] for pid, state, *what in processes if int(pid) in pids and not state.startswith("Z")
-    }
+    return {int(pid): what[0] for pid, state, *what in processes if int(pid) in pids and not state.startswith("Z")}
 
 
 def _descendants(pid: int) -> set[int]:

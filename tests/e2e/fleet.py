@@ -49,9 +49,7 @@ class Fleet:
         for key in keys:
             mine = [f"{key}/{self.numbers[key] + n}" for n in range(3 if aggregated else 1)]
             self.numbers[key] += len(mine)
-            data = (
-                aggregate([(key, None, text.encode()) for text in mine]) if aggregated else mine[0].encode()
-            )
+            data = aggregate([(key, None, text.encode()) for text in mine]) if aggregated else mine[0].encode()
             records.append({"Data": data, "PartitionKey": key})
             texts += mine
         for start in range(0, len(records), 400):
@@ -90,9 +88,7 @@ class Fleet:
         """One of the open shards, in the middle."""
         shard = self.open_shards()[which]
         low, high = (int(shard["HashKeyRange"][end]) for end in ("StartingHashKey", "EndingHashKey"))
-        self._reshard(
-            "split_shard", ShardToSplit=shard["ShardId"], NewStartingHashKey=str((low + high) // 2 + 1)
-        )
+        self._reshard("split_shard", ShardToSplit=shard["ShardId"], NewStartingHashKey=str((low + high) // 2 + 1))
 
     def merge(self, which: int = 0) -> None:
         """One of the open shards and the next one."""
@@ -112,10 +108,7 @@ class Fleet:
         )
 
     def leases(self) -> dict[str, dict[str, Any]]:
-        return {
-            row["leaseKey"]["S"]: row
-            for row in self.dynamodb.scan(TableName=self.outputs["LeaseTable"])["Items"]
-        }
+        return {row["leaseKey"]["S"]: row for row in self.dynamodb.scan(TableName=self.outputs["LeaseTable"])["Items"]}
 
     def wait_until_free(self) -> dict[str, dict[str, Any]]:
         """The leases, once every window has ended and released its own. (The next tick may be about to start new
@@ -166,7 +159,5 @@ def deployed(
         if not aws.servers:
             destroy(aws, context)
             kinesis.delete_stream(StreamName=application, EnforceConsumerDeletion=True)
-            with suppress(
-                fleet.dynamodb.exceptions.ResourceNotFoundException
-            ):  # LocalStack ignores its Retain
+            with suppress(fleet.dynamodb.exceptions.ResourceNotFoundException):  # LocalStack ignores its Retain
                 fleet.dynamodb.delete_table(TableName=fleet.outputs["LeaseTable"])

@@ -84,9 +84,7 @@ CASES = {
     "names_a_stranger": Case(reports({"itemIdentifier": "123"}), {**retries(1), **REPORTS}, MALFORMED),
     "names_a_number": Case(reports({"itemIdentifier": 123}), {**retries(1), **REPORTS}, MALFORMED),
     "names_by_text": Case(reports("123"), {**retries(1), **REPORTS}, MALFORMED),
-    "names_in_no_list": Case(
-        {"returns": {"batchItemFailures": "oops"}}, {**retries(1), **REPORTS}, MALFORMED
-    ),
+    "names_in_no_list": Case({"returns": {"batchItemFailures": "oops"}}, {**retries(1), **REPORTS}, MALFORMED),
     "filtered": Case({}, ODD, batches=(ODD_ONES,)),
     "filtered_and_poisoned": Case({"raises_with": [7]}, {**ODD, **retries(1)}, batches=(ODD_ONES,)),
     "all_again_after_progress": Case(

@@ -49,9 +49,7 @@ def daemon_command(
     start.write_text(f"#!/bin/sh\nexec {sys.executable} -u {program}\n")
     start.chmod(0o755)
     properties = {**_properties(aws, stream, application, start), **more}
-    (folder / "daemon.properties").write_text(
-        "\n".join(f"{name} = {value}" for name, value in properties.items())
-    )
+    (folder / "daemon.properties").write_text("\n".join(f"{name} = {value}" for name, value in properties.items()))
     return [
         *(str(JAVA), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Daws.cborEnabled=false"),
         *("-cp", f"{PACKAGES}/amazon_kclpy/jars/*", DAEMON, str(folder / "daemon.properties")),

@@ -10,15 +10,11 @@ from pathlib import Path
 
 
 @contextmanager
-def running(
-    environment: Mapping[str, str], folder: Path, *arguments: str
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(environment: Mapping[str, str], folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """This Python with `arguments`, with its output in the folder's `log`; killed at the end of the block if it still
     runs."""
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, *arguments], cwd=folder, env=environment, stdout=log, stderr=log
-        )
+        process = subprocess.Popen([sys.executable, *arguments], cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         yield process
     finally:

@@ -56,9 +56,7 @@ def test_ctrl_c_in_mid_deployment_removes_all_that_was_made() -> None:
 
 
 def _made_by_the_run(aws: EmbeddedAws) -> list[str]:
-    stacks = aws.client("cloudformation").list_stacks(
-        StackStatusFilter=["CREATE_COMPLETE", "UPDATE_COMPLETE"]
-    )
+    stacks = aws.client("cloudformation").list_stacks(StackStatusFilter=["CREATE_COMPLETE", "UPDATE_COMPLETE"])
     names = [
         *aws.client("kinesis").list_streams()["StreamNames"],
         *aws.client("dynamodb").list_tables()["TableNames"],
@@ -84,9 +82,7 @@ def test_one_thing_that_cannot_be_removed_does_not_keep_the_others() -> None:
     assert removed == ["third", "first"]
 
 
-def test_the_price_that_a_user_agrees_to_is_more_than_the_sum_of_its_lines_and_grows_with_the_idle_time() -> (
-    None
-):
+def test_the_price_that_a_user_agrees_to_is_more_than_the_sum_of_its_lines_and_grows_with_the_idle_time() -> None:
     *lines, total = estimate(20_000, timedelta(hours=1))
     assert sum(line.dollars for line in lines) < total.dollars < 10
     assert estimate(20_000, timedelta(hours=2))[-1].dollars > total.dollars

@@ -28,9 +28,7 @@ def test_twenty_thousand_events_go_through_a_split_and_a_merge_and_the_proof_hol
     assert "shards 2 and 3 are merged into 6" in demo.said
     drawn = picture.read_text()
     assert drawn.startswith("<svg")
-    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "").replace(
-        "https://www.textualize.io", ""
-    )
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,7 @@ def test_a_rollback_comes_through_though_the_old_version_is_broken_by_now(projec
 
     first.unlink()  # what is deployed could not be imported any more
     with pytest.raises(DeploymentFailed, match="cannot use its handler"):
-        project.deploy(
-            missing
-        )  # the code and the settings are the same: a variable alone makes the difference
+        project.deploy(missing)  # the code and the settings are the same: a variable alone makes the difference
     assert (project.status(), project.checks()) == ("UPDATE_ROLLBACK_COMPLETE", {old})
 
     project.deploy(second)

@@ -32,9 +32,7 @@ def test_a_split_closes_the_parent_keeps_its_records_and_names_the_children(
     kinesis.create_stream(StreamName=stream, ShardCount=1)
     until_active(kinesis, stream)
     kinesis.put_record(StreamName=stream, PartitionKey="a", Data=b"before the split")
-    kinesis.split_shard(
-        StreamName=stream, ShardToSplit="shardId-000000000000", NewStartingHashKey=str(2**127)
-    )
+    kinesis.split_shard(StreamName=stream, ShardToSplit="shardId-000000000000", NewStartingHashKey=str(2**127))
     until_active(kinesis, stream)
     kinesis.put_record(StreamName=stream, PartitionKey="a", Data=b"after the split")
 
@@ -77,9 +75,7 @@ def test_a_refused_condition_returns_the_row_that_refused_it(embedded_aws: Embed
 def test_every_listener_is_on_loopback(embedded_aws: EmbeddedAws) -> None:
     ours = {pid for server in embedded_aws.servers for pid in members(server.process_group)}
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout  # noqa: S607
-    addresses = [
-        line.split()[3] for line in listening.splitlines() if any(f"pid={pid}," in line for pid in ours)
-    ]
+    addresses = [line.split()[3] for line in listening.splitlines() if any(f"pid={pid}," in line for pid in ours)]
 
     assert len(addresses) == 2, "ministack, and what stands before kinesis-local"
     assert all(address.startswith("127.0.0.1:") for address in addresses), addresses
@@ -126,8 +122,11 @@ with embedded_aws() as aws:
 def test_nothing_is_left_however_the_program_ends(behaviour: str, signal_number: int | None) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, behaviour],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as program:  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as program:
         assert program.stdout is not None
         lines: list[str] = []
         for line in program.stdout:
@@ -173,9 +172,7 @@ def test_a_server_can_be_asked_to_end_before_it_is_waited_for() -> None:
 def test_a_server_that_dies_is_reported_with_its_last_words() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such option: --colour')"]
     with (
-        pytest.raises(
-            ServerFailed, match=r"(?s)broken ended 1 before it was healthy.*no such option: --colour"
-        ),
+        pytest.raises(ServerFailed, match=r"(?s)broken ended 1 before it was healthy.*no such option: --colour"),
         running("broken", command, {}, f"http://127.0.0.1:{free_port()}/"),
     ):
         raise AssertionError("it was said to be healthy")
@@ -184,8 +181,11 @@ def test_a_server_that_dies_is_reported_with_its_last_words() -> None:
 def test_make_local_prints_what_to_export_and_stops_at_ctrl_c() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "infra.local"],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as local:  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as local:
         assert local.stdout is not None
         assert local.stderr is not None
         while "It is up" not in (said := local.stderr.readline()):

@@ -134,10 +134,7 @@ def play(aws: EmbeddedAws, name: str, folder: Path) -> Compared:
 
 
 def put(aws: EmbeddedAws, stream: str, *numbers: int) -> None:
-    records = [
-        {"Data": json.dumps({"n": n, "odd": n % 2 == 1}).encode(), "PartitionKey": f"key-{n}"}
-        for n in numbers
-    ]
+    records = [{"Data": json.dumps({"n": n, "odd": n % 2 == 1}).encode(), "PartitionKey": f"key-{n}"} for n in numbers]
     aws.client("kinesis").put_records(StreamName=stream, Records=records)
 
 

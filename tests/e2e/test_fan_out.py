@@ -1,5 +1,5 @@
-"""A deployed consumer that reads by fan-out: CloudFormation registers its consumer, its workers read with it and with nothing
-more, and destroying the stack deregisters it."""
+"""A deployed consumer that reads by fan-out: CloudFormation registers its consumer, its workers read with it and with
+nothing more, and destroying the stack deregisters it."""
 
 from __future__ import annotations
 

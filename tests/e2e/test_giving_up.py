@@ -178,7 +178,4 @@ def last_positions(fleet: Fleet) -> set[str]:
     deliveries = fleet.recorder.deliveries()
     assert {delivery.text for delivery in deliveries} == set(fleet.put)
     shards = {delivery.shard_id for delivery in deliveries}
-    return {
-        str(max(int(each.sequence_number) for each in deliveries if each.shard_id == shard))
-        for shard in shards
-    }
+    return {str(max(int(each.sequence_number) for each in deliveries if each.shard_id == shard)) for shard in shards}

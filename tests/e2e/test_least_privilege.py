@@ -32,9 +32,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 KEYS = [f"key-{n}" for n in range(20)]
 QUEUE = f"arn:aws:sqs:{REGION}:{ACCOUNT}:given-up"
 TRUST = {
-    "Statement": [
-        {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
-    ]
+    "Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}]
 }
 
 BY_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents"}
@@ -46,7 +44,7 @@ UNUSED = {
     | {"kinesis:DescribeStreamSummary"}  # where an aggregate is out of its shard's range
     | {"kinesis:ListShards", "dynamodb:PutItem"}  # where a shard ends
     | {"dynamodb:GetItem"},  # after a crash
-}  # fmt: skip
+}
 """Permissions that a role has for cases outside this story."""
 
 
@@ -154,9 +152,7 @@ def test_kinesis_denies_what_no_policy_allows(aws: EmbeddedAws) -> None:
     session: Any = boto3.session.Session(
         keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys["AWS_SESSION_TOKEN"]
     )
-    client = session.client(
-        "kinesis", endpoint_url=aws.environment["AWS_ENDPOINT_URL_KINESIS"], region_name=REGION
-    )
+    client = session.client("kinesis", endpoint_url=aws.environment["AWS_ENDPOINT_URL_KINESIS"], region_name=REGION)
     (shard,) = client.list_shards(StreamName="mine")["Shards"]
     place = {"ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
     iterator = client.get_shard_iterator(StreamARN=arn, **place)["ShardIterator"]
@@ -204,9 +200,7 @@ def actions(found: list[Judged], role: str) -> set[str]:
 
 def allowed(aws: EmbeddedAws, name: str) -> set[str]:
     iam = aws.client("iam")
-    (role,) = [
-        each["RoleName"] for each in iam.list_roles()["Roles"] if re.search(f"{name}Role", each["RoleName"])
-    ]
+    (role,) = [each["RoleName"] for each in iam.list_roles()["Roles"] if re.search(f"{name}Role", each["RoleName"])]
     found: set[str] = set()
     for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
         for statement in iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]["Statement"]:

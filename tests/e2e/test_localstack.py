@@ -138,9 +138,7 @@ def test_every_listener_is_on_loopback(aws: EmbeddedAws) -> None:
     aws.client("kinesis").list_streams()
     ours = below(aws.servers[0].process_group)
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout  # noqa: S607
-    addresses = [
-        line.split()[3] for line in listening.splitlines() if any(f"pid={pid}," in line for pid in ours)
-    ]
+    addresses = [line.split()[3] for line in listening.splitlines() if any(f"pid={pid}," in line for pid in ours)]
     assert len(addresses) >= 4, "the gateway, DynamoDB Local, and kinesis-local with and without TLS"
     assert all(each.startswith(("127.0.0.1:", "[::ffff:127.0.0.1]:")) for each in addresses), addresses
 
@@ -159,9 +157,7 @@ with localstack() as aws:
 @pytest.mark.parametrize("killed", ["the program", "LocalStack"])
 def test_nothing_is_left_after_a_kill(killed: str) -> None:
     """LocalStack's own children are in sessions of their own, so they have to notice by themselves that it has gone."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as program:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         server = int(program.stdout.readline())
         started = below(server)

@@ -77,7 +77,9 @@ class Run:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    """LocalStack, because the daemon speaks only HTTP/2 with Kinesis, which the embedded AWS' proxy does not support."""
+    """LocalStack, because the daemon speaks only HTTP/2 with Kinesis, which the embedded AWS' proxy does not
+    support.
+    """
     with localstack() as aws:
         yield aws
 
@@ -120,9 +122,7 @@ def runs(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ru
         running(sublet_environment(aws, diaries[1], path), ours, "-m", "sublet", "run") as sublet,
     ):
         logs = [folder / "log" for folder in (daemons, ours)]
-        wait_until(
-            lambda: all(diary.has_done_the_parent() for diary in diaries), SECONDS, lambda: tails(logs)
-        )
+        wait_until(lambda: all(diary.has_done_the_parent() for diary in diaries), SECONDS, lambda: tails(logs))
         split_and_put(aws.client("kinesis"))
         full = ((diaries[0], 1), (diaries[1], 2))
         wait_until(lambda: all(diary.is_full(calls) for diary, calls in full), SECONDS, lambda: tails(logs))

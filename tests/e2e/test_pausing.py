@@ -1,5 +1,5 @@
-"""An operator's pause, drain and resume under the deployed stack, with the commands that an operator types: workers obey within a
-tick or ten seconds, records wait, and after `resume` they are handled in order.
+"""An operator's pause, drain and resume under the deployed stack, with the commands that an operator types: workers
+obey within a tick or ten seconds, records wait, and after `resume` they are handled in order.
 """
 
 from __future__ import annotations
@@ -58,8 +58,12 @@ def sublet(fleet: Fleet, command: str, *arguments: str, code: int = 0) -> str:
     """What it prints."""
     done = subprocess.run(
         [sys.executable, "-m", "sublet", command, "--application", fleet.outputs["LeaseTable"], *arguments],
-        env=fleet.aws.environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        env=fleet.aws.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == code, done.stderr
     return done.stdout
 
@@ -76,8 +80,8 @@ def owners(fleet: Fleet) -> dict[str, str]:
 
 
 def ask_again(fleet: Fleet) -> list[str]:
-    """A tick that asks the shards, whatever the one before has found. The worker items that it sent; a tick of the schedule may
-    have been first.
+    """A tick that asks the shards, whatever the one before has found. The worker items that it sent; a tick of the
+    schedule may have been first.
     """
     time.sleep(ASKED_AT_MOST_EVERY.total_seconds())
     return [item for tick in fleet.tick()["ticks"] for item in tick["dispatched"]]
@@ -129,9 +133,7 @@ def test_all_of_it_stops_in_the_middle_of_its_work_and_what_waits_is_still_watch
         ask_again(fleet)
         wait_until(lambda: len(fleet.recorder.deliveries()) > before, 60, lambda: "the workers never began")
         sublet(fleet, "pause")
-    wait_until(
-        lambda: not owners(fleet), OBEYED_WITHIN.total_seconds(), lambda: f"still held: {owners(fleet)}"
-    )
+    wait_until(lambda: not owners(fleet), OBEYED_WITHIN.total_seconds(), lambda: f"still held: {owners(fleet)}")
     handled = fleet.recorder.deliveries()
     assert {delivery.text for delivery in handled} < set(texts) | {each.text for each in handled[:before]}
 
@@ -140,11 +142,7 @@ def test_all_of_it_stops_in_the_middle_of_its_work_and_what_waits_is_still_watch
     time.sleep(2)
     assert fleet.recorder.deliveries() == handled, "no handler is called while it is paused"
     assert set(words(fleet).values()) == {"PAUSED"}
-    unread = (
-        DynamoDbSightingStore(lambda: fleet.dynamodb, fleet.outputs["LeaseTable"] + SIGHTINGS_SUFFIX)
-        .load()
-        .unread
-    )
+    unread = DynamoDbSightingStore(lambda: fleet.dynamodb, fleet.outputs["LeaseTable"] + SIGHTINGS_SUFFIX).load().unread
     waiting = [key for key, found in unread.items() if found.since is not None]
     assert waiting, "by this, the alarm on retention rings also for what is paused"
 

@@ -93,17 +93,11 @@ def test_their_stack_is_deployed_and_consumes(project: Path, monkeypatch: pytest
         outputs = deploy(aws, {}, stack="their-orders", folder=project)
         texts = {f"order-{n}" for n in range(50)}
         records = [{"Data": text.encode(), "PartitionKey": text} for text in texts]
-        assert (
-            aws.client("kinesis").put_records(StreamName="orders", Records=records)["FailedRecordCount"] == 0
-        )
-        aws.client("lambda").invoke(
-            FunctionName=outputs["Manager"], Payload=b'{"prompt": {"because": "test"}}'
-        )
+        assert aws.client("kinesis").put_records(StreamName="orders", Records=records)["FailedRecordCount"] == 0
+        aws.client("lambda").invoke(FunctionName=outputs["Manager"], Payload=b'{"prompt": {"because": "test"}}')
         wait_until(
             lambda: handled.exists() and set(handled.read_text().split()) == texts,
             60,
             lambda: "not all handled",
         )
-    assert [path.name.split("-")[0] for path in (project / "cache/sublet/dependencies").iterdir()] == [
-        "layer"
-    ]
+    assert [path.name.split("-")[0] for path in (project / "cache/sublet/dependencies").iterdir()] == ["layer"]

@@ -46,8 +46,11 @@ def exported() -> Iterator[Mapping[str, str]]:
     """What `make local` prints, while it runs."""
     with subprocess.Popen(
         [sys.executable, "-m", "infra.local"],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as local:  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as local:
         assert local.stdout is not None
         assert local.stderr is not None
         while "It is up" not in (said := local.stderr.readline()):
@@ -72,9 +75,7 @@ def test_its_keys_cannot_be_guessed(root: Credentials) -> None:
 
 
 def test_an_unsigned_post_of_a_web_page_makes_no_function(exported: Mapping[str, str]) -> None:
-    answer = send(
-        exported["AWS_ENDPOINT_URL"], FUNCTIONS, a_function(), {**FOREIGN, "content-type": "text/plain"}
-    )
+    answer = send(exported["AWS_ENDPOINT_URL"], FUNCTIONS, a_function(), {**FOREIGN, "content-type": "text/plain"})
 
     assert answer.status == 403
     assert functions(exported) == []
@@ -92,9 +93,7 @@ def test_a_wrong_secret_makes_no_function(
 ) -> None:
     """For any named key: ministack itself accepts the first two, and a correct one, as root without a check."""
     guessed = Credentials(root.access_key if key == "the right one" else key, "test")
-    answer = send(
-        exported["AWS_ENDPOINT_URL"], FUNCTIONS, a_function(), origin, signed_by=guessed, service="lambda"
-    )
+    answer = send(exported["AWS_ENDPOINT_URL"], FUNCTIONS, a_function(), origin, signed_by=guessed, service="lambda")
 
     assert answer.status == 403
     assert functions(exported) == []
@@ -104,9 +103,7 @@ def test_a_key_named_in_the_query_makes_no_function(exported: Mapping[str, str],
     """As a page could without a preflight: it needs no header of its own."""
     scope = f"{root.access_key}/20260101/{REGION}/lambda/aws4_request"
     path = f"{FUNCTIONS}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={scope}"
-    assert (
-        send(exported["AWS_ENDPOINT_URL"], path, a_function(), {"content-type": "text/plain"}).status == 403
-    )
+    assert send(exported["AWS_ENDPOINT_URL"], path, a_function(), {"content-type": "text/plain"}).status == 403
     assert functions(exported) == []
 
 
@@ -115,9 +112,7 @@ def test_no_other_door_is_open_to_the_unsigned(exported: Mapping[str, str], path
     assert send(exported["AWS_ENDPOINT_URL"], path, b"{}").status == 403
 
 
-def test_a_web_page_with_the_right_keys_is_refused_all_the_same(
-    exported: Mapping[str, str], root: Credentials
-) -> None:
+def test_a_web_page_with_the_right_keys_is_refused_all_the_same(exported: Mapping[str, str], root: Credentials) -> None:
     gateway, kinesis = exported["AWS_ENDPOINT_URL"], exported["AWS_ENDPOINT_URL_KINESIS"]
     made = send(gateway, FUNCTIONS, a_function(), FOREIGN, signed_by=root, service="lambda")
     listed = send(kinesis, "/", b"{}", {**FOREIGN, **STREAMS}, signed_by=root, service="kinesis")
@@ -157,13 +152,16 @@ def test_a_signature_is_for_its_own_body_alone(exported: Mapping[str, str], root
 
 
 @pytest.mark.parametrize("endpoint", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS"])
-def test_what_is_answered_is_for_no_web_page(
-    exported: Mapping[str, str], root: Credentials, endpoint: str
-) -> None:
+def test_what_is_answered_is_for_no_web_page(exported: Mapping[str, str], root: Credentials, endpoint: str) -> None:
     is_kinesis = endpoint.endswith("KINESIS")
-    target, service = (STREAMS, "kinesis") if is_kinesis else (
-        {"x-amz-target": "DynamoDB_20120810.ListTables", "content-type": "application/x-amz-json-1.0"}, "dynamodb"
-    )  # fmt: skip
+    target, service = (
+        (STREAMS, "kinesis")
+        if is_kinesis
+        else (
+            {"x-amz-target": "DynamoDB_20120810.ListTables", "content-type": "application/x-amz-json-1.0"},
+            "dynamodb",
+        )
+    )
     answer = send(exported[endpoint], "/", b"{}", target, signed_by=root, service=service)
 
     assert answer.status == 200

@@ -1,4 +1,5 @@
-"""`make fuzz`: each target under atheris for a limited time, in a process of its own. Exits with 1 if one found something.
+"""`make fuzz`: each target under atheris for a limited time, in a process of its own. Exits with 1 if one found
+something.
 
 A finding is left in .local/fuzz/findings/<target>; fix it, and add a test for it to tests/unit. The fuzzer's corpus
 stays in .local/fuzz/corpus, and the next run continues from it.
@@ -42,11 +43,7 @@ def _in_process(name: str, seconds: int) -> bool:
     command = [sys.executable, "-m", "tests.fuzz", "--run", name, "--seconds", str(seconds)]
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     lines = ended.stderr.splitlines()
-    print(
-        "\n".join(
-            lines[-30:] if ended.returncode else [line for line in lines if "DONE" in line or "Done" in line]
-        )
-    )
+    print("\n".join(lines[-30:] if ended.returncode else [line for line in lines if "DONE" in line or "Done" in line]))
     return ended.returncode == 0
 
 
@@ -55,9 +52,13 @@ def _fuzz(name: str, seconds: int) -> None:
     for folder in (corpus, findings):
         folder.mkdir(parents=True, exist_ok=True)
     options = [
-        f"-max_total_time={seconds}", f"-max_len={INPUT_BYTES_MAX}", f"-timeout={SECONDS_PER_INPUT}",
-        f"-rss_limit_mb={MEGABYTES_MAX}", f"-artifact_prefix={findings}/", "-print_final_stats=1",
-    ]  # fmt: skip
+        f"-max_total_time={seconds}",
+        f"-max_len={INPUT_BYTES_MAX}",
+        f"-timeout={SECONDS_PER_INPUT}",
+        f"-rss_limit_mb={MEGABYTES_MAX}",
+        f"-artifact_prefix={findings}/",
+        "-print_final_stats=1",
+    ]
     atheris.Setup([sys.argv[0], *options, str(corpus), str(findings)], TARGETS[name])
     atheris.Fuzz()
 

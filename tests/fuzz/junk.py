@@ -10,9 +10,26 @@ T = TypeVar("T")
 DEPTH_MAX = 3
 LENGTH_MAX = 4
 ODD_TEXTS = (
-    "", "0", "-1", "00", "1e3", "9" * 40, "9" * 130, "9" * 5000, "٣", "NaN", "inf", "true", "LATEST",
-    "SHARD_END", "TRIM_HORIZON", "AT_TIMESTAMP", "\ud800", "\x00", "é" * 300,
-)  # fmt: skip
+    "",
+    "0",
+    "-1",
+    "00",
+    "1e3",
+    "9" * 40,
+    "9" * 130,
+    "9" * 5000,
+    "٣",
+    "NaN",
+    "inf",
+    "true",
+    "LATEST",
+    "SHARD_END",
+    "TRIM_HORIZON",
+    "AT_TIMESTAMP",
+    "\ud800",
+    "\x00",
+    "é" * 300,
+)
 ODD_NUMBERS = (0, 1, -1, 2**31, 2**63, 2**64, 2**128, 10**400)
 
 

@@ -99,7 +99,9 @@ def _field(number: int, value: int | bytes) -> bytes:
 
 
 def lease_rows(data: bytes) -> None:
-    """Any row is a lease, malformed or another entity; a lease survives its row, and every write can be evaluated on it."""
+    """Any row is a lease, malformed or another entity; a lease survives its row, and every write can be evaluated on
+    it.
+    """
     row = _row(Junk(data))
     lease = decode_row(row)
     if isinstance(lease, MalformedRow):
@@ -125,9 +127,7 @@ def lease_rows(data: bytes) -> None:
 def tick_plans(data: bytes) -> None:
     """Any rows and shards give a plan, with no lease in two items."""
     junk = Junk(data)
-    decoded = [
-        decode_row({**_row(junk), "leaseKey": {"S": key}}) for key in KEYS[: junk.below(len(KEYS) + 1)]
-    ]
+    decoded = [decode_row({**_row(junk), "leaseKey": {"S": key}}) for key in KEYS[: junk.below(len(KEYS) + 1)]]
     scan = LeaseScan(
         tuple(row for row in decoded if isinstance(row, Lease)),
         tuple(row for row in decoded if isinstance(row, MalformedRow)),
@@ -236,7 +236,8 @@ def _setting_text(junk: Junk) -> str:
             junk.text(),
             f"{junk.digits()}{junk.pick(('ms', 's', 'm', 'h', 'd', ''))}",
             f"{junk.byte()}.{junk.digits()}{junk.pick(('ms', 's', 'm', 'h', 'd'))}",
-            f"AT_TIMESTAMP:{junk.byte() + 1900}-0{junk.below(10)}-{junk.below(32):02}T00:00:00{junk.pick(('Z', '+23:59', ''))}",
+            f"AT_TIMESTAMP:{junk.byte() + 1900}-0{junk.below(10)}-{junk.below(32):02}T00:00:00"
+            + junk.pick(("Z", "+23:59", "")),
             junk.digits(),
             junk.pick(("LATEST", "continuous", "catch_up", "off", "kcl", "true", "false")),
         )
@@ -250,8 +251,7 @@ def sightings(data: bytes) -> None:
     if junk.below(4):
         rows = [_sighting_row(junk) for _ in range(junk.below(4))]
         columns: Mapping[str, Any] = {
-            name: [row[n] for row in rows]
-            for n, name in enumerate(("lease_keys", "counters", "owners", "seen_at"))
+            name: [row[n] for row in rows] for n, name in enumerate(("lease_keys", "counters", "owners", "seen_at"))
         }
         chunk = _compressed(json.dumps(columns) if junk.below(8) else "[" * (2 << junk.below(16)))
     seen = decode_chunk(chunk)
@@ -272,6 +272,5 @@ def _compressed(text: str) -> bytes:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    target.__name__: target
-    for target in (deaggregation, lease_rows, tick_plans, worker_items, settings, sightings)
+    target.__name__: target for target in (deaggregation, lease_rows, tick_plans, worker_items, settings, sightings)
 }

@@ -78,9 +78,7 @@ class Execution:
             self.events += 3
             try:
                 reply = self.invoke(parameters["FunctionName"], parameters["Payload"])
-                selected = (
-                    fill(state["ResultSelector"], {"Payload": reply}) if "ResultSelector" in state else reply
-                )
+                selected = fill(state["ResultSelector"], {"Payload": reply}) if "ResultSelector" in state else reply
                 return place(state["ResultPath"], data, copy.deepcopy(selected)), _after(state)
             except (LambdaError, KeyError) as error:
                 name = error.name if isinstance(error, LambdaError) else "States.ParameterPathFailure"

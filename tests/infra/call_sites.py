@@ -28,9 +28,7 @@ PREFIXES = {"stepfunctions": "states", "resourcegroupstaggingapi": "tag"}
 ACTIONS = {
     "lambda:Invoke": {"lambda:InvokeFunction"},  # Lambda API, Invoke
     "s3:ListObjectsV2": {"s3:ListBucket"},  # S3 API, ListObjectsV2
-    "s3:GetBucketLifecycleConfiguration": {
-        "s3:GetLifecycleConfiguration"
-    },  # S3 API, GetBucketLifecycleConfiguration
+    "s3:GetBucketLifecycleConfiguration": {"s3:GetLifecycleConfiguration"},  # S3 API, GetBucketLifecycleConfiguration
     "s3:HeadObject": {"s3:GetObject"},  # S3 API, HeadObject
     "sqs:ChangeMessageVisibilityBatch": {
         "sqs:ChangeMessageVisibility"

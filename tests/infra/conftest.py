@@ -21,9 +21,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """`build({"window": "5m"}, alarm_topic=topic)`: a stack from a context, with extra properties."""
     code, layer = code_and_layer(tmp_path_factory.mktemp("consumer"))
 
-    def stack_of(
-        context: Mapping[str, Any] | None = None, app: App | None = None, **overrides: Any
-    ) -> ConsumerStack:
+    def stack_of(context: Mapping[str, Any] | None = None, app: App | None = None, **overrides: Any) -> ConsumerStack:
         given = {
             "application": "orders-audit",
             "stream_arn": STREAM_ARN,

@@ -1,5 +1,5 @@
-"""The alarms watch the right metrics, fire when they should, and treat missing data as intended; the dashboard shows every
-metric.
+"""The alarms watch the right metrics, fire when they should, and treat missing data as intended; the dashboard shows
+every metric.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ def test_silence_is_summed_with_zero_for_what_is_missing(template: Template, nam
 
 def test_each_metric_of_an_alarm_is_priced(template: Template) -> None:
     stats = [
-        [query for query in alarm.get("Metrics", ()) if "MetricStat" in query]
-        for alarm in alarms_of(template).values()
+        [query for query in alarm.get("Metrics", ()) if "MetricStat" in query] for alarm in alarms_of(template).values()
     ]
     assert sum(len(queries) or 1 for queries in stats) == ALARMED_METRICS
 
@@ -143,9 +142,7 @@ def test_these_are_all_of_them(template: Template) -> None:
 
 
 def test_silence_is_bad_for_the_alarms_on_silence_alone(template: Template) -> None:
-    breaching = {
-        name for name, alarm in alarms_of(template).items() if alarm["TreatMissingData"] == "breaching"
-    }
+    breaching = {name for name, alarm in alarms_of(template).items() if alarm["TreatMissingData"] == "breaching"}
     assert breaching == SILENCE.keys()
 
 
@@ -153,9 +150,7 @@ def test_each_says_what_to_do_and_tells_the_topic_when_it_begins_and_ends(templa
     descriptions = [json.dumps(alarm["AlarmDescription"]) for alarm in alarms_of(template).values()]
     assert len(set(descriptions)) == len(descriptions)
     assert all(100 < len(text) < 1024 for text in descriptions)
-    assert all(
-        alarm["AlarmActions"] == alarm["OKActions"] == [TOPIC] for alarm in alarms_of(template).values()
-    )
+    assert all(alarm["AlarmActions"] == alarm["OKActions"] == [TOPIC] for alarm in alarms_of(template).values())
 
 
 def test_metric_math_can_be_switched_off_for_emulators(build: Build) -> None:
@@ -226,8 +221,7 @@ def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) ->
 def test_who_is_told_of_a_hot_shard_finds_its_name_with_one_click(template: Template) -> None:
     """The alarm's text has a link to the dashboard, and the dashboard lists what the lease manager's log names."""
     (body,) = [
-        each["Properties"]["DashboardBody"]
-        for each in template.find_resources("AWS::CloudWatch::Dashboard").values()
+        each["Properties"]["DashboardBody"] for each in template.find_resources("AWS::CloudWatch::Dashboard").values()
     ]
     text = json.dumps(alarms_of(template)["HotShard"]["AlarmDescription"])
     assert "#dashboards/dashboard/orders-audit-sublet" in text

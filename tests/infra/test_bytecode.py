@@ -52,9 +52,7 @@ def test_without_that_python_nothing_is_added(code: Path) -> None:
     assert not list(code.rglob("*.pyc"))
 
 
-def test_a_python_on_the_path_that_is_another_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_python_on_the_path_that_is_another_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shim = tmp_path / "python3.98"
     shim.write_text("#!/bin/sh\necho 3.7\n")
     shim.chmod(0o755)
@@ -66,9 +64,7 @@ def test_functions_and_layers_of_this_python_bring_their_bytecode(build: Build, 
     build(app=App(outdir=str(tmp_path)), runtime=OWN)
     assert (tmp_path / "sublet-library/python/sublet/__pycache__" / f"errors.{TAG}").is_file()
     (handler,) = tmp_path.glob("handler-*")
-    assert {path.name for path in handler.rglob("*.pyc")} == {
-        f"{name}.{TAG}" for name in ("app", "orders", "lambdas")
-    }
+    assert {path.name for path in handler.rglob("*.pyc")} == {f"{name}.{TAG}" for name in ("app", "orders", "lambdas")}
 
 
 def test_the_same_code_has_the_same_name_however_it_was_compiled(
@@ -105,7 +101,5 @@ def _code(template: dict[str, dict[str, dict[str, Any]]]) -> list[object]:
     kinds = "AWS::Lambda::Function", "AWS::Lambda::LayerVersion"
     resources = template["Resources"].values()
     return [
-        each["Properties"].get("Code", each["Properties"].get("Content"))
-        for each in resources
-        if each["Type"] in kinds
+        each["Properties"].get("Code", each["Properties"].get("Content")) for each in resources if each["Type"] in kinds
     ]

@@ -1,5 +1,5 @@
-"""Runs cfn-lint over every template that this process's tests have written, and over the example's. `make explore` runs all of
-tests/infra in one process for it.
+"""Runs cfn-lint over every template that this process's tests have written, and over the example's. `make explore` runs
+all of tests/infra in one process for it.
 
 Each resource is checked once. Most templates differ from others in a property or two, and cfn-lint takes a second or
 two for each. So similar ones are merged, and a resource that differs gets a name of its own beside the first.
@@ -25,7 +25,8 @@ from tests.infra.conftest import STREAM_ARN
 pytestmark = pytest.mark.slow
 
 NOTES = {
-    "E3019": "templates are laid together here, so a name that each of them gives its own table stands there several times",
+    "E3019": "templates are laid together here, so a name that each of them gives its own table stands there several "
+    "times",
     "W3045": "CDK's own bucket of access logs is written to by ACL, as the service's log delivery asks",
     "W3005": "CDK writes down what a resource depends on also where a Ref says so already: it does no harm",
 }
@@ -41,9 +42,7 @@ Template = dict[str, Any]
 
 
 @explores
-@pytest.mark.skipif(
-    "PYTEST_XDIST_WORKER" in os.environ, reason="one worker has written a part of the templates"
-)
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="one worker has written a part of the templates")
 @pytest.mark.timeout(600)
 def test_cloudformation_would_refuse_none_of_the_templates() -> None:
     example = {"stream_arn": STREAM_ARN, "sublet:cli-credentials": "true"}
@@ -128,7 +127,5 @@ def _add(there: Template, name: str, resource: Template) -> None:
 def test_all_apps_of_these_tests_are_looked_at() -> None:
     """Except those that refuse, or check what is staged."""
     folder = Path(__file__).parent
-    others = {
-        path.name for path in folder.glob("test_*.py") if re.search(r"(?<![\w.])App\(", path.read_text())
-    }
+    others = {path.name for path in folder.glob("test_*.py") if re.search(r"(?<![\w.])App\(", path.read_text())}
     assert others <= {"test_bytecode.py", "test_cfn_lint.py"}

@@ -1,4 +1,6 @@
-"""Each further property of KinesisConsumer: how it changes the template, what its grants allow, and which values are refused."""
+"""Each further property of KinesisConsumer: how it changes the template, what its grants allow, and which values are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,13 @@ def other() -> Stack:
 
 def test_the_worker_alone_is_in_the_network_and_may_have_interfaces(build: Build, other: Stack) -> None:
     vpc = ec2.Vpc.from_vpc_attributes(
-        other, "Vpc", vpc_id="vpc-12345678", availability_zones=["a", "b"],
-        private_subnet_ids=["subnet-12345671", "subnet-12345672"], isolated_subnet_ids=["subnet-12345673", "subnet-12345674"],
-    )  # fmt: skip
+        other,
+        "Vpc",
+        vpc_id="vpc-12345678",
+        availability_zones=["a", "b"],
+        private_subnet_ids=["subnet-12345671", "subnet-12345672"],
+        isolated_subnet_ids=["subnet-12345673", "subnet-12345674"],
+    )
     group = ec2.SecurityGroup.from_security_group_id(other, "Group", "sg-12345678")
     isolated = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
     template = Template.from_stack(build(vpc=vpc, security_groups=[group], vpc_subnets=isolated))
@@ -77,10 +83,15 @@ def test_a_role_that_is_there_already_gets_the_workers_duties(tmp_path: Path) ->
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
     stack = Stack(an_app(), "orders")
     KinesisConsumer(
-        stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
-        handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
+        stack,
+        "Consumer",
+        application="orders-audit",
+        stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
+        handler_code=tmp_path,
+        handler="orders:handle",
+        dependencies_layer=tmp_path / "layer",
         worker_role=iam.Role.from_role_arn(stack, "Role", ROLE_ARN),
-    )  # fmt: skip
+    )
     template = Template.from_stack(stack)
     assert function(template, "LeaseWorker")["Role"] == ROLE_ARN
     (policy,) = [
@@ -92,9 +103,15 @@ def test_a_role_that_is_there_already_gets_the_workers_duties(tmp_path: Path) ->
     given = [statement["Action"] for statement in policy["PolicyDocument"]["Statement"]]
     actions = {action for each in given for action in ([each] if isinstance(each, str) else each)}
     assert actions == {
-        "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
-        "kinesis:DescribeStreamSummary", "kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards", *LOG,
-    }  # fmt: skip
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "kinesis:DescribeStreamSummary",
+        "kinesis:GetRecords",
+        "kinesis:GetShardIterator",
+        "kinesis:ListShards",
+        *LOG,
+    }
     assert not [name for name in template.find_resources("AWS::IAM::Role") if "LeaseWorkerRole" in name]
 
 
@@ -186,8 +203,7 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
         "Leases": every,
         "Sightings": {"dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"},
         STREAM_ARN: {
-            f"kinesis:{name}"
-            for name in ("DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards")
+            f"kinesis:{name}" for name in ("DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards")
         },
     }
 
@@ -228,11 +244,28 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
     found = template.find_resources("AWS::CloudWatch::Alarm").values()
     assert {alarm["Properties"].get("Namespace", "sublet") for alarm in found} == {"sublet"}
     assert set(monitoring.alarms) == {
-        "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HandlerCrashing", "HotShard",
-        "HandlerStuck", "RecordsSetAside", "DestinationRefuses", "BatchesUnfinished",
-        "LeasesMissing", "ShardUnread", "OwnerStalled", "ShardStalled", "HandlerHanging", "ReadsRefused", "LeasesFailing",
-        "PollsThrottled", "TicksMissing",
-    }  # fmt: skip
+        "Lagging",
+        "UnclaimedLeases",
+        "WorkersGone",
+        "DataGap",
+        "MalformedRows",
+        "HandlerFailing",
+        "HandlerCrashing",
+        "HotShard",
+        "HandlerStuck",
+        "RecordsSetAside",
+        "DestinationRefuses",
+        "BatchesUnfinished",
+        "LeasesMissing",
+        "ShardUnread",
+        "OwnerStalled",
+        "ShardStalled",
+        "HandlerHanging",
+        "ReadsRefused",
+        "LeasesFailing",
+        "PollsThrottled",
+        "TicksMissing",
+    }
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
 
 
@@ -275,10 +308,19 @@ def test_cdk_nag_finds_nothing_with_a_role_and_a_bucket_of_the_user_s(tmp_path: 
         worker_role = iam.Role.from_role_arn(stack, "Role", ROLE_ARN)
         bucket = s3.Bucket.from_bucket_name(stack, "GivenUp", "given-up")
     KinesisConsumer(
-        stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
-        handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
-        worker_role=worker_role, on_failure=bucket, maximum_retry_attempts=3, tracing=lambda_.Tracing.ACTIVE, vpc=vpc,
-    )  # fmt: skip
+        stack,
+        "Consumer",
+        application="orders-audit",
+        stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
+        handler_code=tmp_path,
+        handler="orders:handle",
+        dependencies_layer=tmp_path / "layer",
+        worker_role=worker_role,
+        on_failure=bucket,
+        maximum_retry_attempts=3,
+        tracing=lambda_.Tracing.ACTIVE,
+        vpc=vpc,
+    )
     app.synth()  # raises, and prints the findings, if there are any
 
 
@@ -305,9 +347,7 @@ def test_logs_are_under_cloudwatchs_own_key_otherwise(build: Build) -> None:
 
 
 @pytest.mark.parametrize("protected", [True, False])
-def test_the_lease_table_is_protected_from_deletion_where_that_is_asked_for(
-    build: Build, protected: bool
-) -> None:
+def test_the_lease_table_is_protected_from_deletion_where_that_is_asked_for(build: Build, protected: bool) -> None:
     template = Template.from_stack(build(lease_table_deletion_protection=protected))
     tables = template.find_resources("AWS::DynamoDB::Table")
     (leases,) = [each["Properties"] for name, each in tables.items() if "Leases" in name]
@@ -395,10 +435,16 @@ def test_a_destination_of_the_same_stack_is_known_only_at_deployment(tmp_path: P
     stack = Stack(an_app(), "orders")
     key = kms.Key(stack, "Key")
     consumer = KinesisConsumer(
-        stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
-        handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
-        on_failure=sqs.Queue(stack, "GivenUp", encryption_master_key=key), maximum_retry_attempts=3,
-    )  # fmt: skip
+        stack,
+        "Consumer",
+        application="orders-audit",
+        stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
+        handler_code=tmp_path,
+        handler="orders:handle",
+        dependencies_layer=tmp_path / "layer",
+        on_failure=sqs.Queue(stack, "GivenUp", encryption_master_key=key),
+        maximum_retry_attempts=3,
+    )
     consumer.grant_redrive(iam.Role.from_role_arn(stack, "Operator", ROLE_ARN))
     template = Template.from_stack(stack)
     assert on_failure_of(template)["Fn::GetAtt"][0].startswith("GivenUp")
@@ -417,9 +463,7 @@ def test_what_is_no_destination_is_refused(build: Build, given: Any) -> None:
         build(on_failure=given)
 
 
-KINDS = json.dumps(
-    {"Filters": [{"Pattern": json.dumps({"data": {"kind": [f"kind-{n}" for n in range(150)]}})}]}
-)
+KINDS = json.dumps({"Filters": [{"Pattern": json.dumps({"data": {"kind": [f"kind-{n}" for n in range(150)]}})}]})
 
 
 @pytest.mark.parametrize(
@@ -427,13 +471,11 @@ KINDS = json.dumps(
     [{"worker_environment": {"WORDS": "x" * 3_000}}, {"filter_criteria": KINDS}],
     ids=["variables", "filter criteria"],
 )
-def test_more_variables_than_lambda_takes_are_refused_before_a_deployment(
-    build: Build, given: dict[str, Any]
-) -> None:
+def test_more_variables_than_lambda_takes_are_refused_before_a_deployment(build: Build, given: dict[str, Any]) -> None:
     with pytest.raises(
         SettingsError, match=r"bytes': at most 4,096 in all variables .* the largest: (WORDS|SUBLET_FILTER)"
     ):
-        build(**given)  # fmt: skip
+        build(**given)
 
 
 def test_variables_that_are_added_later_count_too(build: Build) -> None:

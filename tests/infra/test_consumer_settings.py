@@ -47,9 +47,7 @@ def test_the_properties_that_type_checkers_know_are_the_settings_that_it_takes()
         ("fair_share", "false", False),
     ],
 )
-def test_a_property_may_be_a_value_its_text_or_a_cdk_duration(
-    name: str, given: object, value: object
-) -> None:
+def test_a_property_may_be_a_value_its_text_or_a_cdk_duration(name: str, given: object, value: object) -> None:
     assert as_setting(name, given) == value
 
 
@@ -116,9 +114,7 @@ CONTEXT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "context", "says"), CONTEXT_REFUSED, ids=[str(c) for _, c, _ in CONTEXT_REFUSED]
-)
+@pytest.mark.parametrize(("name", "context", "says"), CONTEXT_REFUSED, ids=[str(c) for _, c, _ in CONTEXT_REFUSED])
 def test_bad_context_is_refused_by_name(build: Build, name: str, context: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError) as refused:
         build(context)
@@ -133,9 +129,7 @@ def test_a_folder_that_is_no_layer_is_refused(build: Build) -> None:
 
 def test_another_application_s_lease_table_is_refused(build: Build) -> None:
     table = dynamodb.Table.from_table_name(Stack(an_app(), "tables"), "Table", "somebody-else")
-    with pytest.raises(
-        SettingsError, match="setting lease_table = 'somebody-else': the table named orders-audit"
-    ):
+    with pytest.raises(SettingsError, match="setting lease_table = 'somebody-else': the table named orders-audit"):
         build(lease_table=table)
 
 

@@ -37,7 +37,8 @@ print(json.dumps(metrics.serialize_metric_set()))
 print(json.dumps({
     "protobuf": api_implementation.Type(),
     "from": sorted({str(m.__file__) for n, m in sys.modules.items()
-                    if n in ("aws_lambda_powertools", "jmespath", "google.protobuf", "msgspec._core", "typing_extensions")}),
+                    if n in ("aws_lambda_powertools", "jmespath", "google.protobuf", "msgspec._core",
+                    "typing_extensions")}),
     "boto3": "boto3" in sys.modules,
 }))
 """
@@ -50,8 +51,12 @@ def test_dependencies_work_with_nothing_but_the_layer() -> None:
     layer = built(LAYER, own) / "python"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(layer)],
-        env={}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        env={},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     line, metrics, facts = (json.loads(text) for text in done.stdout.splitlines())
     assert line["message"] == "a line of JSON"
@@ -77,9 +82,7 @@ def test_binaries_are_of_the_architecture_that_the_layer_is_for(architecture: st
 
 def test_a_layer_for_this_python_has_its_bytecode_beside_the_one_for_all() -> None:
     compiled = built_with_bytecode(LAYER, "arm64", running())
-    assert (
-        compiled / "python" / "msgspec" / "__pycache__" / f"__init__.{sys.implementation.cache_tag}.pyc"
-    ).is_file()
+    assert (compiled / "python" / "msgspec" / "__pycache__" / f"__init__.{sys.implementation.cache_tag}.pyc").is_file()
     assert built_with_bytecode(LAYER, "arm64", running()) == compiled
     assert not list(built(LAYER, "arm64").rglob("*.pyc"))
     assert built_with_bytecode(LAYER, "arm64", "3.99") == built(LAYER, "arm64")
@@ -91,6 +94,4 @@ def test_both_architectures_have_the_same_packages_and_no_leftovers() -> None:
         return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix != ".so"}
 
     assert names("arm64") == names("x86_64")
-    assert not [
-        name for name in names("arm64") if "__pycache__" in name or name.endswith(("RECORD", ".lock"))
-    ]
+    assert not [name for name in names("arm64") if "__pycache__" in name or name.endswith(("RECORD", ".lock"))]

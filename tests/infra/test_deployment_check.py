@@ -54,7 +54,7 @@ class Deployed:
     def world(self) -> World:
         return World(
             self.invoke, self.prompted.append, self.has_figures, self.now, self.sleep, lambda: 360 - self.seconds
-        )  # fmt: skip
+        )
 
     def invoke(self, function: str, payload: bytes) -> tuple[str | None, bytes]:
         self.asked.append((function, payload))

@@ -89,15 +89,11 @@ def add_variable(stack: ConsumerStack) -> None:
 
 
 def may_read(stack: ConsumerStack) -> None:
-    stack.consumer.worker.add_to_role_policy(
-        iam.PolicyStatement(actions=["ssm:GetParameter"], resources=["*"])
-    )
+    stack.consumer.worker.add_to_role_policy(iam.PolicyStatement(actions=["ssm:GetParameter"], resources=["*"]))
 
 
 @pytest.mark.parametrize("then", [add_variable, may_read])
-def test_what_is_added_to_the_construct_later_has_another_check(
-    build: Build, before: str, then: Stacked
-) -> None:
+def test_what_is_added_to_the_construct_later_has_another_check(build: Build, before: str, then: Stacked) -> None:
     stack = build()
     then(stack)
     assert check_of(stack) != before

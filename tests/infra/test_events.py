@@ -54,9 +54,7 @@ def test_a_window_s_report_has_the_fields_of_one() -> None:
 
 
 def test_the_kinesis_reply_holds_a_plain_record_and_a_kpl_aggregate() -> None:
-    plain, aggregate = (
-        base64.b64decode(record["Data"]) for record in event("kinesis_records.json")["Records"]
-    )
+    plain, aggregate = (base64.b64decode(record["Data"]) for record in event("kinesis_records.json")["Records"])
     assert json.loads(plain)["carrier"] == "DL"
     magic, message, digest = aggregate[:4], aggregate[4:-16], aggregate[-16:]
     assert magic == b"\xf3\x89\x9a\xc2"

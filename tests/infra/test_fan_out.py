@@ -77,9 +77,7 @@ def test_a_registered_one_is_used_as_it_is(build: Build) -> None:
     template = Template.from_stack(build(mode="continuous", fan_out=CONSUMER))
     template.resource_count_is("AWS::Kinesis::StreamConsumer", 0)
     assert variables(template, "LeaseWorker")["SUBLET_FAN_OUT_CONSUMER"] == CONSUMER
-    assert {each.resource for each in allowed(template, "LeaseWorkerRole") if each.action in MAY} == {
-        CONSUMER
-    }
+    assert {each.resource for each in allowed(template, "LeaseWorkerRole") if each.action in MAY} == {CONSUMER}
 
 
 def test_without_it_nothing_is_registered_and_nobody_may_subscribe(build: Build) -> None:
@@ -91,9 +89,7 @@ def test_without_it_nothing_is_registered_and_nobody_may_subscribe(build: Build)
 def test_a_created_streams_consumer_is_its_own(build: Build) -> None:
     template = Template.from_stack(build({"stream_arn": None, "shards": "4"}, **FITTING))
     (stream,) = template.find_resources("AWS::Kinesis::Stream")
-    template.has_resource_properties(
-        "AWS::Kinesis::StreamConsumer", {"StreamARN": {"Fn::GetAtt": [stream, "Arn"]}}
-    )
+    template.has_resource_properties("AWS::Kinesis::StreamConsumer", {"StreamARN": {"Fn::GetAtt": [stream, "Arn"]}})
 
 
 @pytest.mark.parametrize(

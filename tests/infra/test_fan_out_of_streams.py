@@ -30,9 +30,14 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 def stack_of(parts: Mapping[str, Any], **given: Any) -> Stack:
     stack = Stack(an_app(), "several", env=ENV)
     KinesisConsumer(
-        stack, "Consumer", application="orders-audit", handler="orders:handle", deployment_check=False,
-        mode="continuous", **{"fan_out": True, **parts, **given},
-    )  # fmt: skip
+        stack,
+        "Consumer",
+        application="orders-audit",
+        handler="orders:handle",
+        deployment_check=False,
+        mode="continuous",
+        **{"fan_out": True, **parts, **given},
+    )
     return stack
 
 
@@ -95,9 +100,7 @@ def test_registered_ones_are_used_by_their_name_also_with_patterns_and_tags(part
         (f"orders,{ELSEWHERE}", "a stream of another account registers its consumers there"),
     ],
 )
-def test_what_a_stack_cannot_register_is_refused(
-    parts: Mapping[str, Any], streams: str, refusal: str
-) -> None:
+def test_what_a_stack_cannot_register_is_refused(parts: Mapping[str, Any], streams: str, refusal: str) -> None:
     with pytest.raises(SettingsError, match=refusal):
         stack_of(parts, streams=streams)
 

@@ -48,9 +48,7 @@ def stage(code: Path, handler: str, contract: HandlerContract = HandlerContract.
 @pytest.mark.parametrize(
     "handler", ["orders.handler:handle", "flat:renamed", "flat:later", "made:handle", "starred:whatever"]
 )
-def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
-    code: Path, handler: str
-) -> None:
+def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(code: Path, handler: str) -> None:
     staged = stage(code, handler)
     assert (staged / "app.py").read_text() == ENTRY_POINT.read_text()
     assert (staged / "orders" / "handler.py").is_file()
@@ -68,13 +66,11 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
         ("orders.handler:handle", HandlerContract.RECORD_PROCESSOR, "set handler_contract=batch"),
         ("orders.handler:handle", HandlerContract.LAMBDA_EVENT, r"takes \(batch\).*set handler_contract=batch"),
     ],
-)  # fmt: skip
+)
 def test_a_handler_of_another_contract_gets_an_error_that_names_its_contract(
     code: Path, handler: str, contract: HandlerContract, sentence: str
 ) -> None:
-    (code / "lambdas.py").write_text(
-        "def handler(event, context): ...\nasync def later(event, context): ...\n"
-    )
+    (code / "lambdas.py").write_text("def handler(event, context): ...\nasync def later(event, context): ...\n")
     (code / "kcl.py").write_text("class Processor:\n    def process_records(self, given): ...\n")
     with pytest.raises(SettingsError, match=sentence):
         stage(code, handler, contract)
@@ -85,9 +81,7 @@ def test_it_is_staged_under_its_own_contract(code: Path) -> None:
         "import x\n@x\ndef decorated(event, context): ...\ndef handler(event, context): ...\n"
     )
     stage(code, "lambdas:handler", HandlerContract.LAMBDA_EVENT)
-    stage(
-        code, "lambdas:decorated"
-    )  # what it takes, only a run can tell: the worker does, when it is deployed
+    stage(code, "lambdas:decorated")  # what it takes, only a run can tell: the worker does, when it is deployed
 
 
 def test_staging_again_leaves_nothing_of_the_time_before(code: Path) -> None:
@@ -187,9 +181,7 @@ def test_requirements_without_wheels_are_refused_in_one_line(code: Path) -> None
 @pytest.mark.parametrize(
     "pinned", ["protobuf==3.20.3", "aws-lambda-powertools==2.43.1", "boto3==1.34.162", "h2==4.0.0"]
 )
-def test_requirements_that_would_hide_a_package_of_sublet_are_refused_by_name(
-    code: Path, pinned: str
-) -> None:
+def test_requirements_that_would_hide_a_package_of_sublet_are_refused_by_name(code: Path, pinned: str) -> None:
     (code / "requirements.txt").write_text(f"{pinned}\n")
     with pytest.raises(
         PackagesNotInstalled, match="before those of sublet, which needs aws-lambda-powertools>="
@@ -208,9 +200,7 @@ def test_requirements_that_would_hide_a_package_of_sublet_are_refused_by_name(
         ("", ""),
     ],
 )
-def test_packages_that_are_only_in_another_tool_s_file_are_warned_of(
-    tmp_path: Path, name: str, says: str
-) -> None:
+def test_packages_that_are_only_in_another_tool_s_file_are_warned_of(tmp_path: Path, name: str, says: str) -> None:
     if name:
         (tmp_path / name).write_text("")
     stack = Stack()

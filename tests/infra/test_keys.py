@@ -38,9 +38,7 @@ def a_table(name: str = "orders-audit") -> dynamodb.ITable:
 
 def may(template: Template, function: str) -> dict[str, set[str]]:
     """The duties of a function's role on the key."""
-    return {
-        duty: actions for duty, (actions, resource) in role(template, function).items() if resource == KEY_ARN
-    }
+    return {duty: actions for duty, (actions, resource) in role(template, function).items() if resource == KEY_ARN}
 
 
 def test_by_default_there_are_none(build: Build) -> None:
@@ -95,8 +93,10 @@ def test_a_grantee_may_use_the_keys_too(build: Build, grant: str, actions: set[s
     key = a_key()
     stack = build(
         {"on_failure": QUEUE_ARN, "maximum_retry_attempts": "3"},
-        stream_key=key, lease_table_key=key, on_failure_key=key,
-    )  # fmt: skip
+        stream_key=key,
+        lease_table_key=key,
+        on_failure_key=key,
+    )
     theirs = iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal())
     getattr(stack.consumer, grant)(theirs)
     (policy,) = [

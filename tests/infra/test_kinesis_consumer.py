@@ -58,9 +58,7 @@ def one(template: Template, kind: str, name: str) -> Resource:
 
 
 def function(template: Template, name: str) -> Resource:
-    (found,) = [
-        r for key, r in template.find_resources("AWS::Lambda::Function").items() if f"Consumer{name}" in key
-    ]
+    (found,) = [r for key, r in template.find_resources("AWS::Lambda::Function").items() if f"Consumer{name}" in key]
     properties: Resource = found["Properties"]
     return properties
 
@@ -135,9 +133,7 @@ def test_the_lease_manager_may_do_exactly_this(template: Template) -> None:
 
 
 def test_the_state_machine_may_invoke_the_two_functions_and_deliver_its_log(template: Template) -> None:
-    assert role(template, "Executions") == {
-        "invoke": ({"lambda:InvokeFunction"}, ["LeaseWorker", "LeaseManager"])
-    }
+    assert role(template, "Executions") == {"invoke": ({"lambda:InvokeFunction"}, ["LeaseWorker", "LeaseManager"])}
     policies = template.find_resources("AWS::IAM::Policy")
     (policy,) = policies.values()  # the only one that is not inline: what CDK adds for the log
     (statement,) = policy["Properties"]["PolicyDocument"]["Statement"]
@@ -236,11 +232,7 @@ def test_the_dead_letter_queue_is_encrypted_at_rest_and_on_the_way(template: Tem
         {
             "PolicyDocument": {
                 "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
-                        )
-                    ]
+                    [Match.object_like({"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}})]
                 )
             }
         },
@@ -290,9 +282,7 @@ def test_no_alarm_about_missing_ticks_before_the_first_deployment_has_brought_on
 
 
 def test_the_functions_get_every_setting_and_read_the_same_settings_back(build: Build) -> None:
-    stack = build(
-        {"window": "5m", "mode": "continuous", "start_position": "AT_TIMESTAMP:2026-01-31T08:00:00+00:00"}
-    )
+    stack = build({"window": "5m", "mode": "continuous", "start_position": "AT_TIMESTAMP:2026-01-31T08:00:00+00:00"})
     template = Template.from_stack(stack)
     for name in ("LeaseWorker", "LeaseManager"):
         environment = function(template, name)["Environment"]["Variables"]
@@ -306,9 +296,7 @@ def test_a_created_stream_is_named_at_deployment(created_stream: Template) -> No
     (stream,) = created_stream.find_resources("AWS::Kinesis::Stream")
     assert environment["SUBLET_STREAM"] == {"Ref": stream}
     assert environment["SUBLET_STREAM_ARN"] == {"Fn::GetAtt": [stream, "Arn"]}
-    settings = Settings.from_environment(
-        environment | {"SUBLET_STREAM": "orders", "SUBLET_STREAM_ARN": STREAM_ARN}
-    )
+    settings = Settings.from_environment(environment | {"SUBLET_STREAM": "orders", "SUBLET_STREAM_ARN": STREAM_ARN})
     assert (settings.leases_per_worker, settings.fair_share, settings.window.total_seconds()) == (
         20,
         False,
@@ -322,14 +310,10 @@ def test_a_created_stream_is_named_at_deployment(created_stream: Template) -> No
 def test_only_the_manager_gets_the_state_machine_by_a_name_known_beforehand(
     template: Template,
 ) -> None:
-    manager, worker = (
-        function(template, name)["Environment"]["Variables"] for name in ("LeaseManager", "LeaseWorker")
-    )
+    manager, worker = (function(template, name)["Environment"]["Variables"] for name in ("LeaseManager", "LeaseWorker"))
     assert _named(manager["LEASE_WORKER_STATE_MACHINE_ARN"]).endswith(f":stateMachine:{STATE_MACHINE_NAME}")
     assert "LEASE_WORKER_STATE_MACHINE_ARN" not in worker
-    template.has_resource_properties(
-        "AWS::StepFunctions::StateMachine", {"StateMachineName": STATE_MACHINE_NAME}
-    )
+    template.has_resource_properties("AWS::StepFunctions::StateMachine", {"StateMachineName": STATE_MACHINE_NAME})
 
 
 def test_no_powertools_service_name_which_would_become_a_dimension_of_every_metric(
@@ -360,10 +344,7 @@ def test_sizes_are_the_users_to_choose(created_stream: Template) -> None:
     assert worker["ReservedConcurrentExecutions"] == 25
     assert worker["Architectures"] == ["x86_64"]
     assert worker["Environment"]["Variables"]["RESULTS"] == "results"
-    assert (
-        one(created_stream, "AWS::Events::Rule", "Tick")["Properties"]["ScheduleExpression"]
-        == "rate(5 minutes)"
-    )
+    assert one(created_stream, "AWS::Events::Rule", "Tick")["Properties"]["ScheduleExpression"] == "rate(5 minutes)"
 
 
 def test_every_log_has_a_retention(template: Template) -> None:
@@ -389,8 +370,7 @@ def test_the_handler_s_table_is_the_worker_s_alone(created_stream: Template) -> 
 
 def test_everything_that_can_be_is_tagged_with_the_application(template: Template) -> None:
     for resources in (
-        template.find_resources(kind)
-        for kind in ("AWS::Lambda::Function", "AWS::DynamoDB::Table", "AWS::SQS::Queue")
+        template.find_resources(kind) for kind in ("AWS::Lambda::Function", "AWS::DynamoDB::Table", "AWS::SQS::Queue")
     ):
         for resource in resources.values():
             assert {"Key": "sublet:application", "Value": "orders-audit"} in resource["Properties"]["Tags"]

@@ -84,9 +84,7 @@ def only(template: Template, kind: str, name: str = "") -> Properties:
 
 def container(template: Template, name: str) -> Properties:
     (found,) = [
-        each
-        for each in only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
-        if each["Name"] == name
+        each for each in only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"] if each["Name"] == name
     ]
     return dict(found)
 
@@ -190,8 +188,12 @@ def test_what_is_fetched_runs_as_it_is(make: Make, parts: Path, tmp_path: Path) 
     }
     ran = subprocess.run(
         ["/bin/sh", "-c", UNPACK_AND_RUN.replace(CODE, str(code))],
-        env=environment, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert ran.returncode == 2, ran.stderr
     assert "orders:nothing" in ran.stderr, "its own complaint about the handler that there is"
     assert "orders" in ran.stderr
@@ -312,7 +314,5 @@ def test_the_example_is_synthesized_with_the_locked_wheels() -> None:
 
 
 def test_durations_may_be_cdks(make: Make) -> None:
-    template = Template.from_stack(
-        make(drain_timeout=Duration.seconds(50), scale_out_lag=Duration.seconds(30))
-    )
+    template = Template.from_stack(make(drain_timeout=Duration.seconds(50), scale_out_lag=Duration.seconds(30)))
     assert variables(container(template, "consumer"))["SUBLET_DRAIN_TIMEOUT"] == "50s"

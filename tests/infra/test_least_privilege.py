@@ -75,12 +75,9 @@ OF_STREAMS = [
 
 USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     # file and function, "" for any other; then by operation
-    ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM) | dict.fromkeys(
-        ("dynamodb:ListTables", "tag:GetResources"), OF_THE_PROGRAM
-    ),
-    ("account.py", "application_rows"): dict.fromkeys(
-        ("dynamodb:DescribeTable", "dynamodb:Scan"), OF_THE_PROGRAM
-    ),
+    ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM)
+    | dict.fromkeys(("dynamodb:ListTables", "tag:GetResources"), OF_THE_PROGRAM),
+    ("account.py", "application_rows"): dict.fromkeys(("dynamodb:DescribeTable", "dynamodb:Scan"), OF_THE_PROGRAM),
     ("account.py", "compose"): {"kinesis:ListShards": {"stream": "process"}},
     ("account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
     ("assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},
@@ -126,7 +123,8 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "s3:DeleteObject": TAKES_BACK,
     },
     ("kinesis.py", ""): {
-        f"kinesis:{name}": EVERYONE for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
+        f"kinesis:{name}": EVERYONE
+        for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
     },
     ("objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
     ("fan_out_consumers.py", ""): dict.fromkeys(
@@ -179,13 +177,14 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "lambda:Invoke": {"invoke": "check", "prompt": "check"},
         "cloudwatch:GetMetricData": {"figures": "check"},
     },
-}  # fmt: skip
+}
 
 OF_A_SERVICE: Mapping[str, str] = {
     "log": "Lambda, ECS and EMR write the log in the role's name (their guides: execution role, job runtime role)",
     "find-log": "EMR Serverless looks for the log group (User Guide, CloudWatch logging: Required permissions)",
     "dead-letters": "Lambda and EventBridge Scheduler put there in the role's name what they could not deliver",
-    "network": "Lambda makes the network interfaces in the role's name (Developer Guide, VPC: execution role permissions)",
+    "network": "Lambda makes the network interfaces in the role's name (Developer Guide, VPC: execution role "
+    "permissions)",
     "stream-key": "Kinesis decrypts in the caller's name",
     "tables-key": "DynamoDB, or for a pipeline S3, uses the key in the caller's name",
     "leases-key": "DynamoDB uses the key in the caller's name",
@@ -203,7 +202,7 @@ WITHOUT_ARN: Mapping[str, str] = {
         + [f"ec2:{name}NetworkInterface" for name in ("Create", "Delete")],
         "Lambda makes the interfaces itself, and its guide asks for any resource",
     ),
-}  # fmt: skip
+}
 """Actions that are allowed on `*`, although the service has resources of some kind."""
 
 
@@ -260,12 +259,8 @@ def test_executions_may_invoke_what_they_invoke(build: Build) -> None:
     invoked = {name for name in template.find_resources("AWS::Lambda::Function") if name in text}
     (statement,) = [each for each in allowed(template, "ExecutionsRole") if each.duty == "invoke"][:1]
     assert statement.action == "lambda:InvokeFunction"
-    (role,) = [
-        each for name, each in template.find_resources("AWS::IAM::Role").items() if "ExecutionsRole" in name
-    ]
-    assert {
-        name for name in template.find_resources("AWS::Lambda::Function") if name in json.dumps(role)
-    } == invoked
+    (role,) = [each for name, each in template.find_resources("AWS::IAM::Role").items() if "ExecutionsRole" in name]
+    assert {name for name in template.find_resources("AWS::Lambda::Function") if name in json.dumps(role)} == invoked
     assert len(invoked) == 2
 
 
@@ -281,9 +276,9 @@ def test_the_policy_of_a_process_in_the_documents() -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for each in policy["Statement"]:
         for arn in texts(each["Resource"]):
-            found[
-                {"orders": "stream", "orders-audit": "leases"}.get(arn.rpartition("/")[2], "sightings")
-            ] |= set(each["Action"])
+            found[{"orders": "stream", "orders-audit": "leases"}.get(arn.rpartition("/")[2], "sightings")] |= set(
+                each["Action"]
+            )
     assert found == of_service(needed("process", "creator"), "")
 
 
@@ -292,9 +287,7 @@ def test_a_run_of_a_pipeline(tmp_path: Path, leases: Leases) -> None:
     of = {} if leases is Leases.NONE else AN_APPLICATION
     template = Template.from_stack(a_pipeline(tmp_path, leases=leases, **of))
     found = by_duty(allowed(template, "JobRole"))
-    assert found == {
-        what: actions for what, actions in needed(leases.value).items() if what not in OF_A_SERVICE
-    }
+    assert found == {what: actions for what, actions in needed(leases.value).items() if what not in OF_A_SERVICE}
     of_files = {each.action for each in allowed(template, "JobRole") if each.duty in ("names", "tables")}
     assert set().union(*(needed(leases.value).get(what, set()) for what in ("names", "tables"))) <= of_files
 
@@ -344,25 +337,28 @@ def every_template(build: Build, folder: Path) -> Iterator[Template]:
     for arn in (QUEUE, TOPIC, BUCKET):
         app = an_app()
         stack = build(
-            {}, app, on_failure=arn, maximum_retry_attempts=3, on_failure_key=key, vpc=a_network(Stack(app, "network")),
-            mode=Mode.CONTINUOUS, fan_out=True, **keys,
-        )  # fmt: skip
+            {},
+            app,
+            on_failure=arn,
+            maximum_retry_attempts=3,
+            on_failure_key=key,
+            vpc=a_network(Stack(app, "network")),
+            mode=Mode.CONTINUOUS,
+            fan_out=True,
+            **keys,
+        )
         theirs = iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal())
         for grant in ("grant_worker", "grant_process", "grant_read_leases", "grant_prompt"):
             getattr(stack.consumer, grant)(theirs)
         if arn != TOPIC:
             stack.consumer.grant_redrive(theirs)
         yield Template.from_stack(stack)
-    yield Template.from_stack(
-        a_service(folder, on_failure=QUEUE, maximum_retry_attempts=3, fan_out=True, **keys)
-    )
+    yield Template.from_stack(a_service(folder, on_failure=QUEUE, maximum_retry_attempts=3, fan_out=True, **keys))
     for leases in (Leases.FOLLOW, Leases.HOLD):
         yield Template.from_stack(a_pipeline(folder, leases=leases, bucket_key=key, **AN_APPLICATION, **keys))
 
 
-def test_every_action_exists_and_is_allowed_on_what_it_is_for_by_its_arn(
-    build: Build, tmp_path: Path
-) -> None:
+def test_every_action_exists_and_is_allowed_on_what_it_is_for_by_its_arn(build: Build, tmp_path: Path) -> None:
     """By AWS' own reference of services, actions and resources."""
     seen, wrong = set(), set()
     for template in every_template(build, tmp_path):
@@ -421,9 +417,7 @@ def by_duty(found: Iterable[Allowed]) -> dict[str, set[str]]:
     return duties
 
 
-def of_service(
-    duties: Mapping[str, set[str]], service: str, *, with_kcl: bool = False
-) -> dict[str, set[str]]:
+def of_service(duties: Mapping[str, set[str]], service: str, *, with_kcl: bool = False) -> dict[str, set[str]]:
     """For the destination, only its own service's; KCL's extra tables only if they may exist."""
     kept = {}
     for duty, actions in duties.items():
@@ -467,7 +461,8 @@ ARNS = {
     "AWS::IAM::Role": "arn:aws:iam::123456789012:role/{}",
     "AWS::Kinesis::StreamConsumer": f"{STREAM_ARN}/consumer/{{}}:1795457556",
     "AWS::Lambda::Function": "arn:aws:lambda:eu-central-1:123456789012:function:{}",
-    "AWS::Logs::LogGroup": "arn:aws:logs:eu-central-1:123456789012:log-group:{}:log-stream:*",  # ends with `:*`: its streams
+    # The `:*` at the end: its streams.
+    "AWS::Logs::LogGroup": "arn:aws:logs:eu-central-1:123456789012:log-group:{}:log-stream:*",
     "AWS::SQS::Queue": "arn:aws:sqs:eu-central-1:123456789012:{}",
 }
 """The value of a resource's `Fn::GetAtt` Arn, or ConsumerARN, at deployment."""
@@ -501,9 +496,16 @@ def a_service(folder: Path, **properties: Any) -> Stack:
     (folder / "dependencies").mkdir(exist_ok=True)
     stack = Stack(an_app(), "orders")
     KinesisConsumerService(
-        stack, "Consumer", application="orders-audit", stream=a_stream(stack), vpc=a_network(stack), handler="orders:handle",
-        handler_code=folder / "code", dependencies=folder / "dependencies", **properties,
-    )  # fmt: skip
+        stack,
+        "Consumer",
+        application="orders-audit",
+        stream=a_stream(stack),
+        vpc=a_network(stack),
+        handler="orders:handle",
+        handler_code=folder / "code",
+        dependencies=folder / "dependencies",
+        **properties,
+    )
     return stack
 
 
@@ -511,9 +513,15 @@ def a_pipeline(folder: Path, **properties: Any) -> Stack:
     (folder / "dependencies" / "pyarrow").mkdir(parents=True, exist_ok=True)
     stack = Stack(an_app(), "lake")
     SparkPipeline(
-        stack, "Pipeline", name="orders-lake", stream=a_stream(stack), vpc=a_network(stack),
-        bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "lake"), dependencies=folder / "dependencies", **properties,
-    )  # fmt: skip
+        stack,
+        "Pipeline",
+        name="orders-lake",
+        stream=a_stream(stack),
+        vpc=a_network(stack),
+        bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "lake"),
+        dependencies=folder / "dependencies",
+        **properties,
+    )
     return stack
 
 

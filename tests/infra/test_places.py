@@ -37,9 +37,15 @@ def make(tmp_path: Path) -> Make:
         if table is not None:
             given["lease_table"] = dynamodb.Table.from_table_arn(stack, "Leases", table)
         KinesisConsumer(
-            stack, "Consumer", application="orders-audit", stream=kinesis.Stream.from_stream_arn(stack, "Stream", stream),
-            handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer", **given,
-        )  # fmt: skip
+            stack,
+            "Consumer",
+            application="orders-audit",
+            stream=kinesis.Stream.from_stream_arn(stack, "Stream", stream),
+            handler_code=tmp_path,
+            handler="orders:handle",
+            dependencies_layer=tmp_path / "layer",
+            **given,
+        )
         return stack
 
     return make
@@ -58,13 +64,9 @@ def test_a_stream_of_another_region_is_refused_with_both(make: Make) -> None:
         make(arn("kinesis", "stream/orders", region="us-east-1"))
 
 
-@pytest.mark.parametrize(
-    "elsewhere", [{"region": "us-east-1"}, {"account": "999999999999"}], ids=["region", "account"]
-)
+@pytest.mark.parametrize("elsewhere", [{"region": "us-east-1"}, {"account": "999999999999"}], ids=["region", "account"])
 def test_a_table_of_another_place_is_refused(make: Make, elsewhere: dict[str, str]) -> None:
-    with pytest.raises(
-        SettingsError, match=r"setting lease_table = .*the stack's own region \(eu-central-1\)"
-    ):
+    with pytest.raises(SettingsError, match=r"setting lease_table = .*the stack's own region \(eu-central-1\)"):
         make(STREAM, arn("dynamodb", "table/orders-audit", **elsewhere))
 
 
@@ -85,6 +87,9 @@ def test_sublet_deploy_goes_where_the_stream_is(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
     (tmp_path / "layer" / "python").mkdir(parents=True)
     context = {
-        "application": "orders-audit", "stream_arn": STREAM, "handler_code": str(tmp_path), "handler": "orders:handle",
-    }  # fmt: skip
+        "application": "orders-audit",
+        "stream_arn": STREAM,
+        "handler_code": str(tmp_path),
+        "handler": "orders:handle",
+    }
     assert stack_of(an_app(context=context), {}).region == "eu-central-1"

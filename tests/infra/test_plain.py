@@ -44,11 +44,7 @@ def read(file: Path) -> dict[str, Any]:
 
 def code_of(template: dict[str, Any]) -> list[Any]:
     kinds = {"AWS::Lambda::Function": "Code", "AWS::Lambda::LayerVersion": "Content"}
-    return [
-        each["Properties"][kinds[each["Type"]]]
-        for each in template["Resources"].values()
-        if each["Type"] in kinds
-    ]
+    return [each["Properties"][kinds[each["Type"]]] for each in template["Resources"].values() if each["Type"] in kinds]
 
 
 def test_the_template_finds_its_code_by_two_parameters(plain: Path) -> None:
@@ -114,9 +110,7 @@ def test_the_pages_terraform_is_formatted_as_terraform_does() -> None:
     if terraform is None:
         pytest.skip("no terraform here: the page's code is not parsed")
     (text,) = blocks("hcl")
-    done = subprocess.run(
-        [terraform, "fmt", "-"], input=text, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([terraform, "fmt", "-"], input=text, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == text
 
 
@@ -126,12 +120,8 @@ def test_the_pages_command_writes_what_the_page_says(tmp_path: Path) -> None:
     """With the built layer."""
     (tmp_path / "handlers").mkdir()
     (tmp_path / "handlers" / "orders.py").write_text("def handle(batch): ...\n")
-    (command,) = re.findall(
-        r"^    (sublet synth --plain .*?)\n\n", PAGE.read_text(), re.MULTILINE | re.DOTALL
-    )
+    (command,) = re.findall(r"^    (sublet synth --plain .*?)\n\n", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     program, *arguments = shlex.split(command.replace("\\\n", " "))
     assert program == "sublet"
     subprocess.run([sys.executable, "-m", "sublet", *arguments], cwd=tmp_path, timeout=300, check=True)
-    assert {"template.json", "template.local.json", "assets"} == {
-        each.name for each in (tmp_path / "deploy").iterdir()
-    }
+    assert {"template.json", "template.local.json", "assets"} == {each.name for each in (tmp_path / "deploy").iterdir()}

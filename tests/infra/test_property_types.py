@@ -26,7 +26,12 @@ WRONG: list[tuple[Any, str, object, str]] = [
     (KinesisConsumer, "worker_memory", "512", "a whole number"),
     (KinesisConsumer, "worker_memory", True, "a whole number"),
     (KinesisConsumer, "worker_timeout", timedelta(minutes=5), "a value of type aws_cdk.Duration or None"),
-    (KinesisConsumer, "vpc", "vpc-12345678", "a construct with aws_cdk.aws_ec2.IVpc, such as Vpc.from_lookup(...) or None"),
+    (
+        KinesisConsumer,
+        "vpc",
+        "vpc-12345678",
+        "a construct with aws_cdk.aws_ec2.IVpc, such as Vpc.from_lookup(...) or None",
+    ),
     (KinesisConsumer, "worker_role", "arn:aws:iam::1:role/a", "such as Role.from_role_arn(...) or None"),
     (KinesisConsumer, "deployment_check", "false", "True or False"),
     (KinesisConsumer, "handler_code", 5, "text or a path"),
@@ -36,15 +41,13 @@ WRONG: list[tuple[Any, str, object, str]] = [
     (KinesisConsumerService, "memory", "1024", "a whole number"),
     (SparkPipeline, "stream", "orders", STREAM),
     (SparkPipeline, "sink", "parquet", "one of Sink.PARQUET"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
     ("construct", "name", "value", "says"), WRONG, ids=[f"{c.__name__}.{n}={v}" for c, n, v, _ in WRONG]
 )
-def test_a_property_of_another_type_is_refused_by_its_name(
-    construct: Any, name: str, value: object, says: str
-) -> None:
+def test_a_property_of_another_type_is_refused_by_its_name(construct: Any, name: str, value: object, says: str) -> None:
     stack = Stack(an_app(), "orders")
     with pytest.raises(SettingsError) as refused:
         construct(stack, "Orders", **{**NAMED, name: value})

@@ -56,9 +56,7 @@ def redriven(service: str) -> set[tuple[str, str]]:
     model: Any = S3Model() if service == "s3" else SqsModel(QUEUE, FakeClock().now)
 
     def store(client: Callable[[], Any]) -> Any:
-        return (
-            S3Destination(client, "given-up", "aside") if service == "s3" else SqsDestination(client, QUEUE)
-        )
+        return S3Destination(client, "given-up", "aside") if service == "s3" else SqsDestination(client, QUEUE)
 
     for number in (1, 2, 3):
         application = "audit" if number == 3 else "orders"
@@ -94,8 +92,7 @@ def allowed(template: Template) -> list[tuple[str, str]]:
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             actions = statement["Action"]
             rules += [
-                (action, statement["Resource"])
-                for action in ([actions] if isinstance(actions, str) else actions)
+                (action, statement["Resource"]) for action in ([actions] if isinstance(actions, str) else actions)
             ]
     return rules
 

@@ -43,9 +43,15 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
     def template_of(**given: Any) -> Template:
         stack = Stack(an_app(), "several")
         KinesisConsumer(
-            stack, "Consumer", application="orders-audit", handler_code=code, handler="orders:handle",
-            dependencies_layer=layer, deployment_check=False, **given,
-        )  # fmt: skip
+            stack,
+            "Consumer",
+            application="orders-audit",
+            handler_code=code,
+            handler="orders:handle",
+            dependencies_layer=layer,
+            deployment_check=False,
+            **given,
+        )
         return Template.from_stack(stack)
 
     return template_of
@@ -60,8 +66,7 @@ def statements(template: Template, role: str) -> Mapping[str, Mapping[str, Any]]
     """By duty."""
     (found,) = [each for name, each in template.find_resources("AWS::IAM::Role").items() if role in name]
     return {
-        policy["PolicyName"]: policy["PolicyDocument"]["Statement"][0]
-        for policy in found["Properties"]["Policies"]
+        policy["PolicyName"]: policy["PolicyDocument"]["Statement"][0] for policy in found["Properties"]["Policies"]
     }
 
 
@@ -128,9 +133,14 @@ def test_a_service_of_several_streams(tmp_path: Path) -> None:
     stack = Stack(an_app(), "several")
     of_several: dict[str, Any] = {"streams": ["orders", "audit-*"]}
     KinesisConsumerService(
-        stack, "Orders", **of_several, application="orders-audit", handler_code=tmp_path,
-        handler="orders:handle", vpc=ec2.Vpc(stack, "Network", max_azs=1),
-    )  # fmt: skip
+        stack,
+        "Orders",
+        **of_several,
+        application="orders-audit",
+        handler_code=tmp_path,
+        handler="orders:handle",
+        vpc=ec2.Vpc(stack, "Network", max_azs=1),
+    )
     template = Template.from_stack(stack)
     template.has_resource_properties(
         "AWS::ECS::TaskDefinition",
@@ -138,11 +148,7 @@ def test_a_service_of_several_streams(tmp_path: Path) -> None:
             "ContainerDefinitions": Match.array_with(
                 [
                     Match.object_like(
-                        {
-                            "Environment": Match.array_with(
-                                [{"Name": "SUBLET_STREAMS", "Value": "orders,audit-*"}]
-                            )
-                        }
+                        {"Environment": Match.array_with([{"Name": "SUBLET_STREAMS", "Value": "orders,audit-*"}])}
                     )
                 ]
             )
@@ -183,9 +189,7 @@ def test_streams_chosen_by_name_have_alarms_whose_texts_name_them(make: Make) ->
 
 
 @pytest.mark.parametrize("streams", [STREAMS, ",".join(f"stream-{n}" for n in range(21))])
-def test_streams_that_have_to_be_found_have_one_alarm_of_a_kind_over_a_query(
-    make: Make, streams: str
-) -> None:
+def test_streams_that_have_to_be_found_have_one_alarm_of_a_kind_over_a_query(make: Make, streams: str) -> None:
     found = alarms(make(streams=streams))
     assert found.keys() == set(KINDS)
     for name, metric, function in (
@@ -222,12 +226,8 @@ def test_ticks_that_are_too_rare_for_a_query_are_said_at_synth() -> None:
     at = AlarmThresholds(longest_gap=timedelta(hours=12))
     ConsumerMonitoring(stack, "Found", application="audit", streams="audit-*", alarm_thresholds=at)
     ConsumerMonitoring(stack, "Named", application="orders", streams="orders", alarm_thresholds=at)
-    named = [
-        key for key in Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm") if "Stream" in key
-    ]
-    assert sorted(key.removeprefix("NamedAlarms")[:-8] for key in named) == sorted(
-        f"{kind}orders" for kind in KINDS
-    )
+    named = [key for key in Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm") if "Stream" in key]
+    assert sorted(key.removeprefix("NamedAlarms")[:-8] for key in named) == sorted(f"{kind}orders" for kind in KINDS)
     (warning,) = Annotations.from_stack(stack).find_warning("*", Match.any_value())
     assert "no alarm StreamStalled and StreamLagging and StreamAtRisk" in str(warning.entry.data)
     assert warning.id == "/rare/Found"

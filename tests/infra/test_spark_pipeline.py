@@ -133,9 +133,7 @@ def arguments(template: Template) -> PipelineSettings:
     """The run's arguments as the command itself reads them."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return settings_of(
-        parser.parse_args(request(template)["JobDriver"]["SparkSubmit"]["EntryPointArguments"])
-    )
+    return settings_of(parser.parse_args(request(template)["JobDriver"]["SparkSubmit"]["EntryPointArguments"]))
 
 
 def spark(template: Template) -> dict[str, str]:
@@ -474,11 +472,17 @@ def test_isolated_subnets_will_do_for_a_network_with_endpoints(make: Make) -> No
     ("given", "says"),
     [
         ({"vpc": None}, "setting vpc = None: a network that reaches Kinesis"),
-        ({"vpc": a_network(isolated_subnet_ids=["subnet-12345679"])}, "vpc_subnets = None: .*PRIVATE_ISOLATED.*endpoints"),
-        ({"vpc": a_network(public_subnet_ids=["subnet-12345679"]), "vpc_subnets": PUBLIC}, "setting vpc_subnets = 'public'"),
+        (
+            {"vpc": a_network(isolated_subnet_ids=["subnet-12345679"])},
+            "vpc_subnets = None: .*PRIVATE_ISOLATED.*endpoints",
+        ),
+        (
+            {"vpc": a_network(public_subnet_ids=["subnet-12345679"]), "vpc_subnets": PUBLIC},
+            "setting vpc_subnets = 'public'",
+        ),
     ],
     ids=["no network", "no way out", "public"],
-)  # fmt: skip
+)
 def test_where_no_worker_could_reach_kinesis_nothing_is_synthesized(
     make: Make, given: dict[str, Any], says: str
 ) -> None:
@@ -569,9 +573,7 @@ def test_an_image_is_the_application_s(make: Make) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_wrong_property_is_refused_by_its_name(
-    make: Make, setting: str, properties: Mapping[str, Any]
-) -> None:
+def test_a_wrong_property_is_refused_by_its_name(make: Make, setting: str, properties: Mapping[str, Any]) -> None:
     with pytest.raises(SettingsError) as refused:
         make(**properties)
     assert refused.value.name == setting
@@ -624,9 +626,7 @@ def test_each_stream_that_is_known_at_synth_has_an_alarm_on_its_lag_and_the_othe
     lag = {name: each["Properties"] for name, each in found.items() if "Lagging" in name}
     streams = {each["Value"] for alarm in lag.values() for each in alarm["Dimensions"]}
     assert (len(lag), streams) == (2, {"orders", "bills"})
-    (warning,) = Annotations.from_stack(stack).find_warning(
-        "*", Match.string_like_regexp(".*no alarm on the lag.*")
-    )
+    (warning,) = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp(".*no alarm on the lag.*"))
     assert "audit-*" in str(warning.entry.data)
 
 

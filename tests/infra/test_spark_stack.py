@@ -154,10 +154,7 @@ def test_what_the_command_line_says_is_all_there_is(tmp_path: Path) -> None:
     (tmp_path / "pyarrow").mkdir()
     given = {**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path)}
     theirs = {"team": "orders", "executors_max": "many", "name": "theirs", "stack": "consumer"}
-    assert (
-        stack_of(app_of({"sublet": json.dumps(given), **theirs}), {}).stack_name
-        == "sublet-pipeline-orders-lake"
-    )
+    assert stack_of(app_of({"sublet": json.dumps(given), **theirs}), {}).stack_name == "sublet-pipeline-orders-lake"
 
 
 def test_an_unknown_key_of_the_command_line_is_refused_by_name() -> None:

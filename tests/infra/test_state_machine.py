@@ -189,8 +189,7 @@ WORST = {
 @pytest.mark.parametrize("story", WORST)
 def test_the_history_of_the_dearest_execution_stays_below_the_limit(story: str) -> None:
     items = [
-        {"item_id": str(n), "worker_id": "w", "claims": [], "windows_left": RUNS_MAX}
-        for n in range(MAP_ITEMS_MAX)
+        {"item_id": str(n), "worker_id": "w", "claims": [], "windows_left": RUNS_MAX} for n in range(MAP_ITEMS_MAX)
     ]
     execution = Fleet(*WORST[story]).run({"items": items})
     assert execution.events > 0.9 * history_events_max(), "the worst case is one that can happen"

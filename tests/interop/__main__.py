@@ -50,8 +50,8 @@ from tests.mixed_fleet.workers import Employer
 SMALL = Size(3, 5)
 """Half of KCL's default failover time: every step waits for it, twice or more."""
 DEAGGREGATION = "deaggregation"
-"""Not a story: see deaggregation.py, and produced.py for what sublet.Producer puts. `python -m tests.interop.deaggregation` uses
-other records."""
+"""Not a story: see deaggregation.py, and produced.py for what sublet.Producer puts. `python -m
+tests.interop.deaggregation` uses other records."""
 FILTERS = "filters"
 """Not a story: see filters.py."""
 SEED = 20260131

@@ -122,8 +122,7 @@ def _damaged_inside(chance: Random) -> bytes:
 def _odd_fields(chance: Random) -> bytes:
     """Valid protobuf, with tables and records that no KPL writes."""
     tables = [
-        delimited(1, chance.choice([*(key.encode() for key in KEYS), *ODD_KEYS]))
-        for _ in range(chance.randint(0, 3))
+        delimited(1, chance.choice([*(key.encode() for key in KEYS), *ODD_KEYS])) for _ in range(chance.randint(0, 3))
     ]
     tables += [
         delimited(2, chance.choice([b"5", str(HASH_KEY_MAX).encode(), *ODD_HASH_KEYS]))

@@ -130,8 +130,12 @@ def java_gave(given: Iterable[Case], profile: Profile) -> list[list[Given] | str
     )
     ran = subprocess.run(
         command(profile, "Deaggregator", "-Dinterop.log=OFF"),
-        input=lines, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True,
-    )  # fmt: skip
+        input=lines,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
     return [line if line.startswith("raised") else _parsed(line) for line in ran.stdout.splitlines()]
 
 
@@ -159,10 +163,7 @@ def compare(count: int, seed: int) -> bool:
             if what == UNKNOWN and told[what] <= 5:
                 print(f"  {case.data.hex()} in {case.hash_key_range}")
                 print(f"    sublet {sublet_gives(case)!s:.300}\n    Java   {gave!s:.300}")
-        print(
-            f"{profile}, seed {seed}: "
-            + ", ".join(f"{number:,} {what}" for what, number in told.most_common())
-        )
+        print(f"{profile}, seed {seed}: " + ", ".join(f"{number:,} {what}" for what, number in told.most_common()))
         clean = clean and not told[UNKNOWN]
     return clean
 
@@ -181,13 +182,7 @@ def judged(case: Case, gave: list[Given] | str) -> str:
     if gave != ours.records:
         is_wide = narrowed(case.data) != case.data
         return "beyond 32 bits, plain to sublet" if is_wide and is_plain else UNKNOWN
-    return (
-        "plain"
-        if read_aggregate(case.data) is None
-        else "taken apart alike"
-        if gave
-        else "nothing from either"
-    )
+    return "plain" if read_aggregate(case.data) is None else "taken apart alike" if gave else "nothing from either"
 
 
 def main() -> int:

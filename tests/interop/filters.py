@@ -1,7 +1,9 @@
-"""AWS' own matcher and ours on the same patterns and events: `python -m tests.interop.filters [--count 20000] [--seed N]`.
+"""AWS' own matcher and ours on the same patterns and events: `python -m tests.interop.filters [--count 20000] [--seed
+N]`.
 
-The matcher is event-ruler 2.1.0, as `Ruler.matchesRule`. Whether an event source mapping runs this version of it nobody outside
-of AWS can see, so where it leaves room sublet delivers, because a delivered record can be ignored and a dropped one is lost:
+The matcher is event-ruler 2.1.0, as `Ruler.matchesRule`. Whether an event source mapping runs this version of it nobody
+outside of AWS can see, so where it leaves room sublet delivers, because a delivered record can be ignored and a dropped
+one is lost:
 
 | | event-ruler | sublet |
 |---|---|---|
@@ -73,12 +75,23 @@ def _condition(chance: Random) -> str:
     exact = chance.choice([number for number in NUMBERS if number != WIDE])
     return chance.choice(
         (
-            text, number, chance.choice(OTHERS), '{"exists": true}', '{"exists": false}', '{"exists": false}',
-            f'{{"prefix": {text}}}', f'{{"suffix": {text}}}', f'{{"equals-ignore-case": {text}}}',
-            f'{{"anything-but": [{text}]}}', f'{{"anything-but": [{exact}, 7]}}', '{"anything-but": {"prefix": "A"}}',
-            f'{{"numeric": ["=", {exact}]}}', '{"numeric": [">", 0, "<=", 1]}', f'{{"numeric": ["<", {exact}]}}',
+            text,
+            number,
+            chance.choice(OTHERS),
+            '{"exists": true}',
+            '{"exists": false}',
+            '{"exists": false}',
+            f'{{"prefix": {text}}}',
+            f'{{"suffix": {text}}}',
+            f'{{"equals-ignore-case": {text}}}',
+            f'{{"anything-but": [{text}]}}',
+            f'{{"anything-but": [{exact}, 7]}}',
+            '{"anything-but": {"prefix": "A"}}',
+            f'{{"numeric": ["=", {exact}]}}',
+            '{"numeric": [">", 0, "<=", 1]}',
+            f'{{"numeric": ["<", {exact}]}}',
         )
-    )  # fmt: skip
+    )
 
 
 def _value(chance: Random, depth: int) -> str:
@@ -108,8 +121,12 @@ def java_said(given: Iterable[Case]) -> list[str]:
     lines = "".join(f"{_encoded(case.pattern)} {_encoded(case.event)}\n" for case in given)
     ran = subprocess.run(
         command(Profile.FILTER, "Filter"),
-        input=lines, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True,
-    )  # fmt: skip
+        input=lines,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
     return ran.stdout.splitlines()
 
 
@@ -153,9 +170,7 @@ def compare(count: int, seed: int) -> bool:
     """Report what was compared; True if every difference is one of the table's."""
     drawn = list(cases(count, Random(seed)))
     told = _counted(drawn, java_said(drawn))
-    print(
-        f"event-ruler, seed {seed}: " + ", ".join(f"{number:,} {what}" for what, number in told.most_common())
-    )
+    print(f"event-ruler, seed {seed}: " + ", ".join(f"{number:,} {what}" for what, number in told.most_common()))
     return not told[UNKNOWN]
 
 

@@ -1,9 +1,10 @@
 """Rewrites tests/data/kcl_2_rows.json and the others of CAPTURES: a row of each kind, as Java's KCL wrote it.
 
 `python -m tests.interop.golden_rows [kcl2] [kcl3] [kcl2-several] [kcl3-several]`. Plays the life of one application and
-watches every write to its table: KCL takes, checkpoints, ends, begins children and, in 3.x, hands over; plus the rows that
-are not leases. A second application starts at a timestamp and prepares its checkpoints, a third starts at LATEST, and one
-with 3.4 keeps other data in tables of their own. With `several`, each application reads two streams (MultiStreamTracker).
+watches every write to its table: KCL takes, checkpoints, ends, begins children and, in 3.x, hands over; plus the rows
+that are not leases. A second application starts at a timestamp and prepares its checkpoints, a third starts at LATEST,
+and one with 3.4 keeps other data in tables of their own. With `several`, each application reads two streams
+(MultiStreamTracker).
 """
 
 from __future__ import annotations
@@ -77,14 +78,15 @@ LEASES: Mapping[str, Callable[[Row], bool]] = {
     "ended": lambda row: _checkpoint(row) == "SHARD_END" and "childShardIds" in row and _is_mine(row),
     "child_of_a_split": lambda row: _parents(row) == 1 and _is_kcls(row),
     "child_of_a_merge": lambda row: _parents(row) == 2 and _is_kcls(row),
-    "taken_from_sublet": lambda row: _is_kcls(row) and {"subletHolder", "leaseOwner"} <= row.keys()
-    and "checkpointOwner" not in row,
+    "taken_from_sublet": lambda row: (
+        _is_kcls(row) and {"subletHolder", "leaseOwner"} <= row.keys() and "checkpointOwner" not in row
+    ),
     "handing_over_to_kcl": lambda row: str(row.get("checkpointOwner", {}).get("S", "")).startswith("sublet"),
     "handing_over_to_sublet": lambda row: str(row.get("checkpointOwner", {}).get("S", "")).startswith("kcl"),
     "at_timestamp": lambda row: _checkpoint(row) == "AT_TIMESTAMP",
     "latest": lambda row: _checkpoint(row) == "LATEST",
     "pending": lambda row: "pendingCheckpoint" in row,
-}  # fmt: skip
+}
 LIFE = ("created", "taken", "held", "aggregated", "ended", "child_of_a_split", "child_of_a_merge")
 ENTITY = "entity_"
 SIDE_TABLE = "side_table_"
@@ -136,9 +138,10 @@ def _life(aws: EmbeddedAws, capture: Capture, found: Found) -> None:
             _collect(stage, found, ["handing_over_to_sublet", "handing_over_to_kcl"])
         kcl.kill()
         wait_until(
-            lambda: {*stage.watch.owners().values()} == {ours.worker_id}, PATIENCE,
+            lambda: {*stage.watch.owners().values()} == {ours.worker_id},
+            PATIENCE,
             lambda: f"{ours.worker_id} has not all leases: {stage.watch.owners()}",
-        )  # fmt: skip
+        )
         ours.kill()
         stage.hire(java.kcl(profile, "2"))
         _collect(stage, found, ["taken_from_sublet"])
@@ -151,7 +154,7 @@ def _beginnings(aws: EmbeddedAws, capture: Capture, found: Found) -> None:
     for kind, position, settings, kinds in (
         ("at-timestamp", f"AT_TIMESTAMP:{time.time():.3f}", {"prepares": "true"}, ("at_timestamp", "pending")),
         ("latest", "LATEST", {}, ("latest",)),
-    ):  # fmt: skip
+    ):
         name = f"rows-{profile}-{capture.streams}-{kind}"
         with _application(aws, name, capture.streams, position) as (stage, java, _):
             stage.hire(java.kcl(profile, "1", **settings))
@@ -174,9 +177,7 @@ def _application(
 ) -> Iterator[Application]:
     with tempfile.TemporaryDirectory() as folder:
         fleet = new_fleet(aws, name, 2, Path(folder))
-        beside = [
-            new_fleet(aws, f"{name}-beside-{number}", 1, Path(folder)).stream for number in range(1, streams)
-        ]
+        beside = [new_fleet(aws, f"{name}-beside-{number}", 1, Path(folder)).stream for number in range(1, streams)]
         stage = stage_of(fleet, Path(folder), lambda line: print(line, flush=True))
         stage.history.start()
         try:

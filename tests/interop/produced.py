@@ -1,4 +1,6 @@
-"""Checks records of sublet.Producer as KCL's AggregatorUtil unpacks them: each user record once, with its keys and its data."""
+"""Checks records of sublet.Producer as KCL's AggregatorUtil unpacks them: each user record once, with its keys and its
+data.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,7 @@ def produced(count: int, seed: int) -> tuple[MemoryStream, dict[bytes, Keys]]:
 
 def differences(stream: MemoryStream, given: Mapping[bytes, Keys], profile: Profile) -> Iterator[str]:
     """Where Java's reading of the stream is not what was put."""
-    stored = [
-        (shard, record) for shard in stream.list_shards() for record in records_of(stream, shard.shard_id)
-    ]
+    stored = [(shard, record) for shard in stream.list_shards() for record in records_of(stream, shard.shard_id)]
     read = java_gave([Case(record.data, shard.hash_key_range) for shard, record in stored], profile)
     found: Counter[bytes] = Counter()
     for (_, record), gave in zip(stored, read, strict=True):

@@ -1,7 +1,7 @@
 """Java's multi-stream KCL and sublet on one lease table of two streams: `python -m tests.interop several-2 several-3`.
 
-Each takes from and gives to the other: Java begins, sublet goes on where a stopped Java left, both share the leases, one
-takes over from a killed one through a reshard. No record is lost, a graceful stop repeats none, and a row's
+Each takes from and gives to the other: Java begins, sublet goes on where a stopped Java left, both share the leases,
+one takes over from a killed one through a reshard. No record is lost, a graceful stop repeats none, and a row's
 key and names are the same whichever side wrote it last.
 """
 
@@ -139,9 +139,10 @@ class SeveralStreams:
                 texts.append(text)
         self.put += texts
         wait_until(
-            lambda: set(self.put) <= self._deliveries().keys(), PATIENCE,
+            lambda: set(self.put) <= self._deliveries().keys(),
+            PATIENCE,
             lambda: f"{what}: not handled: {sorted(set(self.put) - self._deliveries().keys())[:5]}; {self.folder}",
-        )  # fmt: skip
+        )
         self.tell(f"{time.monotonic() - started:6.1f} s  {what}  {dict(self._owners())}")
 
     def _deliveries(self) -> Counter[str]:
@@ -149,9 +150,7 @@ class SeveralStreams:
         return Counter(json.loads(line)[-1] for line in lines if line.endswith("]"))
 
     def _rows(self) -> list[Mapping[str, Any]]:
-        items: list[Mapping[str, Any]] = self.dynamodb.scan(TableName=APPLICATION, ConsistentRead=True)[
-            "Items"
-        ]
+        items: list[Mapping[str, Any]] = self.dynamodb.scan(TableName=APPLICATION, ConsistentRead=True)["Items"]
         return [item for item in items if item.get("entityType", {"S": "LEASE"}) == {"S": "LEASE"}]
 
     def _owners(self) -> Counter[str]:
@@ -160,16 +159,18 @@ class SeveralStreams:
 
     def _owned_by(self, worker: Worker) -> None:
         wait_until(
-            lambda: self._owners().keys() == {worker.worker_id}, PATIENCE,
+            lambda: self._owners().keys() == {worker.worker_id},
+            PATIENCE,
             lambda: f"not all leases are {worker.worker_id}'s: {self._owners()}; {self.folder}",
-        )  # fmt: skip
+        )
 
     def _shared(self, *workers: Worker) -> None:
         names = {worker.worker_id for worker in workers}
         wait_until(
-            lambda: self._owners().keys() == names, PATIENCE,
+            lambda: self._owners().keys() == names,
+            PATIENCE,
             lambda: f"not each of {names} has leases: {self._owners()}; {self.folder}",
-        )  # fmt: skip
+        )
 
     def _split(self, name: str) -> None:
         shard = next(
@@ -179,9 +180,7 @@ class SeveralStreams:
         )
         keys = shard["HashKeyRange"]
         middle = (int(keys["StartingHashKey"]) + int(keys["EndingHashKey"])) // 2
-        self.kinesis.split_shard(
-            StreamName=name, ShardToSplit=shard["ShardId"], NewStartingHashKey=str(middle)
-        )
+        self.kinesis.split_shard(StreamName=name, ShardToSplit=shard["ShardId"], NewStartingHashKey=str(middle))
 
     def _check_rows(self) -> None:
         """As KCL's DynamoDBMultiStreamLeaseSerializer writes them, by both."""

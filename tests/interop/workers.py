@@ -59,6 +59,10 @@ class Java:
             program = command(Profile.KPL, "Producer")
             put = subprocess.run(
                 [*program, self.employer.stream, str(tls), str(unpacked), prefix, *numbers],
-                env=self.employer.environment, stdout=subprocess.PIPE, stderr=told, timeout=KPL_LIMIT, check=True,
-            )  # fmt: skip
+                env=self.employer.environment,
+                stdout=subprocess.PIPE,
+                stderr=told,
+                timeout=KPL_LIMIT,
+                check=True,
+            )
         return [line for line in put.stdout.decode().splitlines() if line.startswith(prefix)]

@@ -60,9 +60,7 @@ def _checkpoint(checkpointer: Any) -> None:
             checkpointer.prepare_checkpoint()
         else:
             checkpointer.checkpoint()
-    except (
-        CheckpointError
-    ) as refused:  # the lease was taken meanwhile: its new owner gets these records again
+    except CheckpointError as refused:  # the lease was taken meanwhile: its new owner gets these records again
         print(f"checkpoint refused: {refused.value}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,5 @@
-"""Sets the stage for every story with several kinds of workers: one stream, one lease table, its workers, and a producer.
+"""Sets the stage for every story with several kinds of workers: one stream, one lease table, its workers, and a
+producer.
 
 All waits have the same bound, which is for failures and measures nothing.
 """
@@ -80,9 +81,7 @@ class Stage:
             held_by = set(owners.values())
             return owners.keys() == open_shards and (held_by == names if each else held_by <= names)
 
-        wait_until(
-            settled, PATIENCE, lambda: f"{what}: did not settle: {self.watch.owners()}, wanted {names}"
-        )
+        wait_until(settled, PATIENCE, lambda: f"{what}: did not settle: {self.watch.owners()}, wanted {names}")
         self.note(what, started)
 
     def handles(self, worker: Worker) -> None:
@@ -147,9 +146,7 @@ class Stage:
         """After all workers, and the history, have ended."""
         shards = self.fleet.kinesis.list_shards(StreamName=self.fleet.stream)["Shards"]
         parents = {
-            shard["ShardId"]: [
-                shard[name] for name in ("ParentShardId", "AdjacentParentShardId") if name in shard
-            ]
+            shard["ShardId"]: [shard[name] for name in ("ParentShardId", "AdjacentParentShardId") if name in shard]
             for shard in shards
         }
         ends = {worker.worker_id: worker.end for worker in self.workers}
@@ -193,9 +190,7 @@ def is_well(stage: Stage, story: Callable[[], None], *, repeats_nothing: Contain
 
 def _show(stage: Stage, verdict: Verdict, stuck: str) -> None:
     sides = Counter(
-        (before.rpartition("-")[0], after.rpartition("-")[0])
-        for before, after in stage.watch.moves
-        if before and after
+        (before.rpartition("-")[0], after.rpartition("-")[0]) for before, after in stage.watch.moves if before and after
     )
     moves = ", ".join(f"{before} to {after} {count}" for (before, after), count in sorted(sides.items()))
     put = len(stage.fleet.put) + len(stage.unordered)
@@ -214,7 +209,8 @@ def _show(stage: Stage, verdict: Verdict, stuck: str) -> None:
         stage.tell(f"{len(found):>6}  {what}" + "".join(f"\n        {one}" for one in found[:10]))
     if stage.watch.set_back:
         stage.tell(
-            f"{stage.watch.set_back:>6}  late checkpoints that a KCL wrote its own, older position over (see table_watch.py)"
+            f"{stage.watch.set_back:>6}  late checkpoints that a KCL wrote its own, older position over (see "
+            "table_watch.py)"
         )
     stage.tell(f"{sum(verdict.repeats.values()):>6}  repeated")
     for explanation, count in sorted(verdict.repeats.items()):

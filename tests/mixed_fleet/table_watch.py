@@ -21,11 +21,25 @@ from sublet.protocol.write_clauses import SEEK_LEAP
 from tests.mixed_fleet.workers import KCL_SIDES
 
 TRANSIENT = {
-    "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
-    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletLag",
-    "subletSeen", "subletFailing", "subletHolder", "subletCounter",
-    "subletCrashes", "subletCrashedAt", "subletAttempts", "subletAhead",
-}  # fmt: skip
+    "leaseOwner",
+    "checkpointOwner",
+    "childShardIds",
+    "pendingCheckpoint",
+    "pendingCheckpointState",
+    "pendingCheckpointSubSequenceNumber",
+    "subletStartAt",
+    "subletCaughtUpAt",
+    "subletQuietUntil",
+    "subletLag",
+    "subletSeen",
+    "subletFailing",
+    "subletHolder",
+    "subletCounter",
+    "subletCrashes",
+    "subletCrashedAt",
+    "subletAttempts",
+    "subletAhead",
+}
 """Attributes that a rule of the protocol removes again."""
 
 

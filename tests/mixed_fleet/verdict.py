@@ -77,9 +77,7 @@ def read_handled(folder: Path, workers: Iterable[Worker], others: str | None = N
     """Sorted by time. A line cut short by a kill was not handled. `others`: the worker id of every other process."""
     names = {str(worker.process.pid): worker.worker_id for worker in workers}
     found = [
-        Handled(
-            Delivery(*json.loads(line)), names[path.stem] if others is None else names.get(path.stem, others)
-        )
+        Handled(Delivery(*json.loads(line)), names[path.stem] if others is None else names.get(path.stem, others))
         for path in folder.glob("*.jsonl")
         for line in path.read_text().splitlines(keepends=True)
         if line.endswith("]\n")

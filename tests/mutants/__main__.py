@@ -38,9 +38,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the sample (default: by chance)")
     parser.add_argument("--worlds", type=int, default=30, help="simulated for each mutant")
     parser.add_argument("--both", action="store_true", help="simulate what the tests have noticed too")
-    parser.add_argument(
-        "--warm", action="store_true", help="in forks of one process: for more than some dozens"
-    )
+    parser.add_argument("--warm", action="store_true", help="in forks of one process: for more than some dozens")
     parser.add_argument("--seconds", type=float, help="stop after about so long")
     parser.add_argument("--resume", action="store_true", help="but for what the record says was noticed")
     parser.add_argument("--record", type=Path, default=RECORD, help="each verdict is appended")

@@ -15,12 +15,23 @@ from pathlib import Path
 from typing import Any
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
 SHIFTED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
 TURNED: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 FOR_READERS = frozenset({"annotation", "returns", "decorator_list", "type_params", "bases"})
 
@@ -70,9 +81,7 @@ def mutants_of(file: Path) -> Iterator[Mutant]:
     for number, (node, statement, kind, make) in enumerate(made):
         was = " ".join(ast.unparse(node).split())[:110]
         within = ast.unparse(statement).split("\n", 1)[0][:110]
-        yield Mutant(
-            file, number, getattr(node, "lineno", 0), kind, was, within, partial(_with, tree, node, make)
-        )
+        yield Mutant(file, number, getattr(node, "lineno", 0), kind, was, within, partial(_with, tree, node, make))
 
 
 def changes(node: ast.AST) -> Iterator[Change]:

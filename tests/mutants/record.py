@@ -30,9 +30,7 @@ class Record:
     def verdicts(self, mutants: Iterable[Mutant]) -> list[Verdict]:
         """The last verdict of each mutant that has one."""
         said = self._said()
-        return [
-            Verdict(mutant, *said[identity]) for mutant in mutants if (identity := _identity(mutant)) in said
-        ]
+        return [Verdict(mutant, *said[identity]) for mutant in mutants if (identity := _identity(mutant)) in said]
 
     def _said(self) -> dict[str, tuple[Outcome, Outcome]]:
         lines = self.path.read_text().splitlines() if self.path.exists() else []

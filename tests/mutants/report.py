@@ -46,9 +46,7 @@ def written(verdicts: Sequence[Verdict]) -> str:
 def _counts(verdicts: Sequence[Verdict]) -> str:
     asked = [each.simulation for each in verdicts if each.simulation is not Outcome.NOT_ASKED]
     tests = sum(each.tests is Outcome.NOTICED for each in verdicts)
-    return (
-        f"{len(verdicts)} | {_share(verdicts):.0%} | {tests} | {asked.count(Outcome.NOTICED)} of {len(asked)}"
-    )
+    return f"{len(verdicts)} | {_share(verdicts):.0%} | {tests} | {asked.count(Outcome.NOTICED)} of {len(asked)}"
 
 
 def _share(verdicts: Sequence[Verdict]) -> float:

@@ -51,9 +51,7 @@ def test_each_mistake_is_made_by_itself(source: str, tmp_path: Path) -> None:
 
 def test_every_mutant_of_a_rule_is_another_program(tmp_path: Path) -> None:
     file = tmp_path / "rule.py"
-    file.write_text(
-        "def f(a, b):\n    if a and b < 3:\n        return a - b\n    return 0 if a is None else b\n"
-    )
+    file.write_text("def f(a, b):\n    if a and b < 3:\n        return a - b\n    return 0 if a is None else b\n")
     made = [mutant.source for mutant in mutants_of(file)]
     assert len(set(made)) == len(made) == 11
     assert all(ast.dump(ast.parse(source)) != ast.dump(ast.parse(file.read_text())) for source in made)
@@ -76,9 +74,7 @@ def test_a_mutant_of_a_live_function_takes_its_place_and_one_outside_of_function
     exec(compile(file.read_text(), str(file), "exec"), module)  # noqa: S102 -- what was just written
     gc.freeze()
     swaps = Swaps.of([file])
-    found = {
-        mutant.kind: swaps.of_mutant(mutant) for mutant in mutants_of(file) if mutant.was in ("3", "a < b")
-    }
+    found = {mutant.kind: swaps.of_mutant(mutant) for mutant in mutants_of(file) if mutant.was in ("3", "a < b")}
     assert found["one more"] is None
     assert [is_in_function(each) for each in mutants_of(file) if each.was == "3"] == [False]
     assert module["Rule"]().holds(2)
@@ -96,9 +92,7 @@ def test_a_process_that_has_loaded_the_library_judges_no_mutant_by_its_file() ->
 
 def test_a_statement_is_put_to_the_tests_that_run_it(tmp_path: Path) -> None:
     file = tmp_path / "rule.py"
-    file.write_text(
-        "def holds(a):\n    if a:\n        return (\n            a > 1\n        )\n    return False\n"
-    )
+    file.write_text("def holds(a):\n    if a:\n        return (\n            a > 1\n        )\n    return False\n")
     module: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), module)  # noqa: S102 -- what was just written
     touched = Touched(frozenset({str(file)}))
@@ -134,9 +128,7 @@ def test_a_run_that_is_cut_off_is_gone_on_with_as_long_as_the_file_is_the_same(t
     ("noticed", "of", "is_enough"),
     [(0, 0, True), (7, 15, True), (6, 15, False), (810, 1000, True), (800, 1000, False)],
 )
-def test_a_sample_is_refused_for_more_than_bad_luck(
-    noticed: int, of: int, is_enough: bool, tmp_path: Path
-) -> None:
+def test_a_sample_is_refused_for_more_than_bad_luck(noticed: int, of: int, is_enough: bool, tmp_path: Path) -> None:
     (tmp_path / "rule.py").write_text("x = 3")
     (mutant,) = mutants_of(tmp_path / "rule.py")
     seen = Verdict(mutant, Outcome.NOTICED, Outcome.NOT_ASKED)

@@ -1,4 +1,6 @@
-"""Finds which tests run which lines of the rules, and for how long, so that each mutant meets only the tests that run it."""
+"""Finds which tests run which lines of the rules, and for how long, so that each mutant meets only the tests that run
+it.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,9 @@ class Verdict:
 
 
 class Trials:
-    """A context: the copy exists as long. Forks of this process load it, so the process must not have loaded the library."""
+    """A context: the copy exists as long. Forks of this process load it, so the process must not have loaded the
+    library.
+    """
 
     def __init__(self, worlds: int) -> None:
         if "sublet" in sys.modules:

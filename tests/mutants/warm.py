@@ -26,9 +26,17 @@ from tests.mutants.touched import Touched
 from tests.mutants.trial import FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Verdict
 
 TESTS = (
-    "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/pull", "tests/unit/handlers",
-    "tests/unit/operate", "tests/unit/runtimes", "tests/unit/test_producer.py", "tests/scenarios", "tests/property",
-)  # fmt: skip
+    "tests/unit/decisions",
+    "tests/unit/engine",
+    "tests/unit/protocol",
+    "tests/unit/pull",
+    "tests/unit/handlers",
+    "tests/unit/operate",
+    "tests/unit/runtimes",
+    "tests/unit/test_producer.py",
+    "tests/scenarios",
+    "tests/property",
+)
 SLOWER_AT_MOST, AT_LEAST = 2, 5
 """In a fork each test has twice the seconds of CPU that it took while it was watched, plus five; an infinite loop
 takes longer."""
@@ -108,7 +116,9 @@ def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> None:
 
 
 def _forked(swap: Swap, is_fine: Callable[[], bool]) -> Outcome:
-    """Any end of the fork but a clean one counts as noticed: a wrong answer, an exception, its own death, or a limit."""
+    """Any end of the fork but a clean one counts as noticed: a wrong answer, an exception, its own death, or a
+    limit.
+    """
     child = os.fork()
     if child == 0:
         _in_fork(swap, is_fine)

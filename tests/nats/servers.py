@@ -1,5 +1,5 @@
-"""Gives a JetStream consumer and a sublet consumer the same few calls, and records what each returned, acknowledged and ended
-with, as events.
+"""Gives a JetStream consumer and a sublet consumer the same few calls, and records what each returned, acknowledged and
+ended with, as events.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Pulled(Protocol):
 
     async def put(self, key: str, *data: str) -> None: ...
 
-    async def fetch(
-        self, count: int | None = None, expires: float = 1, max_bytes: int | None = None
-    ) -> Fetched: ...
+    async def fetch(self, count: int | None = None, expires: float = 1, max_bytes: int | None = None) -> Fetched: ...
 
     async def delete(self) -> None: ...
 
 
 class OnJetStream:
-    """By pull requests as ADR-37 has them: nats.py's own `fetch` asks the server once without waiting, and may end with less."""
+    """By pull requests as ADR-37 has them: nats.py's own `fetch` asks the server once without waiting, and may end with
+    less.
+    """
 
     def __init__(self, client: Any, stream: str) -> None:
         self._client = client
@@ -53,9 +53,7 @@ class OnJetStream:
         for one in data:
             await self._client.jetstream().publish(f"{self._stream}.{key}", one.encode())
 
-    async def fetch(
-        self, count: int | None = None, expires: float = 1, max_bytes: int | None = None
-    ) -> Fetched:
+    async def fetch(self, count: int | None = None, expires: float = 1, max_bytes: int | None = None) -> Fetched:
         inbox = self._client.new_inbox()
         replies = await self._client.subscribe(inbox)
         request = {
@@ -84,8 +82,8 @@ def _ended(description: str) -> str:
 
 
 class OnSublet:
-    """Over memory, with the engine's real threads and the machine's clock. A quiet shard is polled often: what is put between two
-    polls would come too late for a fetch of a second.
+    """Over memory, with the engine's real threads and the machine's clock. A quiet shard is polled often: what is put
+    between two polls would come too late for a fetch of a second.
     """
 
     def __init__(self, stream: Any, consumer: Any) -> None:
@@ -96,9 +94,7 @@ class OnSublet:
         for one in data:
             await self._stream.put(key, one.encode())
 
-    async def fetch(
-        self, count: int | None = None, expires: float = 1, max_bytes: int | None = None
-    ) -> Fetched:
+    async def fetch(self, count: int | None = None, expires: float = 1, max_bytes: int | None = None) -> Fetched:
         records: list[Any] = []
         since = asyncio.get_running_loop().time()
         try:

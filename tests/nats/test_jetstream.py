@@ -1,8 +1,8 @@
-"""The same calls against a real NATS server and against sublet, event for event. `make nats` builds the server, from the Go
-module proxy.
+"""The same calls against a real NATS server and against sublet, event for event. `make nats` builds the server, from
+the Go module proxy.
 
-An event is which records a call gave and how it ended. Where sublet means something else, that is stated here as well as in
-docs/consumer-api.md, and it is a failure if it is so no more.
+An event is which records a call gave and how it ended. Where sublet means something else, that is stated here as well
+as in docs/consumer-api.md, and it is a failure if it is so no more.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ ACK_WAIT = 1.5
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not SERVER.exists(), reason="no nats-server: `make nats` builds it, where there is Go"
-    ),
+    pytest.mark.skipif(not SERVER.exists(), reason="no nats-server: `make nats` builds it, where there is Go"),
 ]
 
 Event = tuple[Any, ...]

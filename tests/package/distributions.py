@@ -54,9 +54,7 @@ def environment_with(
 
 def run(command: list[str], folder: Path | None = None) -> str:
     """Returns its output. Nothing of this repository is on its path; if it fails, its output is the error's text."""
-    environment = {
-        name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
     return done.stdout

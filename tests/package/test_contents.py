@@ -10,10 +10,7 @@ from tests.package.distributions import ROOT, Distributions
 
 PACKAGES = ("layers/sublet/python/sublet", "layers/sublet/python/pyspark_sublet", "infra/sublet_cdk")
 DATA = {
-    *(
-        f"functions/{name}/app.py"
-        for name in ("deployment_check", "lease_manager", "lease_worker", "spark_pipeline")
-    ),
+    *(f"functions/{name}/app.py" for name in ("deployment_check", "lease_manager", "lease_worker", "spark_pipeline")),
     *(f"requirements/{name}.txt" for name in ("emr", "layer", "process")),
 }
 PAPERS = {"CHANGELOG.md", "DESIGN.md", "LICENSE", "README.md", "pyproject.toml"}

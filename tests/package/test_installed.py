@@ -158,9 +158,7 @@ def test_the_console_without_the_extra_says_what_to_install(environment: Path, t
 
 @explores
 @pytest.mark.timeout(300)  # mypy reads all of aws-cdk-lib
-def test_a_users_files_are_checked_against_the_installed_types(
-    distributions: Distributions, tmp_path: Path
-) -> None:
+def test_a_users_files_are_checked_against_the_installed_types(distributions: Distributions, tmp_path: Path) -> None:
     python = environment_with(distributions.wheel, tmp_path / "venv", "cdk", more=("mypy",))
     for name, text in PROJECT.items():
         (tmp_path / name).write_text(text)

@@ -203,9 +203,7 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
             )
         ),
         with_lag(writes.heartbeat(lease), lease, draw(lag_reports), draw(lag_histories)),
-        with_lag(
-            writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports), draw(lag_histories)
-        ),
+        with_lag(writes.checkpoint(lease, draw(numeric_checkpoints)), lease, draw(lag_reports), draw(lag_histories)),
         with_lag(writes.release(lease), lease, draw(lag_reports), draw(lag_histories)),
         *(
             with_lag(

@@ -13,9 +13,7 @@ checkpoints = st.one_of(numeric, sentinels)
 
 
 @given(numeric, numeric)
-def test_numbers_compare_as_integers_then_by_position_in_the_record(
-    left: Checkpoint, right: Checkpoint
-) -> None:
+def test_numbers_compare_as_integers_then_by_position_in_the_record(left: Checkpoint, right: Checkpoint) -> None:
     as_numbers = [(int(c.sequence_number), c.sub_sequence_number) for c in (left, right)]
     assert (left < right) == (as_numbers[0] < as_numbers[1])
 

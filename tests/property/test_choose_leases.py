@@ -49,9 +49,7 @@ def tables(draw: st.DrawFn) -> list[Lease]:
 
 @st.composite
 def sightings_of(draw: st.DrawFn, leases: Sequence[Lease]) -> dict[str, Sighting]:
-    ages = draw(
-        st.lists(st.sampled_from([None, 0, 30, 31, 90, 91]), min_size=len(leases), max_size=len(leases))
-    )
+    ages = draw(st.lists(st.sampled_from([None, 0, 30, 31, 90, 91]), min_size=len(leases), max_size=len(leases)))
     return {
         lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - timedelta(seconds=age))
         for lease, age in zip(leases, ages, strict=True)
@@ -107,23 +105,16 @@ def test_only_what_may_be_taken_is_chosen(
     assert not stolen or settings.mode is Mode.CONTINUOUS
     assert not {choice.lease.actual_owner for choice in stolen} & set(OURS)
     held = Counter(
-        lease.actual_owner
-        for lease in readable
-        if not lease.is_ended and _is_alive(lease, sightings, settings)
+        lease.actual_owner for lease in readable if not lease.is_ended and _is_alive(lease, sightings, settings)
     )
     for worker_id, count in Counter(choice.worker_id for choice in chosen).items():
         assert count <= settings.leases_to_acquire
         assert held[worker_id] + count <= settings.max_leases_for_worker
-        assert (
-            sum(choice.worker_id == worker_id for choice in stolen)
-            <= settings.max_leases_to_steal_at_one_time
-        )
+        assert sum(choice.worker_id == worker_id for choice in stolen) <= settings.max_leases_to_steal_at_one_time
 
 
 @given(st.lists(st.sampled_from(["us", "w1", "w2", "w3"]), max_size=30), st.integers(1, 20), st.booleans())
-def test_stealing_narrows_the_spread(
-    owners: list[str], max_leases_to_steal_at_one_time: int, fair_share: bool
-) -> None:
+def test_stealing_narrows_the_spread(owners: list[str], max_leases_to_steal_at_one_time: int, fair_share: bool) -> None:
     leases = _owned_by(owners)
     settings = replace(
         CONTINUOUS, max_leases_to_steal_at_one_time=max_leases_to_steal_at_one_time, fair_share=fair_share
@@ -182,7 +173,9 @@ def test_a_quiet_fleet_balances_and_then_stops_moving(
 def test_what_is_stolen_from_another_group_lessens_the_spread(
     owners: list[str], max_leases_to_steal_at_one_time: int, seed: int
 ) -> None:
-    """Between groups, not between workers; and a KCL 2.x worker in any of these places steals no more than it would have."""
+    """Between groups, not between workers; and a KCL 2.x worker in any of these places steals no more than it would
+    have.
+    """
     settings = replace(
         CONTINUOUS,
         balance=Balance.GROUP,
@@ -252,13 +245,8 @@ def test_by_leases_as_many_are_chosen_as_java_s_taker_takes(
 ) -> None:
     """Ours goes on after the very old ones, where Java waits for its next run."""
     leases = _owned_by(owners)
-    idle = {
-        lease.lease_key: timedelta(seconds=data.draw(st.sampled_from([0, 10, 30, 31, 90, 91])))
-        for lease in leases
-    }
-    sightings = {
-        lease.lease_key: Sighting(0, lease.lease_owner, NOW - idle[lease.lease_key]) for lease in leases
-    }
+    idle = {lease.lease_key: timedelta(seconds=data.draw(st.sampled_from([0, 10, 30, 31, 90, 91]))) for lease in leases}
+    sightings = {lease.lease_key: Sighting(0, lease.lease_owner, NOW - idle[lease.lease_key]) for lease in leases}
     settings = replace(CONTINUOUS, enable_priority_lease_assignment=priority)
     java = JavaSettings(settings.failover_time, enable_priority_lease_assignment=priority)
     theirs = to_take("us", leases, idle, Random(1), java)

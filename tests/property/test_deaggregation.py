@@ -27,12 +27,8 @@ MOMENT = datetime(2026, 1, 31, 8, tzinfo=UTC)
 
 partition_keys = st.text(min_size=1, max_size=12) | st.sampled_from("abcdef")
 explicit_hash_keys = st.none() | st.integers(0, HASH_KEY_MAX).map(str)
-records = st.lists(
-    st.tuples(partition_keys, explicit_hash_keys, st.binary(max_size=200)), min_size=1, max_size=40
-)
-plainly_keyed = st.lists(
-    st.tuples(partition_keys, st.none(), st.binary(max_size=200)), min_size=1, max_size=40
-)
+records = st.lists(st.tuples(partition_keys, explicit_hash_keys, st.binary(max_size=200)), min_size=1, max_size=40)
+plainly_keyed = st.lists(st.tuples(partition_keys, st.none(), st.binary(max_size=200)), min_size=1, max_size=40)
 ranges = st.tuples(st.integers(0, HASH_KEY_MAX), st.integers(0, HASH_KEY_MAX)).map(
     lambda ends: HashKeyRange(*sorted(ends))
 )
@@ -128,9 +124,7 @@ record_fields = fields_of(
     data_fields,
 )
 good_records = st.builds(
-    lambda index, explicit, data: (
-        number(1, index) + (b"" if explicit is None else number(2, explicit)) + data
-    ),
+    lambda index, explicit, data: number(1, index) + (b"" if explicit is None else number(2, explicit)) + data,
     st.integers(0, 1),
     st.none() | st.integers(0, 1),
     data_fields,
@@ -160,9 +154,7 @@ almost_aggregates = st.builds(
 
 
 @given(st.lists(anything | almost_aggregates, max_size=5), st.none() | ranges)
-def test_it_never_raises_and_keeps_the_order(
-    contents: list[bytes], hash_key_range: HashKeyRange | None
-) -> None:
+def test_it_never_raises_and_keeps_the_order(contents: list[bytes], hash_key_range: HashKeyRange | None) -> None:
     stream_records = [StreamRecord(str(n), data, "outer", MOMENT) for n, data in enumerate(contents)]
     result = deaggregate(stream_records, keys_inside(hash_key_range))
     order = [(int(r.sequence_number), r.sub_sequence_number) for r in result.user_records]
@@ -225,9 +217,7 @@ def test_a_damaged_aggregate_is_one_plain_record(
         bit = data.draw(st.integers(0, len(whole) * 8 - 1))
         damaged = bytes(byte ^ (1 << bit % 8 if n == bit // 8 else 0) for n, byte in enumerate(whole))
     result = deaggregate([stream_record(damaged)], None)
-    assert [(r.data, r.partition_key, r.sub_sequence_number) for r in result.user_records] == [
-        (damaged, "outer", 0)
-    ]
+    assert [(r.data, r.partition_key, r.sub_sequence_number) for r in result.user_records] == [(damaged, "outer", 0)]
 
 
 def naive(message: bytes) -> list[tuple[str, str | None, bytes]] | None:
@@ -242,10 +232,7 @@ def naive(message: bytes) -> list[tuple[str, str | None, bytes]] | None:
         elif field == 2 and isinstance(value, bytes):
             explicit_keys.append(value.decode())
         elif field == 3 and isinstance(value, bytes):
-            if any(
-                f == 4 and isinstance(v, bytes) and not dict(read_fields(v)).get(1)
-                for f, v in read_fields(value)
-            ):
+            if any(f == 4 and isinstance(v, bytes) and not dict(read_fields(v)).get(1) for f, v in read_fields(value)):
                 return None
             rows.append({f: v for f, v in read_fields(value) if isinstance(v, bytes) == (f == 3)})
     found: list[tuple[str, str | None, bytes]] = []

@@ -25,9 +25,18 @@ RECORDS = (
     UserRecord(b"in an aggregate", "other", 3, StreamRecord("102", b"whole", "key", AT), "7"),
 )
 BATCH = SetAsideBatch(
-    "orders", "events", None, "shardId-0", RECORDS, "RetryAttemptsExhausted", 3, AT, "item/invocation", "orders:handle",
+    "orders",
+    "events",
+    None,
+    "shardId-0",
+    RECORDS,
+    "RetryAttemptsExhausted",
+    3,
+    AT,
+    "item/invocation",
+    "orders:handle",
     Failure("ValueError", "orders.py:7", "text"),
-)  # fmt: skip
+)
 DOCUMENT = json.loads(messages(BATCH)[0].body)
 LINES = [json.loads(line) for line in gzip.decompress(object_bytes(BATCH)).splitlines()]
 
@@ -53,9 +62,27 @@ def changed(value: Any, path: Path, to: object) -> Any:
 
 
 ODD = [
-    None, True, -1, 2**70, 1e400, 0.5, "", "abc", "-7", "\ud800", "9" * 5_000, "SHARD_END", "YWJj=", "2026-13-45T00:00:00Z",
-    "2026-01-31T08:00:00", "0001-01-01T00:00:00+14:00", [], ["abc"], {}, {"a": None},
-]  # fmt: skip
+    None,
+    True,
+    -1,
+    2**70,
+    1e400,
+    0.5,
+    "",
+    "abc",
+    "-7",
+    "\ud800",
+    "9" * 5_000,
+    "SHARD_END",
+    "YWJj=",
+    "2026-13-45T00:00:00Z",
+    "2026-01-31T08:00:00",
+    "0001-01-01T00:00:00+14:00",
+    [],
+    ["abc"],
+    {},
+    {"a": None},
+]
 
 
 def check(read: SetAsideBatch) -> None:
@@ -90,18 +117,14 @@ def test_bytes_that_were_changed_on_the_way_are_read_whole_or_not_at_all(data: s
         check(batch_of_object(bytes(whole[: data.draw(st.integers(0, len(whole)))])))
 
 
-PLACES = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 3), st.booleans()), min_size=1, unique=True
-).map(sorted)
+PLACES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3), st.booleans()), min_size=1, unique=True).map(sorted)
 
 
 @given(PLACES, PLACES)
 def test_two_batches_are_the_same_only_if_they_hold_the_same_records(
     one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]]
 ) -> None:
-    identities = [
-        replace(BATCH, records=tuple(starmap(record_at, places))).identity for places in (one, other)
-    ]
+    identities = [replace(BATCH, records=tuple(starmap(record_at, places))).identity for places in (one, other)]
     assert (identities[0] == identities[1]) == (one == other)
 
 

@@ -92,9 +92,7 @@ def test_it_does_what_the_event_source_mapping_does(
 
 
 @given(st.data(), st.integers(1, 5_000), st.integers(0, 3))
-def test_bisect_finds_one_poison_in_twice_the_logarithm_of_calls(
-    data: st.DataObject, count: int, retries: int
-) -> None:
+def test_bisect_finds_one_poison_in_twice_the_logarithm_of_calls(data: st.DataObject, count: int, retries: int) -> None:
     poison = data.draw(st.integers(0, count - 1))
     calls, _ = played(count, frozenset({poison}), settings_with(retries, bisects=True))
     own = [call for call in calls if list(call) == [poison]]

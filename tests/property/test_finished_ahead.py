@@ -86,9 +86,7 @@ def test_beyond_a_checkpoint_it_says_the_same_or_nothing(data: st.DataObject, to
 
 
 @given(st.data(), st.text("abcdef", max_size=2), st.integers(0, 200))
-def test_joined_it_says_what_either_does_where_they_are_of_a_kind(
-    data: st.DataObject, key: str, at: int
-) -> None:
+def test_joined_it_says_what_either_does_where_they_are_of_a_kind(data: st.DataObject, key: str, at: int) -> None:
     one = data.draw(finished_aheads(TRIM_HORIZON))
     other = data.draw(finished_aheads(TRIM_HORIZON))
     both, each = joined(one, other), record(key, at)
@@ -119,9 +117,7 @@ LONG = replace(
 
 
 @given(st.data(), leases(), st.sampled_from((writes.heartbeat, writes.release)))
-def test_a_row_has_it_only_while_it_is_smaller_than_a_kilobyte(
-    data: st.DataObject, lease: Lease, make: object
-) -> None:
+def test_a_row_has_it_only_while_it_is_smaller_than_a_kilobyte(data: st.DataObject, lease: Lease, make: object) -> None:
     lease = replace(lease, noted_ahead=None, noted_ahead_counter=None)
     ahead = None if lease.is_ended else data.draw(finished_aheads(lease.checkpoint))
     assert callable(make)
@@ -245,9 +241,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.voids()
 
     @precondition(lambda self: self.is_held)
-    @rule(
-        to=st.sampled_from(PLACES), is_late=st.booleans(), is_before=st.booleans(), is_put_back=st.booleans()
-    )
+    @rule(to=st.sampled_from(PLACES), is_late=st.booleans(), is_before=st.booleans(), is_put_back=st.booleans())
     def checkpoint_as_before(self, to: Checkpoint, is_late: bool, is_before: bool, is_put_back: bool) -> None:
         """By a version that does not know the attribute, or this one; and an operator may want all of it again. A late
         one leaves the counter as it is.

@@ -68,9 +68,7 @@ def a_moment_up_to_which_a_shard_is_quiet_counts_for_the_position_that_it_was_no
         assert after.quiet is None
 
 
-def a_lag_counts_for_the_checkpoint_that_it_was_reported_with(
-    before: Lease, write: LeaseWrite, after: Lease
-) -> None:
+def a_lag_counts_for_the_checkpoint_that_it_was_reported_with(before: Lease, write: LeaseWrite, after: Lease) -> None:
     """A write that moves the position removes everything that described the old one, even if an operator makes it."""
     if LAG not in write.sets and after.lag_report is not None:
         assert (after.lag_report, after.position) == (before.lag_report, before.position)

@@ -1,5 +1,5 @@
-"""The producer's promises hold in random worlds: nothing is lost, nothing comes twice without cause, and each key keeps its
-order.
+"""The producer's promises hold in random worlds: nothing is lost, nothing comes twice without cause, and each key keeps
+its order.
 """
 
 from __future__ import annotations
@@ -46,9 +46,14 @@ def drawn(seed: int, rules: ProducerRules, *, loses: float) -> ProducingWorld:
         record_max_buffered_time=timedelta(milliseconds=chance.choice([0, 20, 100])),
     )
     return ProducingWorld(
-        rules, chance, shards=chance.choice([1, 2, 5]), refuses=chance.choice([0, 0.1, 0.4]), loses=loses,
-        reshards=chance.choice([0, 3, 10]), lists_late=chance.random() < 0.5,
-    )  # fmt: skip
+        rules,
+        chance,
+        shards=chance.choice([1, 2, 5]),
+        refuses=chance.choice([0, 0.1, 0.4]),
+        loses=loses,
+        reshards=chance.choice([0, 3, 10]),
+        lists_late=chance.random() < 0.5,
+    )
 
 
 def put(world: ProducingWorld) -> Sequence[bytes]:

@@ -1,5 +1,5 @@
-"""A seek in a stream of any age: for any history of reshards, of reading and of cleanup, what comes after it is in order, all of
-it, and only that; an undo and a restore lead to exactly what their positions would have led to.
+"""A seek in a stream of any age: for any history of reshards, of reading and of cleanup, what comes after it is in
+order, all of it, and only that; an undo and a restore lead to exactly what their positions would have led to.
 """
 
 from __future__ import annotations
@@ -108,9 +108,7 @@ class Fleet:
             return False
         for child in plan.create:
             self.table.apply(create(child))
-        self._put(
-            replace(lease, checkpoint=END.checkpoint, start_at=None, child_shard_ids=plan.child_shard_ids)
-        )
+        self._put(replace(lease, checkpoint=END.checkpoint, start_at=None, child_shard_ids=plan.child_shard_ids))
         return True
 
     def _put(self, lease: Lease) -> None:
@@ -223,9 +221,7 @@ histories = st.text("ppxxttrrrR", max_size=30)
 
 
 @given(fleets(), st.integers(0, 40), histories)
-def test_a_seek_repeats_all_records_since_a_time_once_and_in_order(
-    fleet: Fleet, seconds: int, after: str
-) -> None:
+def test_a_seek_repeats_all_records_since_a_time_once_and_in_order(fleet: Fleet, seconds: int, after: str) -> None:
     moment = fleet.seek(seconds)
     since = len(fleet.delivered)
     fleet.live(after)
@@ -269,9 +265,7 @@ def test_a_restore_leads_to_exactly_what_would_have_come_from_the_snapshot(fleet
 
 
 @given(fleets(), st.integers(0, 20))
-def test_a_seek_of_one_shard_loses_nothing_and_keeps_the_order_of_what_it_moves(
-    fleet: Fleet, choice: int
-) -> None:
+def test_a_seek_of_one_shard_loses_nothing_and_keeps_the_order_of_what_it_moves(fleet: Fleet, choice: int) -> None:
     shards = fleet.stream.list_shards()
     shard_id = shards[choice % len(shards)].shard_id
     rows = dict(fleet.table.rows())

@@ -74,9 +74,7 @@ def test_only_what_has_no_row_is_created_in_order_and_whole(
     rows = data.draw(tables(lineage))
     malformed = [lease.lease_key for lease in rows if data.draw(st.booleans())]
     leases = [lease for lease in rows if lease.lease_key not in malformed]
-    created = [
-        new.lease for new in plan_shard_sync(leases, malformed, lineage.listing(), start_position).create
-    ]
+    created = [new.lease for new in plan_shard_sync(leases, malformed, lineage.listing(), start_position).create]
     shards = [lineage.shards[lease.lease_key] for lease in created]
     assert not {lease.lease_key for lease in created} & {lease.lease_key for lease in rows}
     assert shards == sorted(shards, key=creation_order)

@@ -23,9 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rolling", description=__doc__)
     parser.add_argument("--older", default=RELEASED, metavar="COMMIT", help="default: %(default)s, 0.2")
     parser.add_argument("--settle", type=float, default=25.0, help="seconds of load on each version")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there"
-    )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the journals of every handler call there")
     arguments = parser.parse_args()
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="sublet-rolling-"))
     folder.mkdir(parents=True, exist_ok=True)

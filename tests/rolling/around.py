@@ -1,5 +1,5 @@
-"""What a user has around the stack: a lease table that it imports, an alarm on one of its metrics, and another stack that
-uses its outputs. After each deployment all of them must be as the first one left them, and still be of use."""
+"""What a user has around the stack: a lease table that it imports, an alarm on one of its metrics, and another stack
+that uses its outputs. After each deployment all of them must be as the first one left them, and still be of use."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Kept:
 class Around:
     """The user's things, seen through AWS.
 
-    The embedded CloudFormation lets a stack drop an export that another one imports, which AWS refuses, and lists it for ever:
-    exports are read from the outputs of the stack that has them.
+    The embedded CloudFormation lets a stack drop an export that another one imports, which AWS refuses, and lists it
+    for ever: exports are read from the outputs of the stack that has them.
     """
 
     def __init__(self, aws: EmbeddedAws, application: str) -> None:
@@ -82,12 +82,8 @@ class Around:
     def kept(self) -> Kept:
         table = self._dynamodb.describe_table(TableName=self._application)["Table"]
         (stack,) = self._cloudformation.describe_stacks(StackName=self._stack)["Stacks"]
-        exports = {
-            each["ExportName"]: each["OutputValue"] for each in stack["Outputs"] if "ExportName" in each
-        }
-        outputs = {
-            each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"] if "ExportName" not in each
-        }
+        exports = {each["ExportName"]: each["OutputValue"] for each in stack["Outputs"] if "ExportName" in each}
+        outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"] if "ExportName" not in each}
         alarms = self._cloudwatch.describe_alarms(AlarmNames=[self._waiting, self._errors])["MetricAlarms"]
         return Kept(
             {name: table[name] for name in ("TableArn", "TableId", "CreationDateTime", "KeySchema")},
@@ -138,7 +134,9 @@ class Around:
             yield f"the other stack's alarm watches {watched}, and there is no such function"
 
     def is_published(self, first: Kept, outputs: Mapping[str, str], since: int) -> bool:
-        """True if the lease manager has put what the user's alarm watches, with its dimensions. `since`: nanoseconds."""
+        """True if the lease manager has put what the user's alarm watches, with its dimensions. `since`:
+        nanoseconds.
+        """
         alarm, milliseconds = first.alarms[self._waiting], since // 1_000_000
         return any(
             metric["Name"] == alarm.metric

@@ -1,4 +1,5 @@
-"""A user's CDK app around a consumer: an alarm of theirs on one of its metrics, and a second stack that uses its outputs.
+"""A user's CDK app around a consumer: an alarm of theirs on one of its metrics, and a second stack that uses its
+outputs.
 
 Each version's own Python runs it, so it uses only what both have.
 """

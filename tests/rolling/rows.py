@@ -73,7 +73,8 @@ for name, row in given["rows"].items():
         "reads": {
             "checkpoint": str(lease.checkpoint), "owner": lease.lease_owner, "counter": lease.lease_counter,
             "holder": lease.holder,
-            "crashes": getattr(lease, "crashes", 0), "attempts": getattr(lease, "attempts", 0), "unknown": sorted(lease.other),
+            "crashes": getattr(lease, "crashes", 0), "attempts": getattr(lease, "attempts", 0), "unknown":
+            sorted(lease.other),
         },
         "loses_nothing": plain(encode_row(lease)) == plain(row),
         "writes": {kind: plain(row) for kind, row in after.items() if row is not None},

@@ -1,7 +1,9 @@
 """One run: 0.2 by its own code, then this version over it, back, and forward again, while records come, handlers fail
 and shards split and merge; then the verdict on every record.
 
-A user's CDK app is deployed (project.py), whose stack imports its lease table and is used by another one (around.py)."""
+A user's CDK app is deployed (project.py), whose stack imports its lease table and is used by another one
+(around.py).
+"""
 
 from __future__ import annotations
 

@@ -78,10 +78,10 @@ def python_of(tree: Path) -> Path:
     return tree / ".venv" / "bin" / "python"
 
 
-def deploy_by(
-    tree: Path, aws: EmbeddedAws, context: Mapping[str, str], *, stack: str, folder: Path
-) -> dict[str, str]:
-    """A stack of the CDK app in `folder`, as a user of that version alone would. Returns its outputs; raises DeploymentFailed."""
+def deploy_by(tree: Path, aws: EmbeddedAws, context: Mapping[str, str], *, stack: str, folder: Path) -> dict[str, str]:
+    """A stack of the CDK app in `folder`, as a user of that version alone would. Returns its outputs; raises
+    DeploymentFailed.
+    """
     given = {
         "environment": dict(aws.environment),
         "context": dict(context),

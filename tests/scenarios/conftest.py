@@ -22,6 +22,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     stories = sorted(folder.glob("*.json"))
     assert stories, f"no scenario files in {folder}"
     rewrite = bool(metafunc.config.getoption("--rewrite", default=False))
-    metafunc.parametrize(
-        "story", [Story(path, rewrite) for path in stories], ids=[path.stem for path in stories]
-    )
+    metafunc.parametrize("story", [Story(path, rewrite) for path in stories], ids=[path.stem for path in stories])

@@ -2,12 +2,12 @@
 
 How leases and shards are written in `given`, both by their id:
 
-    leases   {"7": "SHARD_END"} is short for {"7": {"checkpoint": "SHARD_END"}}; also `counter`, `owner`, `checkpoint_owner`,
-             `holder`, `crashes`, `parents`, `children`, `hash_keys`, `kbps`, and `idle`: for how many seconds its counter is
-             known to have stood still; `unheard`: since its owner was named
+    leases   {"7": "SHARD_END"} is short for {"7": {"checkpoint": "SHARD_END"}}; also `counter`, `owner`,
+             `checkpoint_owner`, `holder`, `crashes`, `parents`, `children`, `hash_keys`, `kbps`, and `idle`: for how
+             many seconds its counter is known to have stood still; `unheard`: since its owner was named
     reports  {"java-1": 20}: by worker id, how many seconds ago it reported to its KCL 3.x leader, in the lease table
-    shards   {"4": {"parent": "2", "adjacent": "3", "start": 11, "open": false, "hash_keys": ["0", "99"]}}; or the name of a
-             graph in graphs/. "hash_keys": "2/4" is the second of four equal parts; without it, all of them
+    shards   {"4": {"parent": "2", "adjacent": "3", "start": 11, "open": false, "hash_keys": ["0", "99"]}}; or the name
+             of a graph in graphs/. "hash_keys": "2/4" is the second of four equal parts; without it, all of them
 """
 
 from __future__ import annotations
@@ -86,8 +86,7 @@ def sightings(given: Mapping[str, Json]) -> dict[str, Sighting]:
 def reports(given: Mapping[str, Json]) -> list[WorkerReport]:
     described = given.get("reports", {})
     return [
-        WorkerReport(worker_id, NOW - timedelta(seconds=ago), Place.LEASE_TABLE)
-        for worker_id, ago in described.items()
+        WorkerReport(worker_id, NOW - timedelta(seconds=ago), Place.LEASE_TABLE) for worker_id, ago in described.items()
     ]
 
 

@@ -1,7 +1,7 @@
 """The state of an application as a whole, as JSON. In given:
 
-leases      as everywhere, and `reported`: [seconds ago, seconds that the next record had waited], with a third number the
-            bytes a second; and `failing`: [error, attempt, seconds ago]
+leases      as everywhere, and `reported`: [seconds ago, seconds that the next record had waited], with a third number
+            the bytes a second; and `failing`: [error, attempt, seconds ago]
 malformed   lease keys of rows that cannot be read
 paused      {"lease key": for how many seconds}
 retention   in hours
@@ -32,8 +32,7 @@ def test_fleet_status(story: Story) -> None:
     reported = {key: fields.pop("reported", None) for key, fields in given["leases"].items()}
     failing = {key: fields.pop("failing", None) for key, fields in given["leases"].items()}
     read = tuple(
-        with_failure(with_report(lease, reported[lease.lease_key]), failing[lease.lease_key])
-        for lease in leases(given)
+        with_failure(with_report(lease, reported[lease.lease_key]), failing[lease.lease_key]) for lease in leases(given)
     )
     malformed = tuple(MalformedRow(key, "half a row") for key in given.get("malformed", ()))
     paused = {
@@ -42,9 +41,7 @@ def test_fleet_status(story: Story) -> None:
     }
     retention = timedelta(hours=given["retention"]) if "retention" in given else None
     known = Findings(sightings(given), retention=retention, paused=paused)
-    found: dict[str, Any] = dict(
-        fleet_json(fleet_status(LeaseScan(read, malformed), NOW, settings(given), known))
-    )
+    found: dict[str, Any] = dict(fleet_json(fleet_status(LeaseScan(read, malformed), NOW, settings(given), known)))
     shards = {each["shard"]: {name: each[name] for name in SHOWN if each[name]} for each in found["shards"]}
     totals = {name: value for name, value in found.items() if name not in ("at", "shards") and value}
     story.check({**totals, "shards": shards})

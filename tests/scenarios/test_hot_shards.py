@@ -1,4 +1,6 @@
-"""Why a shard is hot, and what helps. `traffic`: by shard, what comes each second, for a minute (tests/doubles/traffic.py)."""
+"""Why a shard is hot, and what helps. `traffic`: by shard, what comes each second, for a minute
+(tests/doubles/traffic.py).
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,7 @@ def test_hot_shards(story: Story) -> None:
         StreamMode(given.get("mode", "PROVISIONED")),
         RecordDistribution(given["distribution"]) if "distribution" in given else None,
         tuple(listed.values()),
-        fleet_status(
-            LeaseScan(tuple(leases(given))), NOW, settings(given), Findings(sightings(given))
-        ).shards,
+        fleet_status(LeaseScan(tuple(leases(given))), NOW, settings(given), Findings(sightings(given))).shards,
         sketches,
     )
     story.check([_written(judged) for judged in hot_shards(look)])

@@ -1,12 +1,12 @@
 """What a seek repeats or skips, and how long catching up takes. In given:
 
-leases     as everywhere, and `seen`: what its owners have left in the row, [seconds ago, seconds waited, arrived seconds ago] of
-           each report; `rate`: user records a second by the last of these
+leases     as everywhere, and `seen`: what its owners have left in the row, [seconds ago, seconds waited, arrived
+           seconds ago] of each report; `rate`: user records a second by the last of these
 shards     as everywhere
 wanted     {"shard id": checkpoint}: where the seek goes
 moment     how many hours ago the time is that is sought; left out if the seek does not go to a time
-standing   {"lease key": [handled up to so many seconds ago (null: not known), seconds behind (null: not known)]}, as the shards
-           have answered; `sought` the same at the positions that are wanted
+standing   {"lease key": [handled up to so many seconds ago (null: not known), seconds behind (null: not known)]}, as
+           the shards have answered; `sought` the same at the positions that are wanted
 begins     {"shard id": how many seconds ago its first record arrived}
 incoming   [bytes, records] a second, by CloudWatch
 retention  in hours
@@ -35,15 +35,10 @@ HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 
 def test_seek_estimate(story: Story) -> None:
     given = story.given
-    seen = {
-        key: fields.pop("seen", []) for key, fields in given["leases"].items() if isinstance(fields, dict)
-    }
-    rates = {
-        key: fields.pop("rate", None) for key, fields in given["leases"].items() if isinstance(fields, dict)
-    }
+    seen = {key: fields.pop("seen", []) for key, fields in given["leases"].items() if isinstance(fields, dict)}
+    rates = {key: fields.pop("rate", None) for key, fields in given["leases"].items() if isinstance(fields, dict)}
     held = tuple(
-        with_reports(lease, seen.get(lease.lease_key, []), rates.get(lease.lease_key))
-        for lease in leases(given)
+        with_reports(lease, seen.get(lease.lease_key, []), rates.get(lease.lease_key)) for lease in leases(given)
     )
     wanted = {shard: Position(Checkpoint.parse(text)) for shard, text in given["wanted"].items()}
     listed = shards(given)
@@ -71,9 +66,7 @@ def evidence(given: Any) -> SeekEvidence:
 
 def positions(described: Any) -> dict[str, HandledPosition]:
     return {
-        key: HandledPosition(
-            None if ago is None else NOW - ago * SECOND, None if behind is None else behind * SECOND
-        )
+        key: HandledPosition(None if ago is None else NOW - ago * SECOND, None if behind is None else behind * SECOND)
         for key, (ago, behind) in described.items()
     }
 
@@ -85,9 +78,7 @@ def with_reports(lease: Lease, seen: Any, rate: float | None) -> Lease:
         LagSeen(NOW - ago * SECOND, waited * SECOND, NOW - arrived * SECOND) for ago, waited, arrived in seen
     )
     at, lag, arrived_at = history[-1]
-    return replace(
-        lease, lag_history=history, lag_report=LagReport(at, lag, arrived_at, records_per_second=rate)
-    )
+    return replace(lease, lag_history=history, lag_report=LagReport(at, lag, arrived_at, records_per_second=rate))
 
 
 def known_of(move: MoveEstimate) -> Any:

@@ -6,9 +6,10 @@ waiting    what the shard's pages tell now, in seconds; left out if it was not a
 waits      for how many seconds a record is known to have waited, by earlier ticks
 retention  in hours
 waits_for  parents that are not finished
-reported   what its row says: [seconds ago, seconds that the next record had waited (null: not known), how many seconds ago the
-           checkpointed record had arrived (left out: not known)]
-seen       instead of a history, what its owners have left in the row: [seconds ago, seconds waited, arrived seconds ago]
+reported   what its row says: [seconds ago, seconds that the next record had waited (null: not known), how many seconds
+           ago the checkpointed record had arrived (left out: not known)]
+seen       instead of a history, what its owners have left in the row: [seconds ago, seconds waited, arrived seconds
+           ago]
 paused     for how many seconds an operator has paused it
 failing    how its handler fails: [error, attempt, seconds ago]
 gone       for how many seconds its owner has been gone, if others should have taken the lease since
@@ -71,9 +72,7 @@ def lease_of(given: Any) -> Lease:
     reported = given.get("reported")
     report = None if reported is None else LagReport(*lag_seen(*reported))
     seen = tuple(lag_seen(*row) for row in given.get("seen", []))
-    lease = replace(
-        lease, caught_up_at=ago(caught_up), start_at=ago(start), lag_report=report, lag_history=seen
-    )
+    lease = replace(lease, caught_up_at=ago(caught_up), start_at=ago(start), lag_report=report, lag_history=seen)
     if "failing" not in given:
         return lease
     error, attempt, since = given["failing"]
@@ -85,9 +84,7 @@ def lag_seen(before: float, lag: float | None, arrived: float | None = None) -> 
 
 
 def observation(before: float, checkpoint: str, behind: float | None) -> Observation:
-    return Observation(
-        NOW - timedelta(seconds=before), Position(Checkpoint.parse(checkpoint)), seconds(behind)
-    )
+    return Observation(NOW - timedelta(seconds=before), Position(Checkpoint.parse(checkpoint)), seconds(behind))
 
 
 def seconds(number: float | None) -> timedelta | None:

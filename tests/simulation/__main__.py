@@ -56,9 +56,7 @@ HISTORY_SHOWN = 40
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument(
-        "--worlds", choices=WORLDS, default="fleets", help="of the engine: fleets, handlers that fail"
-    )
+    parser.add_argument("--worlds", choices=WORLDS, default="fleets", help="of the engine: fleets, handlers that fail")
     parser.add_argument("--seed", type=int, help="one seed, replayed exactly")
     parser.add_argument("--verbose", action="store_true", help="with --seed: its history")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")

@@ -21,9 +21,7 @@ from tests.simulation.giving_up import BY_HAND
 WAYS = ("raises", "hangs", "exits")
 
 
-def beside_a_bad_one(
-    seed: int, way: str, wiring: Wiring | None = None, *, is_recorded: bool = False
-) -> Result:
+def beside_a_bad_one(seed: int, way: str, wiring: Wiring | None = None, *, is_recorded: bool = False) -> Result:
     """Run this seed's world to its end, or to the first broken invariant."""
     chance = Random(seed)
     return play(
@@ -61,9 +59,7 @@ class BadShardHandler:
             scheduler.check_alive()
         raise HandlerFailed("bad")
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         self._real.lease_acquired(shard_id, checkpoint, pending)
 
     def lease_releasing(self, shard_id: str) -> None:

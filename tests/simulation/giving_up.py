@@ -1,4 +1,6 @@
-"""Worlds in which records are set aside, because handlers never handle some of them, and the destination refuses at times."""
+"""Worlds in which records are set aside, because handlers never handle some of them, and the destination refuses at
+times.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +71,7 @@ class PoisonHandler:
             batch.checkpoint(batch.records[poison - 1])
         raise BatchItemsFailed("poison")
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         self._real.lease_acquired(shard_id, checkpoint, pending)
 
     def lease_releasing(self, shard_id: str) -> None:

@@ -1,4 +1,6 @@
-"""Worlds with shards so hot that workers store sketches of them, in a table that fails, answers late, or does not answer."""
+"""Worlds with shards so hot that workers store sketches of them, in a table that fails, answers late, or does not
+answer.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +61,10 @@ def run_hot(
         return CountedStore(SimSketchStore(world, process), counts)
 
     return play(
-        seed, is_recorded=is_recorded, wiring=replace(mutation, sketches=sketches), neighbours=draw_java,
-        days_off=DAYS_OFF, data=put_heavy,
-    )  # fmt: skip
+        seed,
+        is_recorded=is_recorded,
+        wiring=replace(mutation, sketches=sketches),
+        neighbours=draw_java,
+        days_off=DAYS_OFF,
+        data=put_heavy,
+    )

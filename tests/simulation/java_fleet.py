@@ -110,18 +110,10 @@ class JavaFleet:
 
     def _discover(self, worker: JavaWorker) -> None:
         for lease in worker.table.scan().leases:
-            if (
-                lease.lease_owner != worker.worker_id
-                or lease.checkpoint_owner
-                or lease.lease_key in worker.held
-            ):
+            if lease.lease_owner != worker.worker_id or lease.checkpoint_owner or lease.lease_key in worker.held:
                 continue
             row = worker.table.get(lease.lease_key)
-            if (
-                isinstance(row, Lease)
-                and row.lease_owner == worker.worker_id
-                and row.checkpoint_owner is None
-            ):
+            if isinstance(row, Lease) and row.lease_owner == worker.worker_id and row.checkpoint_owner is None:
                 worker.hold(row)
 
     def _lead(self, worker: JavaWorker, sightings: Sightings) -> None:

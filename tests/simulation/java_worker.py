@@ -146,8 +146,8 @@ class JavaWorker:
     def _read(self, lease: JavaLease, row: Lease) -> None:
         """From the stored checkpoint on; a 3.x worker that is asked to hand over drains first.
 
-        It may have stood still since it read the row. If an operator has moved the lease meanwhile, it reads a batch from the old
-        position before it hears of that; the next owner reads all from the new one.
+        It may have stood still since it read the row. If an operator has moved the lease meanwhile, it reads a batch
+        from the old position before it hears of that; the next owner reads all from the new one.
         """
         self.world.ledger.begin_session(lease, row.shard_id, row.checkpoint)
         stands = self.world.table.get(row.lease_key)
@@ -247,8 +247,7 @@ class JavaWorker:
                 continue
             children = [self.table.get(child) for child in sorted(row.child_shard_ids)]
             under_way = all(
-                isinstance(child, Lease) and child.checkpoint.sequence_number not in _UNSTARTED
-                for child in children
+                isinstance(child, Lease) and child.checkpoint.sequence_number not in _UNSTARTED for child in children
             )
             if under_way and not any(self.table.get(parent) for parent in sorted(row.parent_shard_ids)):
                 self.table.apply(java_writes.delete(key))

@@ -1,4 +1,5 @@
-"""The Java KCL's conditional writes (its DynamoDBLeaseRefresher and DynamoDBLeaseSerializer), where they differ from ours.
+"""The Java KCL's conditional writes (its DynamoDBLeaseRefresher and DynamoDBLeaseSerializer), where they differ from
+ours.
 
 It fences by the counter alone, or by the owner alone, and does not know our own attributes: a lease that it takes from
 us still names our holder.
@@ -19,9 +20,7 @@ def renew(lease: Lease, version: int) -> LeaseWrite:
     conditions = [_counter(lease)]
     if version == 3 and lease.checkpoint_owner is None:
         conditions.append(_clause(Absent(columns.CHECKPOINT_OWNER)))
-    return LeaseWrite(
-        WriteKind.HEARTBEAT, lease.lease_key, all_of(*conditions), adds={columns.LEASE_COUNTER: 1}
-    )
+    return LeaseWrite(WriteKind.HEARTBEAT, lease.lease_key, all_of(*conditions), adds={columns.LEASE_COUNTER: 1})
 
 
 def take(lease: Lease, worker_id: str) -> LeaseWrite:
@@ -57,9 +56,7 @@ def ask_to_hand_over(lease: Lease, worker_id: str) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
-        all_of(
-            _exists(), _is(columns.LEASE_OWNER, lease.lease_owner), _clause(Absent(columns.CHECKPOINT_OWNER))
-        ),
+        all_of(_exists(), _is(columns.LEASE_OWNER, lease.lease_owner), _clause(Absent(columns.CHECKPOINT_OWNER))),
         sets={columns.LEASE_OWNER: text(worker_id), columns.CHECKPOINT_OWNER: text(lease.lease_owner or "")},
     )
 

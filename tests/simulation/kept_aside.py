@@ -147,9 +147,7 @@ class Kept:
     def _gone(self, process: Process, members: Members, *, is_deleted: bool) -> None:
         missing = sorted(self.nowhere(members))
         if missing and is_deleted:
-            self.world.fail(
-                f"a redrive has removed {missing}, which no handler has done, and which are nowhere else"
-            )
+            self.world.fail(f"a redrive has removed {missing}, which no handler has done, and which are nowhere else")
         if process.is_older:
             self.excused.update(missing)
             return
@@ -158,9 +156,7 @@ class Kept:
             checkpoint = self.world.watch.checkpoints.get(shard_id)
             self.world.note(process.name, f"overwrites {index} of {shard_id[-4:]}, which is nowhere now")
             if checkpoint is not None and index < truth.covered_by(checkpoint):
-                self.world.fail(
-                    f"record {index} of {shard_id} is overwritten, though the checkpoint covers it"
-                )
+                self.world.fail(f"record {index} of {shard_id} is overwritten, though the checkpoint covers it")
             truth.finished.discard(index)
             truth.require(truth.required_from)
 
@@ -182,9 +178,7 @@ class CheckedDestination:
         )
         if world.has_faults and world.chance.random() < self.kept.stops_in_put:
             failover = world.settings.failover_time.total_seconds()
-            self.process.frozen_until = world.scheduler.now_us + int(
-                world.chance.uniform(0.2, 3) * failover * 10**6
-            )
+            self.process.frozen_until = world.scheduler.now_us + int(world.chance.uniform(0.2, 3) * failover * 10**6)
             world.note(self.process.name, "stands still before it")
         try:
             self.real.put(batch)

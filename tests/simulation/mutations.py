@@ -160,9 +160,7 @@ def _without(clauses: set[str], *kinds: WriteKind) -> Rewrite:
         if write.kind not in kinds:
             return write
         kept = [c for c in write.condition.conditions if not (isinstance(c, Clause) and c.name in clauses)]
-        assert len(kept) < len(write.condition.conditions), (
-            f"a {write.kind} has none of the clauses {clauses}"
-        )
+        assert len(kept) < len(write.condition.conditions), f"a {write.kind} has none of the clauses {clauses}"
         return replace(write, condition=AllOf(tuple(kept)))
 
     return rewrite
@@ -188,10 +186,6 @@ MUTATIONS = {
     ),
     "children created after SHARD_END": Mutation(LateChildrenTable),
     "LATEST not pinned": Mutation(lambda table: RewritingTable(table, _unpin), LatestStream),
-    "a shard's time by a worker's own clock": Mutation(
-        stream=lambda stream, _: OwnClockStream(_simulated(stream))
-    ),
-    "heartbeat from a resumed zombie": _rewriting(
-        _without({"counter_stands", "holder_stands"}, WriteKind.HEARTBEAT)
-    ),
+    "a shard's time by a worker's own clock": Mutation(stream=lambda stream, _: OwnClockStream(_simulated(stream))),
+    "heartbeat from a resumed zombie": _rewriting(_without({"counter_stands", "holder_stands"}, WriteKind.HEARTBEAT)),
 }

@@ -76,9 +76,7 @@ class NoRepeats:
             wiring,
             table=lambda table: WatchedTable(self, wiring.table(table)),
             handler=handler,
-            destination=lambda world, process: WatchedDestination(
-                self, process, wiring.destination(world, process)
-            ),
+            destination=lambda world, process: WatchedDestination(self, process, wiring.destination(world, process)),
         )
 
     # Reports
@@ -193,9 +191,7 @@ class WatchedHandler:
             self.repeats.handed_out(self.process, batch.shard_id, truth.index_of(record), "handed out")
         self.real.handle(batch)
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         self.repeats.begins(self.process, shard_id)
         self.real.lease_acquired(shard_id, checkpoint, pending)
 

@@ -1,5 +1,5 @@
-"""Worlds with an operator who seeks, undoes, skips, restores, pauses, releases and drains, under our fleet and Java's. What the
-operator does is the commands' own code.
+"""Worlds with an operator who seeks, undoes, skips, restores, pauses, releases and drains, under our fleet and Java's.
+What the operator does is the commands' own code.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ PLANS_THAT_WAIT = 0.3
 
 @dataclass(slots=True)
 class OperatorTable:
-    """The LeaseTable port of the operator. A write that would break a rule of these worlds is refused, as if it came too late."""
+    """The LeaseTable port of the operator. A write that would break a rule of these worlds is refused, as if it came
+    too late.
+    """
 
     world: World
     process: Process
@@ -63,7 +65,9 @@ class OperatorTable:
     """By lease key: the last owner that was seen, and since when."""
     moved_to: dict[str, Position] = field(default_factory=dict)
     is_whole: bool = False
-    """Whether the operator moves whole lineages by the commands' own plans, so that no move is refused for its order."""
+    """Whether the operator moves whole lineages by the commands' own plans, so that no move is refused for its
+    order.
+    """
 
     def scan(self) -> LeaseScan:
         self.world.step(self.process)
@@ -122,7 +126,9 @@ class OperatorTable:
                 self._is_about_to_begin(row)
 
     def _is_about_to_begin(self, lease: Lease) -> bool:
-        """A Java worker that has just acquired it reads a batch from the old position before it hears that it has lost it."""
+        """A Java worker that has just acquired it reads a batch from the old position before it hears that it has lost
+        it.
+        """
         owner, now = lease.actual_owner, self.world.scheduler.now_us
         if self.owners.get(lease.lease_key, (None, 0))[0] != owner:
             self.owners[lease.lease_key] = (owner, now)
@@ -191,16 +197,38 @@ class OperatorAtWork:
         process.skew = world.minutes_off()
         self.table = OperatorTable(world, process, is_whole=self.is_whole)
         self.ports = Ports(
-            self.table, SimStream(world, process), SimSightingStore(world, process),
+            self.table,
+            SimStream(world, process),
+            SimSightingStore(world, process),
             SkewedClock(world.scheduler, process),
-            SimTasks(world.scheduler, process), world.chance, SimMetrics(), MemoryLog(), self.destination,
+            SimTasks(world.scheduler, process),
+            world.chance,
+            SimMetrics(),
+            MemoryLog(),
+            self.destination,
             control=world.control.store,
-        )  # fmt: skip
-        actions = [self._seek, self._undo, self._skip, self._restore, self._pause, self._pause, self._resume, self._release,
-                   self._drain]  # fmt: skip
+        )
+        actions = [
+            self._seek,
+            self._undo,
+            self._skip,
+            self._restore,
+            self._pause,
+            self._pause,
+            self._resume,
+            self._release,
+            self._drain,
+        ]
         if self.is_whole:
-            actions = [self._pause, self._resume, self._release, self._seek_all, self._seek_all, self._undo_all,
-                       self._restore_all]  # fmt: skip
+            actions = [
+                self._pause,
+                self._resume,
+                self._release,
+                self._seek_all,
+                self._seek_all,
+                self._undo_all,
+                self._restore_all,
+            ]
         while world.has_faults:
             world.scheduler.sleep(int(world.chance.uniform(1, 20) * SECOND))
             self.table.look()
@@ -253,11 +281,7 @@ class OperatorAtWork:
 
     def _positions_of(self, snapshot: Snapshot) -> Mapping[Lease, Position]:
         """Of the leases that may be moved, and only places in the shard: LATEST is another one with each opening."""
-        known = {
-            lease: to
-            for lease in self._movable()
-            if (to := snapshot.positions.get(lease.lease_key)) is not None
-        }
+        known = {lease: to for lease in self._movable() if (to := snapshot.positions.get(lease.lease_key)) is not None}
         return {
             lease: to
             for lease, to in known.items()
@@ -283,7 +307,9 @@ class OperatorAtWork:
         return seek
 
     def _refused_behind_another(self, found: PlannedSeek, seek: Seek) -> None:
-        """A colleague moves a lease of the plan back while it waits; carried out, the plan would skip what they wanted again."""
+        """A colleague moves a lease of the plan back while it waits; carried out, the plan would skip what they wanted
+        again.
+        """
         mine = found.plan.moves[0]
         assert mine.lease is not None
         if BEGINNING in (mine.then, mine.before):
@@ -295,9 +321,7 @@ class OperatorAtWork:
             carry_out(found, seek, self._store)
         except SeekRefused:
             return
-        self.world.fail(
-            f"a plan of {mine.lease_key} was carried out after a colleague's seek to its beginning"
-        )
+        self.world.fail(f"a plan of {mine.lease_key} was carried out after a colleague's seek to its beginning")
 
     # Whole lineages
 
@@ -318,14 +342,12 @@ class OperatorAtWork:
             self._carry_out_all(lambda shards: at_positions(kept, "to a snapshot", shards, (), self.ports))
             return
         self.keep_snapshot(
-            snapshot_by_hand(
-                f"mine-{world.scheduler.now_us}", self.table.scan(), world.scheduler.now(), "", None
-            )
+            snapshot_by_hand(f"mine-{world.scheduler.now_us}", self.table.scan(), world.scheduler.now(), "", None)
         )
 
     def _carry_out_all(self, target: Callable[[Sequence[Shard]], SeekTarget]) -> None:
-        """Waits with the plan, at times, while others move. What was cut short is planned again and carried on with: until then
-        some shards are behind their children.
+        """Waits with the plan, at times, while others move. What was cut short is planned again and carried on with:
+        until then some shards are behind their children.
         """
         world, waits = self.world, self.world.chance.random() < 0.3
         try:
@@ -417,9 +439,7 @@ class OperatorAtWork:
         """When it says so, no call of a healthy process is under way."""
         self.world.note("operator at work", "drains")
         drained = self._pausing.drain("operator", DRAIN_TIMEOUT, lambda _: None)
-        self.world.note(
-            "operator at work", f"drained, but for {[lease.lease_key[-4:] for lease in drained.held]}"
-        )
+        self.world.note("operator at work", f"drained, but for {[lease.lease_key[-4:] for lease in drained.held]}")
         if not drained.held:
             self._check_drained(drained.pause.since)
         self.world.scheduler.sleep(int(self.world.chance.uniform(0, 20) * SECOND))
@@ -433,19 +453,14 @@ class OperatorAtWork:
                     self.world.fail(f"drained, while {process.name} is in a handler call of {shard_id}")
 
     def _is_healthy(self, process: Process, shard_id: str, since: int) -> bool:
-        """One that stood still, died or could not read the control may be in a call without its lease; so may one whose call
-        hangs, or whose lease was moved, or taken by another.
+        """One that stood still, died or could not read the control may be in a call without its lease; so may one whose
+        call hangs, or whose lease was moved, or taken by another.
         """
         audited = self.world.write_audit.of.get((process, shard_id))
-        has_lost_it = audited is not None and (
-            audited.is_hung or audited.is_moved or audited.over is not None
-        )
+        has_lost_it = audited is not None and (audited.is_hung or audited.is_moved or audited.over is not None)
         control = self.world.control
         is_reading = control is not None and process not in control.refused
-        return (
-            not (process.is_java or process.is_dead or has_lost_it or process.frozen_until >= since)
-            and is_reading
-        )
+        return not (process.is_java or process.is_dead or has_lost_it or process.frozen_until >= since) and is_reading
 
     def _some_shards(self) -> Sequence[str]:
         leases = [lease.shard_id for lease in self.table.scan().leases if not lease.is_ended]
@@ -496,9 +511,17 @@ def is_wanted(data: bytes) -> bool:
 
 
 def operate_on_forms_in(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
-    """Run this seed's world, whose handlers get only some records, or aggregates whole, and a skip passes what they would get."""
+    """Run this seed's world, whose handlers get only some records, or aggregates whole, and a skip passes what they
+    would get.
+    """
     criteria, deaggregate = FORMS[seed % len(FORMS)]
     return play(
-        seed, is_recorded=is_recorded, wiring=mutation, neighbours=lambda *_: OperatorAtWork(None), data=some_wanted,
-        wanted=all_wanted if criteria is None else is_wanted, filter_criteria=criteria, deaggregate=deaggregate,
-    )  # fmt: skip
+        seed,
+        is_recorded=is_recorded,
+        wiring=mutation,
+        neighbours=lambda *_: OperatorAtWork(None),
+        data=some_wanted,
+        wanted=all_wanted if criteria is None else is_wanted,
+        filter_criteria=criteria,
+        deaggregate=deaggregate,
+    )

@@ -61,12 +61,12 @@ class OtherHands:
                 self.operator._move(lease)
 
     def _there_and_back(self, world: World, lease: Lease) -> None:
-        """Rewound to its beginning, and consumed again by another client, which returns it at the very same position."""
+        """Rewound to its beginning, and consumed again by another client, which returns it at the very same
+        position.
+        """
         key, row = lease.lease_key, world.table.rows()[lease.lease_key]
         moved = {**row, columns.LEASE_COUNTER: number(lease.lease_counter + 3)}
-        world.put_row(
-            moved, f"rewinds {key[-4:]}, and has another client consume it up to {lease.checkpoint}"
-        )
+        world.put_row(moved, f"rewinds {key[-4:]}, and has another client consume it up to {lease.checkpoint}")
         truth = world.ledger.shards[key]
         covered = truth.covered_by(lease.checkpoint)
         world.ledger.rewound(key, to=0)
@@ -91,6 +91,4 @@ def give_up_beside_other_hands(
     note.
     """
     given_up = {} if seed % 4 == 0 else {"maximum_retry_attempts": 1, "handler_attempts": 1}
-    return give_up_side_by_side(
-        seed, is_recorded=is_recorded, without=without, neighbours=neighbours, **given_up
-    )
+    return give_up_side_by_side(seed, is_recorded=is_recorded, without=without, neighbours=neighbours, **given_up)

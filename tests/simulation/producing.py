@@ -1,11 +1,11 @@
-"""Worlds into which `sublet.Producer` puts while a fleet consumes: refusals, of records and of whole calls, lost requests and
-answers, credentials that go and return, reshards, listings that fail or lag, processes that stand still, die, or end with a flush
-and a close, of which some are left by an exception and made again at the exit.
+"""Worlds into which `sublet.Producer` puts while a fleet consumes: refusals, of records and of whole calls, lost
+requests and answers, credentials that go and return, reshards, listings that fail or lag, processes that stand still,
+die, or end with a flush and a close, of which some are left by an exception and made again at the exit.
 
-What a producer promises is judged by what the fleet's handlers get: what it has acknowledged is handled; each key's records are
-handled for the first time in the order of their puts, through reshards; none is stored twice without a lost answer; a flush and a
-close return when the program knows what came of each record; a record that no stream takes is given up alone, and what passes
-gives nothing up before its time.
+What a producer promises is judged by what the fleet's handlers get: what it has acknowledged is handled; each key's
+records are handled for the first time in the order of their puts, through reshards; none is stored twice without a lost
+answer; a flush and a close return when the program knows what came of each record; a record that no stream takes is
+given up alone, and what passes gives nothing up before its time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 ENDS_AT = int(0.6 * CALM_FROM)
-"""When the programs put no more: a pause and the producer's patience later they have closed, before the world is judged."""
+"""When the programs put no more: a pause and the producer's patience later they have closed, before the world is
+judged.
+"""
 
 KEYS = 12
 
@@ -54,7 +56,9 @@ OUT_OF_PLACE = frozenset({Fault.CHECKPOINT_MOVED})
 
 BAD_SHARE = 0.004
 BAD = b"bad"
-"""Ends the data of a record that no stream takes: a call is refused if it puts one by itself, or first in an aggregate."""
+"""Ends the data of a record that no stream takes: a call is refused if it puts one by itself, or first in an
+aggregate.
+"""
 
 AWAY = AwsNotConfigured("there are no AWS credentials")
 
@@ -96,9 +100,7 @@ class Put:
         log = next(log for log in world.stream.logs if log.shard_id == at.shard_id)
         assert log.newest is not None, "it has just been put"
         truth, now = world.ledger.shards[at.shard_id], world.scheduler.now_us
-        stamp = now + (log.newest.approximate_arrival_timestamp - world.scheduler.now()) // timedelta(
-            microseconds=1
-        )
+        stamp = now + (log.newest.approximate_arrival_timestamp - world.scheduler.now()) // timedelta(microseconds=1)
         inside = deaggregate((log.newest,), KeysInside(log.hash_key_range)).user_records
         by_place = {user_record.sub_sequence_number: user_record for user_record in inside}
         for user_record in deaggregate((log.newest,), None).user_records:
@@ -153,7 +155,9 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class SimWriter:
-    """The RecordWriter port of one process: a PutRecords whose records are refused one by one, or whose answer is lost."""
+    """The RecordWriter port of one process: a PutRecords whose records are refused one by one, or whose answer is
+    lost.
+    """
 
     put_records: Put
     process: Process
@@ -183,9 +187,7 @@ class SimWriter:
     def _is_bad(self, record: NewRecord) -> bool:
         """Of an aggregate, Kinesis sees the first record's key."""
         return (
-            deaggregate([StreamRecord("1", record.data, record.partition_key)], None)
-            .user_records[0]
-            .data.endswith(BAD)
+            deaggregate([StreamRecord("1", record.data, record.partition_key)], None).user_records[0].data.endswith(BAD)
         )
 
     def _put(self, record: NewRecord, stored: list[bytes]) -> PutRecord | PutRefused:
@@ -311,9 +313,12 @@ def produce(
         return made[0].left(world)
 
     result = play(
-        seed, is_recorded=is_recorded, wiring=Wiring(begin=begin, at_the_end=at_the_end, sees_balance=False),
-        without=OUT_OF_PLACE, start_position=StartPosition(StartKind.TRIM_HORIZON),
-    )  # fmt: skip
+        seed,
+        is_recorded=is_recorded,
+        wiring=Wiring(begin=begin, at_the_end=at_the_end, sees_balance=False),
+        without=OUT_OF_PLACE,
+        start_position=StartPosition(StartKind.TRIM_HORIZON),
+    )
     notes(made[0])
     return result
 
@@ -325,10 +330,7 @@ class BelievesWhatIsNotAnswered:
     real: RecordWriter
 
     def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
-        return [
-            PutRecord("shardId-000000000000", "1") if one is NO_ANSWER else one
-            for one in self.real.put(records)
-        ]
+        return [PutRecord("shardId-000000000000", "1") if one is NO_ANSWER else one for one in self.real.put(records)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,7 @@ class Programs:
             kept: list[Record] = []
             for _ in range(self.chance.choice((1, 3, 6))):
                 tenures = self._tenures()
-                came = list(
-                    consumer.fetch(self.chance.choice((1, 5, 30)), expires=self.chance.choice((1, 5)))
-                )
+                came = list(consumer.fetch(self.chance.choice((1, 5, 30)), expires=self.chance.choice((1, 5))))
                 self._check_order(came, tenures)
                 kept += came
                 self.chance.shuffle(kept)
@@ -168,9 +166,7 @@ class Programs:
             calls_under_way.remove(record)
 
         with self._member() as consumer:
-            consuming = consumer.consume(
-                callback, max_records=self.chance.choice((1, 10)), partition_by_key=3
-            )
+            consuming = consumer.consume(callback, max_records=self.chance.choice((1, 10)), partition_by_key=3)
             self.world.sleep(self.chance.choice((0, 2, 10)))
             end = self.chance.choice((consuming.stop, consuming.drain, consumer.stop, None))
             if end is not None:

@@ -1,5 +1,5 @@
-"""Worlds whose workers read by push. They keep every promise of a polling fleet, through cut, refused, late and taken-over
-subscriptions, beside Java's workers, which poll.
+"""Worlds whose workers read by push. They keep every promise of a polling fleet, through cut, refused, late and
+taken-over subscriptions, beside Java's workers, which poll.
 """
 
 from __future__ import annotations
@@ -30,16 +30,22 @@ def push(
     mutation: Mutation = UNCHANGED,
     mistake: Mistake = lambda real: real,
 ) -> Result:
-    """Run this seed's world to its end, or to the first broken invariant. `mistake`: made between the workers and Kinesis."""
+    """Run this seed's world to its end, or to the first broken invariant. `mistake`: made between the workers and
+    Kinesis.
+    """
     worlds = PushedWorlds()
 
     def pushes(world: World, process: Process) -> Pushes:
         return mistake(worlds(world, process))
 
     return play(
-        seed, is_recorded=is_recorded, wiring=replace(mutation, pushes=pushes), neighbours=draw_java,
-        days_off=DAYS_OFF, mode=Mode.CONTINUOUS,
-    )  # fmt: skip
+        seed,
+        is_recorded=is_recorded,
+        wiring=replace(mutation, pushes=pushes),
+        neighbours=draw_java,
+        days_off=DAYS_OFF,
+        mode=Mode.CONTINUOUS,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,9 @@ class Seeker:
                 self._seek(world, world.chance.choice(leases))
 
     def _is_about_to_begin(self, world: World, lease: Lease) -> bool:
-        """A Java worker that has just acquired it reads a batch from the old position before it hears that it has lost it."""
+        """A Java worker that has just acquired it reads a batch from the old position before it hears that it has lost
+        it.
+        """
         owner, now = lease.actual_owner, world.scheduler.now_us
         if self.owners.get(lease.lease_key, (None, 0))[0] != owner:
             self.owners[lease.lease_key] = (owner, now)
@@ -86,9 +88,7 @@ def may_seek(world: World, lease: Lease) -> bool:
     waits = not all(shards[parent].is_all_done for parent in shards[lease.shard_id].parents)
     java = world.java.get(lease.lease_owner or "")
     is_about_to_begin = java is not None and (java, lease.lease_key) not in world.ledger.sessions
-    return not (
-        lease.is_ended or waits or has_begun or is_about_to_begin or lease.checkpoint_owner is not None
-    )
+    return not (lease.is_ended or waits or has_begun or is_about_to_begin or lease.checkpoint_owner is not None)
 
 
 def draw_seeker(chance: Random, settings: Settings) -> Seeker:

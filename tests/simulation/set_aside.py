@@ -199,9 +199,7 @@ class AsideWorld:
             self._have_dead_letter_queue()
             self._wait_for(world, self.start(world, mended, is_chaotic=False))
             if taken := self.kept.queue.dead_letters:
-                return (
-                    f"a redrive has received {len(taken)} messages twice, and a dead-letter queue took them"
-                )
+                return f"a redrive has received {len(taken)} messages twice, and a dead-letter queue took them"
             if self.kept.documents():
                 world.scheduler.run_until(world.scheduler.now_us + GIVEN_FOR // MICROSECOND + 60 * SECOND)
         if world.violation is not None:

@@ -184,6 +184,4 @@ def give_up_side_by_side(
         destination=lambda world, process: SideBySideDestination(world, process, keys),
     )
     settings = {**settings_of(seed), "parallelization_factor": Random(seed).choice((2, 3, 10)), **given}
-    return play_giving_up(
-        seed, wiring, settings, is_recorded=is_recorded, without=without, neighbours=neighbours
-    )
+    return play_giving_up(seed, wiring, settings, is_recorded=is_recorded, without=without, neighbours=neighbours)

@@ -25,9 +25,7 @@ def simulate(
     idle: bool = False,
 ) -> Result:
     """Run this seed's world to its end, or to the first broken invariant."""
-    return play(
-        seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java, days_off=days_off, idle=idle
-    )
+    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java, days_off=days_off, idle=idle)
 
 
 @dataclass(frozen=True, slots=True)

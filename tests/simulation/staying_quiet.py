@@ -22,7 +22,9 @@ SETTLES_WITHIN = 150 * SECOND
 LONGEST_TICK = 63 * SECOND
 WORKER_TAKES = 20 * SECOND
 SENT_IN_VAIN_MAX = 0.34
-"""Of the visits that a tick would otherwise make: a new process may have to walk too far to prove that a shard is quiet."""
+"""Of the visits that a tick would otherwise make: a new process may have to walk too far to prove that a shard is
+quiet.
+"""
 
 
 def stay_quiet(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
@@ -42,9 +44,7 @@ def wake_now_and_then(world: World) -> str | None:
     scheduler, producer = world.scheduler, Producer(world, 0, 1, 0, put_number, put=100_000)
     for _ in range(WAKINGS):
         scheduler.run_until(scheduler.now_us + SETTLES_WITHIN)
-        is_walkable = (
-            world.shard_time.shortest >= MINUTE
-        )  # Kinesis' pages cover more than the time between two ticks
+        is_walkable = world.shard_time.shortest >= MINUTE  # Kinesis' pages cover more than the time between two ticks
         if (problem := _sent_in_vain(world)) and is_walkable:
             return problem
         producer.prepare(records=world.chance.randint(1, 3), reshards=0)

@@ -33,9 +33,7 @@ def test_every_record_ends_handled_or_set_aside(seeds: Sequence[int], world: Cal
 @pytest.mark.timeout(300)
 def test_a_checkpoint_before_setting_aside_is_noticed() -> None:
     found = next(found for seed in range(60) if (found := give_up(seed, LaterDestination).violation))
-    assert "which no handler has finished" in found or "not drained" in found or "went on with" in found, (
-        found
-    )
+    assert "which no handler has finished" in found or "not drained" in found or "went on with" in found, found
 
 
 @pytest.mark.timeout(300)
@@ -49,11 +47,7 @@ def test_a_bisect_that_swaps_halves_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(retry_loop, "after_call", swapped)
     found = next(found for seed in range(60) if (found := give_up(seed).violation))
-    assert (
-        "went on with" in found
-        or "which no handler has finished" in found
-        or "though the checkpoint" in found
-    )
+    assert "went on with" in found or "which no handler has finished" in found or "though the checkpoint" in found
 
 
 @pytest.mark.timeout(300)

@@ -28,9 +28,17 @@ def calm_world() -> World:
     scheduler = Scheduler(chance)
     time = draw_shard_time(chance, is_long=True, is_idle=False, are_stamps_right=True)
     return World(
-        1, chance, scheduler, Weather({}, 0, chance), draw_settings(chance), MemoryLeaseTable(),
-        MemoryStream(1, clock=scheduler), MemorySightingStore(), time, timedelta(0),
-    )  # fmt: skip
+        1,
+        chance,
+        scheduler,
+        Weather({}, 0, chance),
+        draw_settings(chance),
+        MemoryLeaseTable(),
+        MemoryStream(1, clock=scheduler),
+        MemorySightingStore(),
+        time,
+        timedelta(0),
+    )
 
 
 @pytest.mark.parametrize(("to", "is_owed"), [(TRIM_HORIZON, False), (Checkpoint("5"), True)])

@@ -16,12 +16,14 @@ WORLDS = 300
 
 NOTICED_AS = {
     "counter reset on acquire": r"acquire of \S+: counter \d+ became 1$",
-    "owner-only fence": r"which wrote to it .* ago$|half a row|is left behind: its window has ended, and the row names it$",
+    "owner-only fence": r"which wrote to it .* ago$|half a row|is left behind: its window has ended, and the row "
+    "names it$",
     "checkpoint over any position": r"moved the checkpoint back from|which no handler has finished$",
     "checkpoint over what an operator has moved": r"covers record .*, which no handler has finished$",
     "children created after SHARD_END": r"ended before its child \S+ had a lease$",
     "LATEST not pinned": r"unhandled records$|though the checkpoint covers|which no handler has finished$",
-    "a shard's time by a worker's own clock": r"though the checkpoint covers|which no handler has finished$|unhandled records",
+    "a shard's time by a worker's own clock": r"though the checkpoint covers|which no handler has finished$|unhandled "
+    "records",
     "heartbeat from a resumed zombie": r"heartbeat of \S+ succeeded, but its owner is \S+: two owners at once$",
 }
 

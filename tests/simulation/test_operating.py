@@ -1,5 +1,5 @@
-"""An operator at work under our fleet and Java's: everything wanted is handled, a skip keeps what it skips, an undo is exact, and
-a pause and a drain are obeyed.
+"""An operator at work under our fleet and Java's: everything wanted is handled, a skip keeps what it skips, an undo is
+exact, and a pause and a drain are obeyed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def test_whatever_an_operator_does() -> None:
 
 
 LINEAGES = (11, 14, 30)
-"""Seeks across three generations and more, behind rows that were cleaned up. `make simulate WORLDS=lineages` draws new ones."""
+"""Seeks across three generations and more, behind rows that were cleaned up. `make simulate WORLDS=lineages` draws new
+ones.
+"""
 
 
 def test_an_operator_moves_whole_lineages_and_each_shard_waits_for_all_its_ancestors() -> None:
@@ -56,9 +58,7 @@ def test_a_generation_without_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         return {shard_id: to for shard_id, to in whole.items() if shard_id in rows or shard_id not in waits}
 
     monkeypatch.setattr(decisions_seek, "_with_their_lineage", without)
-    assert any(
-        "begun while its ancestor" in (operate_on_lineages_in(seed).violation or "") for seed in (30, 44)
-    )
+    assert any("begun while its ancestor" in (operate_on_lineages_in(seed).violation or "") for seed in (30, 44))
 
 
 def is_noticed(seeds: Iterable[int], what: str) -> bool:

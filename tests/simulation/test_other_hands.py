@@ -28,9 +28,7 @@ def test_what_is_rewound_is_handled_again(world: Callable[[], Result]) -> None:
     assert world().violation is None
 
 
-def of_any_position(
-    item: Mapping[str, AttributeValue], *_at: object
-) -> tuple[FinishedAhead | None, int | None]:
+def of_any_position(item: Mapping[str, AttributeValue], *_at: object) -> tuple[FinishedAhead | None, int | None]:
     """Reads the note as of the position that it names itself."""
     said = str(item.get(columns.AHEAD, {}).get("S", ""))
     number, _, sub = said.partition("@")[2].partition("/")[0].partition("+")[0].partition(":")

@@ -68,7 +68,9 @@ def raising_on_content(of: RecordFilter, records: Sequence[UserRecord], _: Fault
     return Filtered([record for record in records if of._wants(record)], {})
 
 
-BEFORE_ITS_TURN = r"which no handler has finished$|though the checkpoint covers|with unhandled records$|unhandled records'\]$"
+BEFORE_ITS_TURN = (
+    r"which no handler has finished$|though the checkpoint covers|with unhandled records$|unhandled records'\]$"
+)
 AGAIN = r"though the checkpoint covered \d+ when it acquired$|after having finished those before"
 idle = partial(simulate, idle=True)
 visited = partial(play, wiring=UNCHANGED, neighbours=draw_java, idle=True, quiet_visit_interval=timedelta(0))
@@ -109,9 +111,7 @@ PLANTED = {
     "an empty page is at the tip": Planted(
         (quiet,), "reached_by", lambda page: page.answered_at, BEFORE_ITS_TURN, idle
     ),
-    "arrival times are right and rise": Planted(
-        (quiet,), "ARRIVALS_DIFFER_BY", timedelta(0), BEFORE_ITS_TURN, visited
-    ),
+    "arrival times are right and rise": Planted((quiet,), "ARRIVALS_DIFFER_BY", timedelta(0), BEFORE_ITS_TURN, visited),
     "what a moment brings is all new": Planted(
         (record_making,), "not_yet_handled", lambda records, _: records, AGAIN, idle
     ),
@@ -147,9 +147,7 @@ PLANTED = {
     "a lease is garbage when a listing lacks its shard": Planted(
         (tick,), "is_gone", lambda *_: True, r"a data gap of \S+ is reported, but nothing was trimmed$"
     ),
-    "who is under way is not known": Planted(
-        (tick_plan,), "under_way", lambda *_: {}, r"is dispatched again after"
-    ),
+    "who is under way is not known": Planted((tick_plan,), "under_way", lambda *_: {}, r"is dispatched again after"),
     "a crash teaches nothing": Planted(
         (packing, crash_caution, acquire),
         "caution",

@@ -11,7 +11,9 @@ from tests.simulation.pull_worlds import broken_promise
 
 WORLDS = 60
 TORN = (*range(38, 60), *range(20, 38))
-"""The first of them nearly always shows it. Which line an interrupt hits also depends on what the process has run before."""
+"""The first of them nearly always shows it. Which line an interrupt hits also depends on what the process has run
+before.
+"""
 
 
 @pytest.mark.parametrize("seed", first(20, range(WORLDS)))

@@ -20,7 +20,9 @@ from tests.exploring import first, in_blocks
 
 
 def switched(seed: int, *, is_recorded: bool = False) -> Result:
-    """The stack is never destroyed: that the stream has placed records itself is remembered in a table that goes with it."""
+    """The stack is never destroyed: that the stream has placed records itself is remembered in a table that goes with
+    it.
+    """
     switches = Random(seed).choice((1, 2, 3))
     return play(seed, is_recorded=is_recorded, switches=switches, without=frozenset({Fault.DESTROYED}))
 

@@ -1,4 +1,5 @@
-"""Worlds of rolling deployments: processes join, leave and are killed, and their announcements are lost, late, stale or lies.
+"""Worlds of rolling deployments: processes join, leave and are killed, and their announcements are lost, late, stale or
+lies.
 
 In all of them every record is handled, each shard's first deliveries are in order, records are repeated only after a
 crash or a steal, and no pause is longer than without announcements, that is, than it takes to notice an owner's death.

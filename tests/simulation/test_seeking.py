@@ -1,4 +1,6 @@
-"""Positions moved by `seek` under our fleet and Java's: everything from there is handled, and no owner writes over it."""
+"""Positions moved by `seek` under our fleet and Java's: everything from there is handled, and no owner writes over
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,7 @@ def test_nothing_is_lost_or_overwritten_wherever_positions_go() -> None:
 def plain(lease: Lease, to: Position) -> LeaseWrite:
     """As an editor of the row does it: its owner renews on, and checkpoints over it."""
     write = seek(lease, to)
-    return replace(
-        write, adds={}, removes=tuple(name for name in write.removes if name != columns.LEASE_OWNER)
-    )
+    return replace(write, adds={}, removes=tuple(name for name in write.removes if name != columns.LEASE_OWNER))
 
 
 def test_a_plain_write_of_the_position_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
 """Streams that come, go, are created again, split and fail, under lease managers whose lists differ and change.
 
-Each world is drawn from a seed, in the small world of tests/doubles/several_streams.py: whole ticks and windows, one after the
-other, with crashed windows and ticks that end halfway in between. What must hold: every record of a stream that is still there is
-handled unless the stream's own filter leaves it out, and then it is not; no lease is deleted but of a shard that was read to its
-end, and no row names another stream.
+Each world is drawn from a seed, in the small world of tests/doubles/several_streams.py: whole ticks and windows, one
+after the other, with crashed windows and ticks that end halfway in between. What must hold: every record of a stream
+that is still there is handled unless the stream's own filter leaves it out, and then it is not; no lease is deleted but
+of a shard that was read to its end, and no row names another stream.
 """
 
 from __future__ import annotations
@@ -149,9 +149,7 @@ class Drawn:
             row = self.world.table.row(key) or {}
             assert row["streamName"]["S"] == str(stream)
             assert key == in_stream(stream, row["shardId"]["S"])
-            assert {stream_key_of(each) for each in lease.parent_shard_ids | lease.child_shard_ids} <= {
-                stream
-            }
+            assert {stream_key_of(each) for each in lease.parent_shard_ids | lease.child_shard_ids} <= {stream}
 
 
 def is_wanted(data: bytes) -> bool:

@@ -49,12 +49,8 @@ def test_worlds_keep_every_promise(seeds: Sequence[int]) -> None:
     results = [simulate(seed) for seed in seeds]
     broken = [result for result in results if result.violation]
     assert not broken, "\n".join(map(told, broken))
-    assert sum(result.handled for result in results) > len(results), (
-        "worlds in which nothing is handled prove nothing"
-    )
-    assert sum(sum(result.faults.values()) for result in results) > len(results), (
-        "nor do worlds without faults"
-    )
+    assert sum(result.handled for result in results) > len(results), "worlds in which nothing is handled prove nothing"
+    assert sum(sum(result.faults.values()) for result in results) > len(results), "nor do worlds without faults"
 
 
 @pytest.mark.timeout(300)
@@ -81,6 +77,4 @@ def _told_by_the_command(seed: int, hash_seed: str) -> str:
 def told(result: Result) -> str:
     history = simulate(result.seed, is_recorded=True).history
     replay = f".venv/bin/python -m tests.simulation --seed {result.seed} --verbose"
-    return "\n".join(
-        (f"seed {result.seed}: {result.violation}", *history[-40:], f"the whole history: {replay}")
-    )
+    return "\n".join((f"seed {result.seed}: {result.violation}", *history[-40:], f"the whole history: {replay}"))

@@ -60,9 +60,17 @@ class Planted:
 SKIPPED = r"which no handler has finished$|with unhandled records$|unhandled records"
 BEFORE_ITS_TURN = rf"{SKIPPED}|though the checkpoint covers|after having finished those before"
 PLANTED = {
-    "finished ahead, wherever the row stands": Planted(lease_row, "_ahead", ahead_whatever_the_checkpoint, SKIPPED, (5, 6, 48)),
+    "finished ahead, wherever the row stands": Planted(
+        lease_row, "_ahead", ahead_whatever_the_checkpoint, SKIPPED, (5, 6, 48)
+    ),
     "quiet, whatever the checkpoint": Planted(
-        Lease, "quiet_until", property(lambda lease: lease.quiet and lease.quiet.until), BEFORE_ITS_TURN, (154, 246), True, None
+        Lease,
+        "quiet_until",
+        property(lambda lease: lease.quiet and lease.quiet.until),
+        BEFORE_ITS_TURN,
+        (154, 246),
+        True,
+        None,
     ),
     "crashes of another checkpoint": Planted(
         lease_row, "_crashes", crashes_whatever_the_checkpoint, r"crashed \d+ times, it is believed", (5, 7, 11)
@@ -70,7 +78,7 @@ PLANTED = {
     "attempts of another checkpoint": Planted(
         lease_row, "_attempts", attempts_whatever_the_checkpoint, r"was tried \d+ times, it is believed", (5, 6, 14)
     ),
-}  # fmt: skip
+}
 
 
 def test_nothing_is_lost_or_skipped_wherever_a_deployment_goes() -> None:

@@ -42,9 +42,7 @@ class TrueReports:
         self.reports += 1
         if bytes_of(row) > ROW_BYTES_MAX:
             self.world.fail(f"{write.kind} of {write.lease_key} made a row of {bytes_of(row)} bytes")
-        if (
-            lease.lag_report is not None
-        ):  # void: an operator has moved the row, and the owner does not know it yet
+        if lease.lag_report is not None:  # void: an operator has moved the row, and the owner does not know it yet
             self._check(process, lease, lease.lag_report)
 
     def _check(self, process: Process, lease: Lease, report: LagReport) -> None:
@@ -53,10 +51,7 @@ class TrueReports:
         self.said_nothing_waits += 1
         world, truth = self.world, self.world.ledger.shards[lease.shard_id]
         ago = world.scheduler.now() + process.skew - report.at
-        at = (
-            world.scheduler.now_us
-            - (ago + STAMPS_WRONG_TWICE * world.shard_time.stamps_differ_by) // MICROSECOND
-        )
+        at = world.scheduler.now_us - (ago + STAMPS_WRONG_TWICE * world.shard_time.stamps_differ_by) // MICROSECOND
         waits = [
             index
             for index in range(truth.covered_by(lease.checkpoint), len(truth.places))
@@ -66,10 +61,10 @@ class TrueReports:
             world.fail(f"{lease.lease_key} says that nothing waited, and its record {waits[0]} did")
 
 
-def report_truly(
-    seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED
-) -> tuple[Result, int]:
-    """Run this seed's world to its end, or to the first broken invariant. And how many reports said that nothing waited."""
+def report_truly(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> tuple[Result, int]:
+    """Run this seed's world to its end, or to the first broken invariant. And how many reports said that nothing
+    waited.
+    """
     found: list[TrueReports] = []
 
     def begin(world: World) -> None:

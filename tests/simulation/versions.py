@@ -101,9 +101,7 @@ class LanesHandler:
         world, shard_id = self.world, batch.shard_id
         world.scheduler.check_alive()
         fails_at = (
-            world.chance.randrange(len(batch.records))
-            if world.has_faults and world.chance.random() < FAILS
-            else None
+            world.chance.randrange(len(batch.records)) if world.has_faults and world.chance.random() < FAILS else None
         )
         if world.has_faults and world.chance.random() < DIES:
             world.note(self.process.name, "dies in its handler")
@@ -164,9 +162,7 @@ class PuttingBack:
     def _still_named(self, key: str) -> Checkpoint | None:
         """Where the row was when attempts were noted, by an owner that has not removed them: the worst case."""
         row = self.world.table.row(key) or {}
-        number, _, sub = (
-            row.get(columns.ATTEMPTS, {}).get("S", "").partition("@")[2].partition("..")[0].partition(":")
-        )
+        number, _, sub = row.get(columns.ATTEMPTS, {}).get("S", "").partition("@")[2].partition("..")[0].partition(":")
         is_stale = number.isdecimal() and number != row[columns.CHECKPOINT]["S"]
         return Checkpoint(number, int(sub or 0)) if is_stale else None
 
@@ -233,6 +229,11 @@ def roll(seed: int, *, is_recorded: bool = False, lanes: bool | None = None, idl
         {"parallelization_factor": Random(seed).choice((2, 3, 10)), "handler_attempts": 2} if is_wide else {}
     )
     return play(
-        seed, is_recorded=is_recorded, wiring=wiring, neighbours=lambda chance, given: Versions(seed, draw_java(chance, given)),
-        without=BY_HAND, idle=idle, **settings,
-    )  # fmt: skip
+        seed,
+        is_recorded=is_recorded,
+        wiring=wiring,
+        neighbours=lambda chance, given: Versions(seed, draw_java(chance, given)),
+        without=BY_HAND,
+        idle=idle,
+        **settings,
+    )

@@ -38,9 +38,11 @@ def main(folder: Path, stream: str, sts: str, external_id: str) -> None:
     print("batch", rows.count())
     held = {"application": f"{stream}-audit", "leases": "hold", "leaseRoleArn": ROLE, "availableNow": "true"}
     streamed = (
-        spark.readStream.format("sublet").options(stream=stream, roleArn=ROLE, **role, **held)
-        .option("checkpointLocation", str(folder / "checkpoint")).load()
-    )  # fmt: skip
+        spark.readStream.format("sublet")
+        .options(stream=stream, roleArn=ROLE, **role, **held)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .load()
+    )
     streamed.explain(extended=True)
     writer = streamed.writeStream.format("parquet").option("path", str(folder / "rows"))
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()

@@ -12,7 +12,8 @@ if importlib.util.find_spec("pyspark") is None:
 else:
     # Tests are over before the JVM's second compiler has paid for itself: without it they cost a third less CPU time.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    # Spark's 15 s for its own sockets are too few where other tests run beside these; its 10 s for a source's worker are fixed.
+    # Spark's 15 s for its own sockets are too few where other tests run beside these; its 10 s for a source's worker
+    # are fixed.
     os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "120")
 
 

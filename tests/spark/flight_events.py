@@ -1,4 +1,6 @@
-"""Flights as the demo's producer writes them, generated from a number; and invalid data of each kind, with its reason."""
+"""Flights as the demo's producer writes them, generated from a number; and invalid data of each kind, with its
+reason.
+"""
 
 from __future__ import annotations
 

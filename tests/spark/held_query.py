@@ -36,9 +36,7 @@ class HeldQuery:
     """A query and its keepers, one after the other. `query.log` and `commits` outlive them, as Spark's checkpoint
     does."""
 
-    def __init__(
-        self, stream: WatchedStream, clock: Sleeper, table: MemoryLeaseTable, /, **given: str
-    ) -> None:
+    def __init__(self, stream: WatchedStream, clock: Sleeper, table: MemoryLeaseTable, /, **given: str) -> None:
         self.table = table
         self.commits = MemoryCommits()
         self.sightings, self.metrics = MemorySightingStore(), MemoryMetrics()
@@ -51,13 +49,23 @@ class HeldQuery:
         """A new process of the source, with a keeper of its own."""
         self.runs += 1
         ports = memory_ports(
-            self.query.stream, self.table, sightings=self.sightings, clock=self.query.clock, chance=Random(self.runs),
-            metrics=self.metrics, log=self.query.memory_log, control=self.control,
-        )  # fmt: skip
+            self.query.stream,
+            self.table,
+            sightings=self.sightings,
+            clock=self.query.clock,
+            chance=Random(self.runs),
+            metrics=self.metrics,
+            log=self.query.memory_log,
+            control=self.control,
+        )
         self.keeper = Keeper(
-            ports, self.commits, self.query.clock.sleep, self.query.options.keeper_settings, f"spark/{self.runs}",
+            ports,
+            self.commits,
+            self.query.clock.sleep,
+            self.query.options.keeper_settings,
+            f"spark/{self.runs}",
             self.query.options.fail_on_data_loss,
-        )  # fmt: skip
+        )
         self.query.keeper = self.keeper
         self.query.restart()
 

@@ -51,9 +51,7 @@ class BusyStream:
             shard = self._chance.choice(shards)
             low, high = (int(shard["HashKeyRange"][f"{end}HashKey"]) for end in ("Starting", "Ending"))
             middle = str((low + high) // 2)
-            self._client.split_shard(
-                StreamName=self.name, ShardToSplit=shard["ShardId"], NewStartingHashKey=middle
-            )
+            self._client.split_shard(StreamName=self.name, ShardToSplit=shard["ShardId"], NewStartingHashKey=middle)
         self._client.get_waiter("stream_exists").wait(StreamName=self.name, WaiterConfig={"Delay": 1})
 
     def run(self, reshard_every: float) -> None:

@@ -47,9 +47,7 @@ def main() -> None:
     tables = DiesAfter(open_tables(spark, settings), arguments.moment)
     run_pipeline(spark, settings, Tally(), PlainLines(print), SystemClock(), lambda: False, tables)
     for table in ("raw", "parsed", "rejected"):
-        rows = (
-            spark.table(f"{settings.output}.{table}").select("sequenceNumber", "subSequenceNumber").collect()
-        )
+        rows = spark.table(f"{settings.output}.{table}").select("sequenceNumber", "subSequenceNumber").collect()
         print(json.dumps([table, [list(row) for row in rows]]), flush=True)
     spark.stop()
 

@@ -166,11 +166,15 @@ class SeveralQuery:
         self.runs += 1
         ports = memory_ports(
             table=self.table, sightings=self.sightings, clock=self.clock, chance=Random(self.runs), log=self.memory_log
-        )  # fmt: skip
+        )
         return Keeper(
-            with_streams(ports, found), self.commits, self.clock.sleep, self.options.keeper_settings, f"spark/{self.runs}",
+            with_streams(ports, found),
+            self.commits,
+            self.clock.sleep,
+            self.options.keeper_settings,
+            f"spark/{self.runs}",
             self.options.fail_on_data_loss,
-        )  # fmt: skip
+        )
 
     def offset(self, batch: int) -> AnyOffset:
         """At which the batch ended."""

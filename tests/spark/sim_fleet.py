@@ -1,4 +1,6 @@
-"""A fleet in sequence: a worker without leases takes every free lease, handles a part of its shard, and gives it back."""
+"""A fleet in sequence: a worker without leases takes every free lease, handles a part of its shard, and gives it
+back.
+"""
 
 from __future__ import annotations
 

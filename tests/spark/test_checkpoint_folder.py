@@ -15,9 +15,7 @@ from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, offset_to_jso
 
 from infra.local import EmbeddedAws
 
-IDENTITY = StreamIdentity(
-    "arn:aws:kinesis:us-east-1:000000000000:stream/orders", datetime(2026, 1, 31, 8, tzinfo=UTC)
-)
+IDENTITY = StreamIdentity("arn:aws:kinesis:us-east-1:000000000000:stream/orders", datetime(2026, 1, 31, 8, tzinfo=UTC))
 
 
 def offset(batch: int) -> Offset:
@@ -28,16 +26,10 @@ def files(*committed: int, planned: int, other_sources: int = 0) -> dict[str, st
     """As Spark writes them: two lines of its own, then one for each source."""
     first = ['{"another": "source"}'] * other_sources
     offsets = {
-        f"offsets/{n}": "\n".join(
-            ["v1", '{"batchWatermarkMs":0}', *first, json.dumps(offset_to_json(offset(n)))]
-        )
+        f"offsets/{n}": "\n".join(["v1", '{"batchWatermarkMs":0}', *first, json.dumps(offset_to_json(offset(n)))])
         for n in range(planned)
     }
-    return (
-        {"commits/.0.crc": "x"}
-        | offsets
-        | {f"commits/{n}": 'v1\n{"nextBatchWatermarkMs":0}' for n in committed}
-    )
+    return {"commits/.0.crc": "x"} | offsets | {f"commits/{n}": 'v1\n{"nextBatchWatermarkMs":0}' for n in committed}
 
 
 def in_folder(path: Path, texts: dict[str, str]) -> FolderCommits:

@@ -57,8 +57,13 @@ def test_batch_and_stream_and_lag_over_connect(embedded_aws: EmbeddedAws, tmp_pa
     environment = {**os.environ, **embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, stream.name, str(tmp_path)],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as client:  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as client:
         try:
             said, errors = client.communicate(timeout=350)
         finally:

@@ -23,7 +23,9 @@ pytest.importorskip("pyspark.pipelines", reason="Spark 4.1 has declarative pipel
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pipeline"
 OUTLIVING = ("--conf", "spark.sql.catalogImplementation=hive")
-"""A catalog that knows the previous run's tables. It cannot hold the example's, whose partition columns have capitals."""
+"""A catalog that knows the previous run's tables. It cannot hold the example's, whose partition columns have
+capitals.
+"""
 SPEC = """
 name: orders
 storage: file://{folder}/storage
@@ -46,15 +48,23 @@ def run_pipeline(aws: EmbeddedAws, folder: Path, *conf: str) -> str:
     """Returns its output."""
     programs = Path(sys.executable).parent
     environment = {
-        **os.environ, **aws.environment, "PYSPARK_PYTHON": sys.executable, "PATH": f"{programs}:{os.environ['PATH']}"
-    }  # fmt: skip
+        **os.environ,
+        **aws.environment,
+        "PYSPARK_PYTHON": sys.executable,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+    }
     with subprocess.Popen(
         [
             *(str(programs / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml"),
             *("--conf", "spark.ui.enabled=false", *conf),
         ],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    ) as pipeline:  # fmt: skip
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as pipeline:
         try:
             said, _ = pipeline.communicate(timeout=300)
         finally:
@@ -112,9 +122,6 @@ def test_the_pipelines_tables_declared(embedded_aws: EmbeddedAws, tmp_path: Path
     assert Counter(row["data"] for row in rows("raw")) == Counter(stream.produced)
     assert sorted(row["number"] for row in rows("parsed")) == stream.numbers
     assert {row["data"]: row["reason"] for row in rows("rejected")} == MISFITS
-    found = {
-        row["carrier"]: (row["flights"], row["departure_delay"], row["arrival_delay"])
-        for row in rows("carriers")
-    }
+    found = {row["carrier"]: (row["flights"], row["departure_delay"], row["arrival_delay"]) for row in rows("carriers")}
     figures = carriers(stream.numbers)
     assert found == {name: (of[0], of[2], of[4]) for name, of in figures.items()}

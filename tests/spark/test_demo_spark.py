@@ -50,7 +50,8 @@ def test_without_java_it_says_so_in_a_sentence(tmp_path: Path) -> None:
     with started_demo(tmp_path / "output", JAVA_HOME=str(tmp_path)) as demo:
         assert demo.wait(60) == 1
     assert demo.said == (
-        f"make demo-spark needs Java 17 or newer (any vendor's runtime will do); JAVA_HOME is {tmp_path}, where none runs.\n"
+        f"make demo-spark needs Java 17 or newer (any vendor's runtime will do); JAVA_HOME is {tmp_path}, where none "
+        "runs.\n"
     )
 
 
@@ -62,9 +63,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_in_the_tables_goes_by_key_and_batch(tmp_path: Path) -> None:
     def put(table: str, batch: int, rows: list[dict[str, object]]) -> None:
-        folder = (
-            tmp_path / table / "arrivalDate=2026-01-31" / "shardId=shardId-000000000000" / f"batch={batch}"
-        )
+        folder = tmp_path / table / "arrivalDate=2026-01-31" / "shardId=shardId-000000000000" / f"batch={batch}"
         folder.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), folder / "part.parquet")
 
@@ -74,7 +73,5 @@ def test_what_is_in_the_tables_goes_by_key_and_batch(tmp_path: Path) -> None:
         put("carriers", batch, [{"carrier": "UA", **dict.fromkeys(FIGURES, len(numbers))}])
     lake = Lake(tmp_path)
     assert lake.rows() == {"shardId-000000000000": 5}
-    assert lake.flights() == {
-        "raw": 5, "rejected": 0, "keys": {"N1": [[1, 4], [7, 7]]}, "carriers": {"UA": [5] * 5}
-    }  # fmt: skip
+    assert lake.flights() == {"raw": 5, "rejected": 0, "keys": {"N1": [[1, 4], [7, 7]]}, "carriers": {"UA": [5] * 5}}
     assert runs([("N1", 4), ("N1", 3), ("N1", 4)]) == {"N1": [[4, 4], [3, 4]]}, "in the order given"

@@ -39,7 +39,7 @@ def submit(aws: EmbeddedAws, folder: Path, arguments: list[str]) -> str:
         (folder / name).symlink_to(path)
     told = spark_properties(
         Fleet(WorkerSize(1, 4), WorkerSize(1, 4), 1), dict.fromkeys(archives, "s3://"), str(PYTHON), "eu-west-1", {}
-    )  # fmt: skip
+    )
     environment = {name.removeprefix(DRIVER): value for name, value in told.items() if DRIVER in name}
     home = Path(pyspark.__file__).parent
     command = [
@@ -50,9 +50,14 @@ def submit(aws: EmbeddedAws, folder: Path, arguments: list[str]) -> str:
     ]
     kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
     with subprocess.Popen(
-        command, cwd=folder, env={**kept, "SPARK_HOME": str(home), **environment, **aws.environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    ) as run:  # fmt: skip
+        command,
+        cwd=folder,
+        env={**kept, "SPARK_HOME": str(home), **environment, **aws.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as run:
         try:
             said, _ = run.communicate(timeout=550)
         finally:

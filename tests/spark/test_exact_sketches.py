@@ -49,9 +49,12 @@ def test_every_record_is_counted(spark: SparkSession, stream: str) -> None:
 
 
 def test_the_command_counts_with_spark_and_knows_the_keys_by_name(
-    spark: SparkSession, stream: str, embedded_aws: EmbeddedAws,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    spark: SparkSession,
+    stream: str,
+    embedded_aws: EmbeddedAws,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """No worker has read the stream, and no sketch is stored. Spark's session is the one of this process."""
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)

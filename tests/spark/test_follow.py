@@ -41,9 +41,7 @@ def consume(
     tasks = ThreadTasks()
     stop = tasks.signal()
     settings = Settings(application="orders-audit", stream="orders", worker_id="fleet", handler_attempts=1)
-    process = ConsumerProcess(
-        memory_ports(stream, table, tasks=tasks), HandlerFunctions(handle), settings, stop
-    )
+    process = ConsumerProcess(memory_ports(stream, table, tasks=tasks), HandlerFunctions(handle), settings, stop)
     running = tasks.spawn(process.run)
     for _ in range(400):
         if done():

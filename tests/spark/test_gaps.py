@@ -114,10 +114,7 @@ def steps(hours: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
     few = st.integers(0, 5)
     return st.lists(
         st.one_of(
-            *(
-                st.tuples(st.just(name), few)
-                for name in ("put", "split", "merge", "available now", "run", "crash")
-            ),
+            *(st.tuples(st.just(name), few) for name in ("put", "split", "merge", "available now", "run", "crash")),
             st.tuples(st.just("wait"), hours),
         ),
         max_size=12,

@@ -70,9 +70,7 @@ def stream() -> MemoryStream:
 
 
 def rows_of(stream: MemoryStream, shard_id: str) -> pa.RecordBatch:
-    [batch] = Rows("orders", shard_id, StrayFilter(None, Placement())).batches(
-        page_of(stream, shard_id).records
-    )
+    [batch] = Rows("orders", shard_id, StrayFilter(None, Placement())).batches(page_of(stream, shard_id).records)
     return batch
 
 
@@ -156,9 +154,7 @@ def test_the_failure_policy_is_that_of_the_fleet(stream: MemoryStream) -> None:
             raise ValueError("never")
         done.extend(record.data for record in batch.records)
 
-    settings = replace(
-        SETTINGS, on_failure=QUEUE, maximum_retry_attempts=1, bisect_batch_on_function_error=True
-    )
+    settings = replace(SETTINGS, on_failure=QUEUE, maximum_retry_attempts=1, bisect_batch_on_function_error=True)
     rows = rows_of(stream, "shardId-000000000000")
     handled, _ = run(handle, rows, settings=settings, destination=destination)
     assert done == [b"plain", b"two"]

@@ -172,9 +172,7 @@ def test_a_merge_whose_other_parent_has_no_lease_yet_is_read_to_its_last_record_
     end yet."""
     held = held_query(2)
     stream = held.query.stream.inner
-    put_row(
-        held.table, Lease(shard_id(0), TRIM_HORIZON, hash_key_range=stream.list_shards()[0].hash_key_range)
-    )
+    put_row(held.table, Lease(shard_id(0), TRIM_HORIZON, hash_key_range=stream.list_shards()[0].hash_key_range))
     theirs = Lease(shard_id(1), TRIM_HORIZON, lease_owner="java", lease_counter=5)
     _, other = stream.split(shard_id(1))
     numbers = [stream.put("k", b"%d" % n, explicit_hash_key=0) for n in range(5)]
@@ -505,9 +503,7 @@ def test_a_query_that_asks_nothing_any_more_lets_its_leases_go(has_planned: bool
     held.query.clock.sleep(timedelta(minutes=5))
     held.keeper.work()
     assert row(held.table, shard_id(0)).lease_owner is None
-    assert row(held.table, shard_id(0)).checkpoint == (
-        Checkpoint(numbers[-1]) if has_planned else TRIM_HORIZON
-    )
+    assert row(held.table, shard_id(0)).checkpoint == (Checkpoint(numbers[-1]) if has_planned else TRIM_HORIZON)
     put(held, 5, first=5)
     rows = [row for _ in range(5) for row in wait_a_second(held)]
     assert len(rows) == (5 if has_planned else 10)
@@ -558,9 +554,7 @@ def test_a_checkpoint_of_another_way_with_leases_is_refused() -> None:
     held.drain()
     alone = MemoryQuery(held.query.stream, held.query.clock, options())
     alone.log = held.query.log
-    with pytest.raises(
-        OffsetMalformed, match="with the leases of orders-audit, but the query runs without leases"
-    ):
+    with pytest.raises(OffsetMalformed, match="with the leases of orders-audit, but the query runs without leases"):
         alone.plan()
 
 

@@ -40,8 +40,8 @@ stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 query = (
     spark.readStream.format("sublet")
-    .options(stream=stream, application=stream, leases="hold", failoverTime="6s", checkpointLocation=folder + "/checkpoint")
-    .load().writeStream.format("parquet").option("path", folder + "/rows")
+    .options(stream=stream, application=stream, leases="hold", failoverTime="6s", checkpointLocation=folder +
+    "/checkpoint") .load().writeStream.format("parquet").option("path", folder + "/rows")
     .option("checkpointLocation", folder + "/checkpoint").start()
 )
 query.processAllAvailable()
@@ -82,9 +82,14 @@ class World:
         ]
         with (self.folder / "stderr").open("ab") as errors:
             return subprocess.Popen(
-                [*command, *trigger], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+                [*command, *trigger],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     def run_spark(self, ending: str, *trigger: str, batches: int = 3) -> list[str]:
         """Until this many batches are written and it has ended as requested. Returns its output."""
@@ -108,17 +113,19 @@ class World:
     def wait_until_released(self) -> None:
         """Until no lease has an owner: one that is not released keeps its owner when it expires."""
         until = time.monotonic() + 60
-        while owned := {
-            lease.lease_key: lease.lease_owner for lease in self.table.scan().leases if lease.lease_owner
-        }:
+        while owned := {lease.lease_key: lease.lease_owner for lease in self.table.scan().leases if lease.lease_owner}:
             assert time.monotonic() < until, owned
             time.sleep(0.05)
 
     def fleet(self, within: float = 60) -> None:
         """The library's own process, until everything produced so far has been handled."""
         settings = Settings(
-            application=self.name, stream=self.name, worker_id="fleet", failover_time=6 * SECOND, heartbeat_interval=2 * SECOND
-        )  # fmt: skip
+            application=self.name,
+            stream=self.name,
+            worker_id="fleet",
+            failover_time=6 * SECOND,
+            heartbeat_interval=2 * SECOND,
+        )
         kinesis, tasks = self.aws.client("kinesis"), ThreadTasks()
         stop = tasks.signal()
         ports = memory_ports(KinesisStream(kinesis, kinesis, settings), self.table, tasks=tasks)
@@ -247,9 +254,7 @@ def test_when_the_source_itself_is_killed_the_last_batch_may_come_again(
     world.fleet()
     missing, repeated = world.verdict()
     assert missing == []
-    last = max(
-        int(path.name) for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdecimal()
-    )
+    last = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdecimal())
     in_last = pq.read_table(tmp_path / "batches" / f"{last}.parquet").column("data").to_pylist()
     assert set(repeated) <= set(in_last)
 
@@ -257,7 +262,9 @@ def test_when_the_source_itself_is_killed_the_last_batch_may_come_again(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
-    """Runs with one checkpoint folder, and the fleet between two of them, while data flows and shards split and merge."""
+    """Runs with one checkpoint folder, and the fleet between two of them, while data flows and shards split and
+    merge.
+    """
     world = World(embedded_aws, tmp_path, "runs")
     with Producing(world.stream, reshard_every=10):
         for ending in ("kill_jvm", "stop", "handler"):
@@ -277,8 +284,13 @@ def test_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     environment = {**os.environ, **embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}
     with subprocess.Popen(
         [sys.executable, "-c", CONNECT_CLIENT, world.name, str(tmp_path)],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as client:  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as client:
         try:
             said, errors = client.communicate(timeout=250)
         finally:

@@ -99,9 +99,7 @@ def test_a_logged_batch_waits_for_the_worker_that_holds_one_of_its_streams() -> 
     finish(query)
     theirs = [lease for key, lease in rows(query).items() if ":b:" in key]
     for lease in theirs:
-        query.table.put_row(
-            encode_row(replace(lease, lease_owner="fleet", lease_counter=lease.lease_counter + 1))
-        )
+        query.table.put_row(encode_row(replace(lease, lease_owner="fleet", lease_counter=lease.lease_counter + 1)))
 
     sleep = query.clock.sleep
 

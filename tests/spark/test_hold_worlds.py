@@ -1,4 +1,6 @@
-"""A query and a fleet share leases through many worlds: reshards, failures at any step, clean ends and killed keepers."""
+"""A query and a fleet share leases through many worlds: reshards, failures at any step, clean ends and killed
+keepers.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,11 @@ class World:
         for _ in range(self.chance.randrange(30)):
             key = f"key-{self.chance.randrange(1000)}"
             data = [b"%d" % (len(self.produced) + n) for n in range(self.chance.choice((1, 1, 5)))]
-            self.stream.put(
-                key, data[0] if len(data) == 1 else aggregate([(key, None, each) for each in data])
-            )
+            self.stream.put(key, data[0] if len(data) == 1 else aggregate([(key, None, each) for each in data]))
             self.produced += data
 
     def reshard(self) -> None:
-        still_open = sorted(
-            (s for s in self.stream.list_shards() if s.is_open), key=lambda s: s.hash_key_range
-        )
+        still_open = sorted((s for s in self.stream.list_shards() if s.is_open), key=lambda s: s.hash_key_range)
         if len(still_open) > 1 and self.chance.random() < 0.5:
             first = self.chance.randrange(len(still_open) - 1)
             self.stream.merge(still_open[first].shard_id, still_open[first + 1].shard_id)

@@ -30,9 +30,7 @@ LIMITS = [NO_LIMIT, Share(records=100), Share(bytes=10**6), Share(span=10 * MINU
 def idle_query(records: int = 3, /, **given: str) -> MemoryQuery:
     """Everything is read, on a shard where each call covers five minutes."""
     query = memory_query(1, **given)
-    query.stream.inner = MemoryStream(
-        1, clock=query.clock, throttled=True, name="orders", advance=lambda: ADVANCE
-    )
+    query.stream.inner = MemoryStream(1, clock=query.clock, throttled=True, name="orders", advance=lambda: ADVANCE)
     query.restart()
     put(query, records)
     query.clock.sleep(5 * SECOND)
@@ -210,9 +208,7 @@ def test_what_is_left_of_a_batch_after_others_have_moved_the_lease_goes_by_their
     lease = Lease(SHARD, checkpoint=Checkpoint("7", 0))
     [left] = resume_ranges([one], _end("9"), {SHARD: lease}, {}).ranges
     assert (left.begin, left.quiet_until) == (ReadTo("7", None, 0), None)
-    [same] = resume_ranges(
-        [one], _end("9"), {SHARD: replace(lease, checkpoint=Checkpoint("5", 0))}, {}
-    ).ranges
+    [same] = resume_ranges([one], _end("9"), {SHARD: replace(lease, checkpoint=Checkpoint("5", 0))}, {}).ranges
     assert same == one
 
 

@@ -72,9 +72,7 @@ def test_a_query_at_the_tip_says_that_nothing_waits_and_when_its_last_record_arr
     assert said.lag == timedelta(0)
     assert said.arrived_at is not None
     assert abs(said.arrived_at - arrived_at) <= SECOND
-    assert (
-        held.query.clock.now() - said.at <= held.query.options.keeper_settings.heartbeat_interval + 2 * SECOND
-    )
+    assert held.query.clock.now() - said.at <= held.query.options.keeper_settings.heartbeat_interval + 2 * SECOND
 
 
 def test_during_a_long_batch_the_lag_is_the_age_of_its_first_record() -> None:
@@ -175,7 +173,7 @@ def look(begin: ShardOffset, found: Peek) -> ShardLook:
         ("TRIM_HORIZON", look(ShardOffset(AT), Peek(TO)), None),
         ("55", look(ShardOffset(AT), Peek(TO)), None),
     ],
-)  # fmt: skip
+)
 def test_the_lag_by_one_look(checkpoint: str, made: ShardLook, expected: LagThen | None) -> None:
     assert lag_then(Checkpoint(checkpoint), made, NOW) == expected
 

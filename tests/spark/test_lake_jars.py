@@ -45,9 +45,7 @@ def jars(name: str) -> str:
     return ",".join(str(jar) for jar in JARS if name in jar.name)
 
 
-def run(
-    aws: EmbeddedAws, moment: int, stream: FlightStream, folder: Path
-) -> tuple[int, dict[str, list[list[object]]]]:
+def run(aws: EmbeddedAws, moment: int, stream: FlightStream, folder: Path) -> tuple[int, dict[str, list[list[object]]]]:
     """The exit code of a run that dies at that moment; and the tables' content after one that does not."""
     command = [
         sys.executable,

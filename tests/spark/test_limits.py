@@ -40,16 +40,14 @@ def put(query: MemoryQuery, sizes: list[int], rows: int = 1) -> None:
         (Random(7).choices((10, 100, 30 * KB), k=1000), 1, Share(bytes=100 * KB)),
         ([KB] * 6000, 1, Share(span=600 * SECOND)),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("shards", [1, 3])
 def test_a_limit_makes_a_query_read_what_it_delivers_twice(
     shards: int, sizes: list[int], rows: int, limit: Share
 ) -> None:
     query = memory_query(shards)
     put(query, sizes, rows)
-    query.run_all(
-        Share(limit.records and limit.records * shards, limit.bytes and limit.bytes * shards, limit.span)
-    )
+    query.run_all(Share(limit.records and limit.records * shards, limit.bytes and limit.bytes * shards, limit.span))
     assert query.stream.fetched_bytes <= AT_MOST * sum(sizes)
     assert len(query.all_rows) == len(sizes) * rows
     assert len(query.rows) > 2

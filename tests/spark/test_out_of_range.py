@@ -36,10 +36,7 @@ TOP = 2**128 - 1
 def put_aggregates(query: MemoryQuery, count: int, rows: int = 3) -> list[bytes]:
     """Each with records of the lowest and the highest hash key: only a lone shard has them all in its range."""
     wanted = [
-        [
-            b"%d" % (query.stream.calls["aggregates"] * 100 + count * 10_000 + n * rows + m)
-            for m in range(rows)
-        ]
+        [b"%d" % (query.stream.calls["aggregates"] * 100 + count * 10_000 + n * rows + m) for m in range(rows)]
         for n in range(count)
     ]
     query.stream.calls["aggregates"] += 1
@@ -117,7 +114,9 @@ def test_right_after_a_reshard_what_the_kpl_put_into_the_wrong_shard_is_dropped(
 
 @pytest.mark.parametrize("is_described", [True, False])
 def test_a_batch_that_is_done_again_by_another_process_has_the_same_rows(is_described: bool) -> None:
-    """As of the plan, whatever is learned since: whether the description was before or after the misplaced aggregates."""
+    """As of the plan, whatever is learned since: whether the description was before or after the misplaced
+    aggregates.
+    """
     query = memory_query(2)
     query.run_all()
     query.clock.sleep(SECOND)
@@ -166,9 +165,7 @@ def test_limits_count_the_rows_that_are_delivered(distribution: RecordDistributi
 
 def held_query() -> HeldQuery:
     clock = SleepingClock()
-    return HeldQuery(
-        WatchedStream(MemoryStream(2, clock=clock, name="orders"), clock), clock, MemoryLeaseTable()
-    )
+    return HeldQuery(WatchedStream(MemoryStream(2, clock=clock, name="orders"), clock), clock, MemoryLeaseTable())
 
 
 def test_a_query_that_holds_leases_uses_the_fleet_s_stream_description() -> None:

@@ -14,9 +14,7 @@ SCHEMA = {
         {"name": "note", "type": "string", "nullable": True, "metadata": {}},
     ],
 }
-NARROW = pa.struct(
-    [("parsed", pa.struct([("id", pa.int8()), ("note", pa.string())])), ("reason", pa.string())]
-)
+NARROW = pa.struct([("parsed", pa.struct([("id", pa.int8()), ("note", pa.string())])), ("reason", pa.string())])
 
 
 def test_what_arrow_does_not_take_is_rejected_alone() -> None:

@@ -1,4 +1,6 @@
-"""`sublet pipeline` on Spark: every record in raw once, and in either parsed or rejected; the same after any failure."""
+"""`sublet pipeline` on Spark: every record in raw once, and in either parsed or rejected; the same after any
+failure.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +81,7 @@ def run(spark: SparkSession, given: PipelineSettings, tables: Tables | None = No
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     """Read by PyArrow, which ignores Spark's logs."""
-    found: list[dict[str, Any]] = (
-        ds.dataset(folder / "lake" / table, partitioning="hive").to_table().to_pylist()
-    )
+    found: list[dict[str, Any]] = ds.dataset(folder / "lake" / table, partitioning="hive").to_table().to_pylist()
     return found
 
 
@@ -96,12 +96,8 @@ def assert_each_once(folder: Path, stream: FlightStream) -> None:
     assert by_batch[0] == by_batch[1] + by_batch[2]
     sums: dict[str, list[int]] = {}
     for row in rows(folder, "carriers"):
-        figures = [
-            row[name] for name in ("flights", "departed", "departure_delay", "arrived", "arrival_delay")
-        ]
-        sums[row["carrier"]] = [
-            a + b for a, b in zip(sums.get(row["carrier"], [0] * 5), figures, strict=True)
-        ]
+        figures = [row[name] for name in ("flights", "departed", "departure_delay", "arrived", "arrival_delay")]
+        sums[row["carrier"]] = [a + b for a, b in zip(sums.get(row["carrier"], [0] * 5), figures, strict=True)]
     assert {carrier: tuple(figures) for carrier, figures in sums.items()} == carriers(stream.numbers)
 
 
@@ -123,9 +119,7 @@ def test_every_record_is_in_raw_once_and_in_either_parsed_or_rejected(
     assert run(spark, settings(stream, tmp_path)).rows == {}
 
 
-def test_without_a_schema_there_is_raw_alone(
-    spark: SparkSession, stream: FlightStream, tmp_path: Path
-) -> None:
+def test_without_a_schema_there_is_raw_alone(spark: SparkSession, stream: FlightStream, tmp_path: Path) -> None:
     run(spark, settings(stream, tmp_path, schema=None, transform=None))
     assert Counter(row["data"] for row in rows(tmp_path, "raw")) == Counter(stream.produced)
     assert sorted(path.name for path in (tmp_path / "lake").iterdir() if path.name[0] not in "._") == ["raw"]
@@ -205,9 +199,7 @@ def test_a_transform_that_fails_once_leaves_nothing_behind(
         (lambda df: {"a": df.selectExpr("1 as shardId")}, "shardId is int"),
     ],
 )
-def test_what_a_transform_may_not_return(
-    spark: SparkSession, make: Callable[[DataFrame], Any], says: str
-) -> None:
+def test_what_a_transform_may_not_return(spark: SparkSession, make: Callable[[DataFrame], Any], says: str) -> None:
     with pytest.raises(SettingsError, match="setting transform = 'orders:tables'.*" + re.escape(says)):
         transformed(make, "orders:tables", spark.range(3))
 
@@ -263,9 +255,7 @@ def test_an_output_without_its_checkpoint_is_refused(
         ("nowhere.json", "there is no such file"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused_by_its_reason(
-    spark: SparkSession, schema: str, says: str
-) -> None:
+def test_a_schema_that_cannot_be_used_is_refused_by_its_reason(spark: SparkSession, schema: str, says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         schema_of(spark, schema)
 
@@ -290,16 +280,12 @@ def test_a_failure_is_reported_by_its_cause(text: str, cause: str) -> None:
 def test_iceberg_without_its_jars_is_refused_by_name(
     spark: SparkSession, stream_of_one: FlightStream, tmp_path: Path
 ) -> None:
-    given = settings(
-        stream_of_one, tmp_path, sink=Sink.ICEBERG, output="lake.flights", checkpoint=str(tmp_path)
-    )
+    given = settings(stream_of_one, tmp_path, sink=Sink.ICEBERG, output="lake.flights", checkpoint=str(tmp_path))
     with pytest.raises(SettingsError, match="setting sink = 'iceberg': the session lacks Iceberg's jars"):
         run(spark, given)
 
 
-def test_the_command_says_what_it_did(
-    embedded_aws: EmbeddedAws, stream: FlightStream, tmp_path: Path
-) -> None:
+def test_the_command_says_what_it_did(embedded_aws: EmbeddedAws, stream: FlightStream, tmp_path: Path) -> None:
     """In a process of its own, as a schedule starts it."""
     command = [sys.executable, "-m", "sublet", "pipeline", "--stream", stream.name, "--available-now"]
     command += [
@@ -312,9 +298,14 @@ def test_the_command_says_what_it_did(
     ]
     command += ["--conf", "spark.master=local[2]", "--conf", "spark.ui.enabled=false"]
     done = subprocess.run(
-        command, cwd=EXAMPLE, env={**os.environ, **embedded_aws.environment},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        command,
+        cwd=EXAMPLE,
+        env={**os.environ, **embedded_aws.environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     said = done.stdout.splitlines()
     assert said[0].startswith("batch 0: raw 115, parsed 110, rejected 5, carriers 3 rows in ")
@@ -353,9 +344,13 @@ def test_a_continuous_run_goes_on_until_it_is_asked_to_end(
     ]
     command += ["--conf", "spark.master=local[2]", "--conf", "spark.ui.enabled=false"]
     with subprocess.Popen(
-        command, cwd=EXAMPLE, env={**os.environ, **embedded_aws.environment},
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
-    ) as running:  # fmt: skip
+        command,
+        cwd=EXAMPLE,
+        env={**os.environ, **embedded_aws.environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as running:
         try:
             assert running.stdout is not None
             first = next(line for line in running.stdout if line.startswith("batch "))
@@ -386,8 +381,12 @@ def test_a_stream_that_is_not_there_fails_the_command_with_one_sentence(
     ]
     command += ["--output", str(tmp_path / "lake"), "--conf", "spark.ui.enabled=false"]
     done = subprocess.run(
-        command, env={**os.environ, **embedded_aws.environment},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        command,
+        env={**os.environ, **embedded_aws.environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 1, done.stderr[-3000:]
     assert "sublet: the query failed: StreamNotFound: there is no stream nowhere" in done.stderr

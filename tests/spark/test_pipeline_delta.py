@@ -47,13 +47,17 @@ def stream(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> Flight
     return flights
 
 
-def settings(
-    stream: FlightStream, folder: Path, schema: str = str(EXAMPLE / "flights.json")
-) -> PipelineSettings:
+def settings(stream: FlightStream, folder: Path, schema: str = str(EXAMPLE / "flights.json")) -> PipelineSettings:
     return pipeline_settings(
-        output=str(folder / "lake"), checkpoint=None, sink=Sink.DELTA, schema=schema,
-        transform="carriers:tables", every=None, options={"stream": stream.name}, spark={},
-    )  # fmt: skip
+        output=str(folder / "lake"),
+        checkpoint=None,
+        sink=Sink.DELTA,
+        schema=schema,
+        transform="carriers:tables",
+        every=None,
+        options={"stream": stream.name},
+        spark={},
+    )
 
 
 def run(spark: SparkSession, given: PipelineSettings, fails_after: int | None = None) -> Tally:
@@ -152,21 +156,31 @@ def test_another_schema_is_refused_by_the_table_that_has_the_old_one(
 
 
 @explores
-def test_parquet_into_the_same_output_is_refused(
-    spark: SparkSession, stream: FlightStream, tmp_path: Path
-) -> None:
+def test_parquet_into_the_same_output_is_refused(spark: SparkSession, stream: FlightStream, tmp_path: Path) -> None:
     run(spark, settings(stream, tmp_path))
     parquet = pipeline_settings(
-        output=str(tmp_path / "lake"), checkpoint=None, sink=Sink.PARQUET, schema=None,
-        transform=None, every=None, options={"stream": stream.name}, spark={},
-    )  # fmt: skip
+        output=str(tmp_path / "lake"),
+        checkpoint=None,
+        sink=Sink.PARQUET,
+        schema=None,
+        transform=None,
+        every=None,
+        options={"stream": stream.name},
+        spark={},
+    )
     with pytest.raises(SettingsError, match=r"setting sink = 'parquet': the output contains delta"):
         open_tables(spark, parquet)
 
 
 @pytest.mark.parametrize(
     ("path", "uri"),
-    [("file:/a/b", "/a/b"), ("file:///a", "/a"), ("s3a://b/k", "s3://b/k"), ("s3://b/k", "s3://b/k"), ("abfss://c@d/k", "abfss://c@d/k")],
-)  # fmt: skip
+    [
+        ("file:/a/b", "/a/b"),
+        ("file:///a", "/a"),
+        ("s3a://b/k", "s3://b/k"),
+        ("s3://b/k", "s3://b/k"),
+        ("abfss://c@d/k", "abfss://c@d/k"),
+    ],
+)
 def test_paths_are_as_deltalake_writes_them(path: str, uri: str) -> None:
     assert delta_uri(path) == uri

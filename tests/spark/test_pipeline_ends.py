@@ -50,10 +50,15 @@ def test_the_batch_under_way_is_the_last(
                 time.sleep(1)
 
     given = pipeline_settings(
-        output=str(tmp_path / "lake"), checkpoint=None, sink=Sink.PARQUET,
-        schema=str(ROOT / "examples" / "pipeline" / "flights.json"), transform=None,
-        every=parse_duration("every", "100ms"), options={"stream": stream.name}, spark={},
-    )  # fmt: skip
+        output=str(tmp_path / "lake"),
+        checkpoint=None,
+        sink=Sink.PARQUET,
+        schema=str(ROOT / "examples" / "pipeline" / "flights.json"),
+        transform=None,
+        every=parse_duration("every", "100ms"),
+        options={"stream": stream.name},
+        spark={},
+    )
     tally, tables = Tally(), open_tables(spark, given, asked_in_mid_batch)
     run_pipeline(spark, given, tally, PlainLines(print), SystemClock(), lambda: bool(asked), tables)
     assert asked[0].endswith("raw"), "asked before the batch's other tables were written"

@@ -81,9 +81,7 @@ def stored(stream: MemoryStream) -> list[bytes]:
             reply = stream.poll(iterator, 10_000)
             assert isinstance(reply, Polled)
             page = reply.page
-            found += [
-                r.data for r in deaggregate(page.records, KeysInside(shard.hash_key_range)).user_records
-            ]
+            found += [r.data for r in deaggregate(page.records, KeysInside(shard.hash_key_range)).user_records]
             iterator = reply.next_iterator if page.records else None
     return found
 
@@ -127,9 +125,7 @@ def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_servi
     writer = MemoryWriter(MemoryStream(1))
     too_long = PutRefused("InvalidArgumentException", "exceeds the stream's max record size", passes=False)
     writer.refuse = lambda record: too_long if record.partition_key == "key-1" else False
-    with pytest.raises(
-        RecordRefused, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"
-    ):
+    with pytest.raises(RecordRefused, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"):
         put_all(writer, records(3))
     assert len(writer.calls) == 1
 
@@ -218,9 +214,7 @@ def test_text_is_written_as_utf_8() -> None:
         ),
     ],
 )
-def test_columns_that_would_be_lost_are_refused(
-    columns: dict[str, StringType | IntegerType], named: str
-) -> None:
+def test_columns_that_would_be_lost_are_refused(columns: dict[str, StringType | IntegerType], named: str) -> None:
     with pytest.raises(SettingsError, match=named):
         check_columns(StructType([StructField(name, kind) for name, kind in columns.items()]))
 
@@ -239,9 +233,7 @@ class Sink:
         self.connection = self.query.connection(CallPace.of_task(self.query.clock, self.query.clock.sleep))
 
     def write(self, rows: Columns, **given: str) -> Written:
-        batch = pa.RecordBatch.from_pydict(
-            {name: pa.array(column, TYPES[name]) for name, column in rows.items()}
-        )
+        batch = pa.RecordBatch.from_pydict({name: pa.array(column, TYPES[name]) for name, column in rows.items()})
         return put_rows(options(Use.WRITE, **given), lambda _: (self.writer, self.connection), iter([batch]))
 
     @property

@@ -213,9 +213,7 @@ def test_throttled_polls_and_expired_iterators_are_waited_out() -> None:
     chance = Random(7)
     query = memory_query(2)
     query.stream.refuse = lambda _: (
-        chance.choice((PollRefusal.THROTTLED, PollRefusal.ITERATOR_EXPIRED))
-        if chance.random() < 0.4
-        else None
+        chance.choice((PollRefusal.THROTTLED, PollRefusal.ITERATOR_EXPIRED)) if chance.random() < 0.4 else None
     )
     wanted = put(query, 200)
     assert sorted(row.data for row in query.run_all(Share(records=50))) == sorted(wanted)
@@ -411,8 +409,7 @@ def batch_rows(query: MemoryQuery, wanted: ReadScope = ReadScope(), /, **given: 
 def test_batch_between_two_checkpoints_in_mid_aggregate() -> None:
     query = memory_query(1)
     first, second, third = (
-        query.stream.inner.put("k", aggregate([("k", None, b"%d%d" % (n, m)) for m in range(4)]))
-        for n in range(3)
+        query.stream.inner.put("k", aggregate([("k", None, b"%d%d" % (n, m)) for m in range(4)])) for n in range(3)
     )
     shard = "shardId-000000000000"
 

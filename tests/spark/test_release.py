@@ -68,11 +68,7 @@ class EarlierSpark:
     def run(self) -> list[bytes]:
         """The batch planned last. Spark asks for the initial offset each time that it runs batch 0."""
         end = json.loads(self.log[-1])
-        start = (
-            json.loads(self.log[-2])
-            if len(self.log) > 1
-            else json.loads(json.dumps(self.reader.initialOffset()))
-        )
+        start = json.loads(self.log[-2]) if len(self.log) > 1 else json.loads(json.dumps(self.reader.initialOffset()))
         return [
             data
             for partition in self.reader.partitions(start, end)
@@ -221,10 +217,7 @@ def test_rows_that_a_stream_s_writer_is_given_are_records() -> None:
         SparkRow(data=bytearray(b"a"), partitionKey="k", explicitHashKey=None),
         SparkRow(data=bytearray(b"b"), partitionKey="l", explicitHashKey="7"),
     ]
-    found = [
-        (r.data, r.partition_key, r.explicit_hash_key)
-        for r in new_records(arrow_batches(rows), refuse_keyless)
-    ]
+    found = [(r.data, r.partition_key, r.explicit_hash_key) for r in new_records(arrow_batches(rows), refuse_keyless)]
     assert found == [(b"a", "k", None), (b"b", "l", "7")]
     batch = pa.RecordBatch.from_pylist([{"data": b"c", "partitionKey": "m"}])
     assert [r.data for r in new_records(arrow_batches([batch, batch]), refuse_keyless)] == [b"c", b"c"]

@@ -21,9 +21,7 @@ from tests.exploring import first
 NOW = datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
 HALF = HashKeyRange(0, 2**127)
 BY_KEY = Placement(
-    StreamDescription(
-        StreamIdentity("arn", NOW), NOW, timedelta(hours=24), RecordDistribution.USER_PARTITION_KEY
-    )
+    StreamDescription(StreamIdentity("arn", NOW), NOW, timedelta(hours=24), RecordDistribution.USER_PARTITION_KEY)
 )
 """A stream that is known not to have placed its records."""
 
@@ -42,9 +40,7 @@ def contents(chance: Random) -> bytes:
             return aggregate([(key, str(chance.randrange(2**128)), data) for key, _, data in records])
         case 2:
             explicit = [str(chance.randrange(2**128)) if chance.random() < 0.5 else None for _ in records]
-            return aggregate(
-                [(key, hash_, data) for (key, _, data), hash_ in zip(records, explicit, strict=True)]
-            )
+            return aggregate([(key, hash_, data) for (key, _, data), hash_ in zip(records, explicit, strict=True)])
         case 3:
             return write_aggregate(["a"], ["x"], [(chance.randrange(2), chance.choice((None, 0, 1)), b"odd")])
         case 4:
@@ -57,8 +53,7 @@ def contents(chance: Random) -> bytes:
 def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: int) -> None:
     chance = Random(seed)
     records = [
-        StreamRecord(str(10**60 + n), contents(chance), f"outer-{n}", NOW)
-        for n in range(chance.randrange(1, 12))
+        StreamRecord(str(10**60 + n), contents(chance), f"outer-{n}", NOW) for n in range(chance.randrange(1, 12))
     ]
     expected = deaggregate(records, keys_inside(hash_key_range))
     rows = Rows("orders", "shardId-0", StrayFilter(keys_inside(hash_key_range), BY_KEY))

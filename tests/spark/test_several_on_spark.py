@@ -103,9 +103,7 @@ def test_one_stream_then_two_then_those_of_a_pattern(
         run_available(spark, tmp_path, stream=one.name)
 
 
-def test_with_the_leases_of_an_application(
-    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
-) -> None:
+def test_with_the_leases_of_an_application(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     streams = Streams(embedded_aws, "leased")
     one, two = streams.create(), streams.create()
     one.produce()
@@ -137,6 +135,4 @@ def test_a_stream_that_is_named_and_not_there_is_refused_at_load(
     for read in (spark.read, spark.readStream):
         with pytest.raises(PySparkException) as refused:
             read.format("sublet").option("stream", f"{name},nowhere").load()
-        assert (
-            "sublet.errors.StreamNotFound: there is no stream nowhere" in str(refused.value).splitlines()[0]
-        )
+        assert "sublet.errors.StreamNotFound: there is no stream nowhere" in str(refused.value).splitlines()[0]

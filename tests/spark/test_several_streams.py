@@ -119,9 +119,7 @@ def test_a_stream_that_was_deleted_and_created_again_is_another() -> None:
     assert Counter(query.read) == Counter(wanted)
     last = query.offset(len(query.log) - 1)
     assert isinstance(last, OffsetOfSeveral)
-    assert last.streams.keys() == {query.key("a"), before, query.key("b")}, (
-        "what was read of the old one stays known"
-    )
+    assert last.streams.keys() == {query.key("a"), before, query.key("b")}, "what was read of the old one stays known"
 
 
 def test_a_stream_that_is_gone_does_not_stop_the_others() -> None:
@@ -260,9 +258,7 @@ def test_a_hundred_streams_cost_a_poll_each() -> None:
     """A plan with nothing to read: no listing, no description, and no look which streams there are."""
     query = SeveralQuery("", stream="*")
     for number in range(100):
-        query.streams[f"s{number}"] = WatchedStream(
-            MemoryStream(1, clock=query.clock, name=f"s{number}"), query.clock
-        )
+        query.streams[f"s{number}"] = WatchedStream(MemoryStream(1, clock=query.clock, name=f"s{number}"), query.clock)
     query.put("s7", 5)
     query.run_all()
     assert query.read == [("s7", b"s7-%d" % n) for n in range(5)]

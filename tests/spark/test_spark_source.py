@@ -94,10 +94,7 @@ def test_filters_are_pushed_down_when_sparks_switch_is_on(spark: SparkSession, s
         pushed = read(spark, stream).where(condition)
         assert pushed.rdd.getNumPartitions() == 1
         assert numbers(pushed) == expected
-        assert (
-            read(spark, stream).where("approximateArrivalTimestamp > timestamp'2100-01-01 00:00:00'").count()
-            == 0
-        )
+        assert read(spark, stream).where("approximateArrivalTimestamp > timestamp'2100-01-01 00:00:00'").count() == 0
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
@@ -124,11 +121,7 @@ def test_a_damaged_offset_is_named_in_the_first_line(
     offsets = tmp_path / "checkpoint" / "offsets"
     last = max((file for file in offsets.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
     text = last.read_text()
-    cut = (
-        text[: len(text) - 40]
-        if damage == "half a line"
-        else text[: text.index('"shards"')] + '"shards": {}}'
-    )
+    cut = text[: len(text) - 40] if damage == "half a line" else text[: text.index('"shards"')] + '"shards": {}}'
     last.write_text(cut)
     (offsets / f".{last.name}.crc").unlink()
     with pytest.raises(PySparkException) as refused:
@@ -145,9 +138,7 @@ def test_an_empty_stream(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_pat
     assert run_available(spark, empty, tmp_path).exception() is None
 
 
-def test_a_stream_created_again_is_refused(
-    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
-) -> None:
+def test_a_stream_created_again_is_refused(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     client = embedded_aws.client("kinesis")
     first = BusyStream(client, f"again-{os.getpid()}", 1)
     first.produce()
@@ -209,9 +200,7 @@ def test_a_stream_that_is_not_there_is_named_at_load_in_the_first_line(spark: Sp
     for read in (spark.read, spark.readStream):
         with pytest.raises(PySparkException) as refused:
             read.format("sublet").option("stream", "nowhere").load()
-        assert (
-            "sublet.errors.StreamNotFound: there is no stream nowhere" in str(refused.value).splitlines()[0]
-        )
+        assert "sublet.errors.StreamNotFound: there is no stream nowhere" in str(refused.value).splitlines()[0]
         assert "Traceback" not in str(refused.value)
 
 
@@ -271,9 +260,7 @@ def test_the_fleets_handler_runs_unchanged_in_shard_order(
     spark: SparkSession, stream: BusyStream, recordings: Path
 ) -> None:
     """It fails once for each shard: those batches come again, and no record twice."""
-    handled = apply_handler(
-        read_stream(spark, stream, availableNow="true"), "tests.spark.recording_handler:handle"
-    )
+    handled = apply_handler(read_stream(spark, stream, availableNow="true"), "tests.spark.recording_handler:handle")
     query = (
         handled.writeStream.format("parquet")
         .option("path", str(recordings / "handled"))

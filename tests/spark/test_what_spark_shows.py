@@ -36,8 +36,14 @@ def run_program(aws: EmbeddedAws, folder: Path, stream: str, server: Sts) -> sub
         EXTERNAL_ID,
     ]
     with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as program:  # fmt: skip
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
         try:
             said, errors = program.communicate(timeout=250)
         finally:

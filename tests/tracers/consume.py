@@ -1,7 +1,7 @@
 """Puts records and reads them, in a process that one tracer watches: `consume.py <tracer> <polling|fan_out> <stream>`.
 
-Prints as JSON what was read, and the spans with errors of AWS' calls. Runs in an environment with the tracers, which has none of
-the test suite's packages. No tracer sends anything: their agents' addresses are a port without a listener.
+Prints as JSON what was read, and the spans with errors of AWS' calls. Runs in an environment with the tracers, which
+has none of the test suite's packages. No tracer sends anything: their agents' addresses are a port without a listener.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from typing import Any
 
 NOWHERE = "127.0.0.1:9"
 DATA = [
-    json.dumps([{"id": 1}, {"id": 2}]).encode(), json.dumps({"id": 3}).encode(), b"\x1f\x8b\x08\x00zz", b"[]", b"null",
+    json.dumps([{"id": 1}, {"id": 2}]).encode(),
+    json.dumps({"id": 3}).encode(),
+    b"\x1f\x8b\x08\x00zz",
+    b"[]",
+    b"null",
     b'{"a":1}\n',
-]  # fmt: skip
+]
 """Also what a tracer may take for a message of its own: some add their context to JSON objects."""
 
 SPANS: list[str] = []
@@ -36,9 +40,11 @@ def nothing() -> None:
 
 def ddtrace() -> None:
     os.environ.update(
-        DD_TRACE_AGENT_URL=f"http://{NOWHERE}", DD_INSTRUMENTATION_TELEMETRY_ENABLED="false",
-        DD_REMOTE_CONFIGURATION_ENABLED="false", DD_DATA_STREAMS_ENABLED="true",
-    )  # fmt: skip
+        DD_TRACE_AGENT_URL=f"http://{NOWHERE}",
+        DD_INSTRUMENTATION_TELEMETRY_ENABLED="false",
+        DD_REMOTE_CONFIGURATION_ENABLED="false",
+        DD_DATA_STREAMS_ENABLED="true",
+    )
     from ddtrace import patch
     from ddtrace.trace import TraceFilter, tracer
 
@@ -167,9 +173,7 @@ def main(tracer: str, reading: str, name: str) -> None:
             got.append(record.data)
             record.ack()
     print(
-        json.dumps(
-            {"is_whole": got == DATA * 2, "got": len(got), "spans": len(SPANS), "errors": sorted(set(ERRORS))}
-        )
+        json.dumps({"is_whole": got == DATA * 2, "got": len(got), "spans": len(SPANS), "errors": sorted(set(ERRORS))})
     )
     sys.stdout.flush()
     os._exit(0)  # a tracer may wait for its agent

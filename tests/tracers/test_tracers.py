@@ -29,9 +29,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("reading", ["polling", "fan_out"])
-@pytest.mark.parametrize(
-    "tracer", ["nothing", "ddtrace", "opentelemetry", "xray", "sentry", "newrelic", "elastic"]
-)
+@pytest.mark.parametrize("tracer", ["nothing", "ddtrace", "opentelemetry", "xray", "sentry", "newrelic", "elastic"])
 def test_records_are_read_under_a_tracer_and_no_call_is_an_error(
     embedded_aws: EmbeddedAws, tracer: str, reading: str
 ) -> None:

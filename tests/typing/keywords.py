@@ -1,5 +1,5 @@
-"""What type checkers make of settings that are given by name. Nothing runs: mypy reads it, and refuses an `ignore` that is no
-longer needed, so that each line with one has to stay an error.
+"""What type checkers make of settings that are given by name. Nothing runs: mypy reads it, and refuses an `ignore` that
+is no longer needed, so that each line with one has to stay an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The example handlers, on moto's DynamoDB: records that come twice, late, or to a worker without its lease change nothing."""
+"""The example handlers, on moto's DynamoDB: records that come twice, late, or to a worker without its lease change
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -132,9 +134,7 @@ class TestLatestByKey:
         return json.loads(bytes(item["data"]))  # type: ignore[arg-type]
 
     def test_each_keys_last_record_stays(self) -> None:
-        latest_by_key.handle(
-            batch([record(9, {"n": 1}), record(10, {"n": 2}), record(10, {"n": 3}, "N2", sub=1)])[0]
-        )
+        latest_by_key.handle(batch([record(9, {"n": 1}), record(10, {"n": 2}), record(10, {"n": 3}, "N2", sub=1)])[0])
         assert self.data_of("N1") == {"n": 2}
         assert self.data_of("N2") == {"n": 3}
 

@@ -48,9 +48,7 @@ def test_a_consumer_to_pull_from_loads_no_aws_library_before_it_asks() -> None:
 
 
 def test_the_package_alone_loads_no_module_of_its_own() -> None:
-    assert [name for name in loaded_by("import sublet") if name.startswith(("sublet", "msgspec"))] == [
-        "sublet"
-    ]
+    assert [name for name in loaded_by("import sublet") if name.startswith(("sublet", "msgspec"))] == ["sublet"]
 
 
 def test_every_name_is_there_and_no_other() -> None:

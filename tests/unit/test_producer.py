@@ -285,9 +285,7 @@ def test_without_the_permission_to_list_shards_records_are_put_alone_in_order(
     assert delivered(orders.stream) == [b"%d" % n for n in range(20)]
 
 
-def test_a_listing_that_fails_for_a_while_only_delays(
-    orders: Orders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listing_that_fails_for_a_while_only_delays(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
     until = orders.clock.steady() + timedelta(seconds=4)
     listed = orders.stream.list_shards
 
@@ -422,9 +420,7 @@ def refused_until(orders: Orders, until: datetime, problem: Exception) -> None:
 
 
 @pytest.mark.parametrize("problem", FOR_NOW, ids=lambda problem: type(problem).__name__)
-def test_a_call_that_is_refused_for_a_while_only_delays_once_one_has_worked(
-    orders: Orders, problem: Exception
-) -> None:
+def test_a_call_that_is_refused_for_a_while_only_delays_once_one_has_worked(orders: Orders, problem: Exception) -> None:
     with orders.producer() as producer:
         producer.put("key", b"0")
         producer.flush()
@@ -453,9 +449,7 @@ def test_a_call_that_is_refused_for_longer_than_patience_gives_its_records_up_an
 
 
 @pytest.mark.parametrize("problem", FOR_NOW, ids=lambda problem: type(problem).__name__)
-def test_what_is_refused_before_anything_has_worked_is_raised_at_once(
-    orders: Orders, problem: Exception
-) -> None:
+def test_what_is_refused_before_anything_has_worked_is_raised_at_once(orders: Orders, problem: Exception) -> None:
     began = orders.clock.steady()
     refused_until(orders, began + timedelta(seconds=600), problem)
     producer = orders.producer()
@@ -476,11 +470,7 @@ def test_a_listing_that_is_refused_for_a_while_gives_nothing_up_once_a_record_wa
 
         def fails(at: Any = None) -> Any:
             if orders.clock.steady() < until:
-                raise (
-                    StreamAccessDenied("not allowed")
-                    if producer.produced.calls % 2
-                    else AwsNotConfigured("no")
-                )
+                raise (StreamAccessDenied("not allowed") if producer.produced.calls % 2 else AwsNotConfigured("no"))
             return listed(at)
 
         orders.stream.split("shardId-000000000000")
@@ -733,8 +723,8 @@ producer.put("key", b"x")
     assert (done.stdout, done.stderr) == ("put 1\n", "")
 
 
-# A signal that arrives just before the main thread begins to wait is noticed by Python when that wait ends, which here needs
-# the signal's handler: SIGUSR1 interrupts the wait.
+# A signal that arrives just before the main thread begins to wait is noticed by Python when that wait ends, which here
+# needs the signal's handler: SIGUSR1 interrupts the wait.
 ENDED_WHILE_CLOSING = """
 import asyncio, os, signal, sys, threading
 import sublet, sublet.aio, sublet.memory
@@ -771,9 +761,7 @@ finally:
 
 @pytest.mark.parametrize("call", ["plain()", "asyncio.run(on_loop())"])
 @pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
-def test_a_program_that_a_signal_ends_while_its_block_is_left_has_put_everything(
-    call: str, signal: str
-) -> None:
+def test_a_program_that_a_signal_ends_while_its_block_is_left_has_put_everything(call: str, signal: str) -> None:
     program = ENDED_WHILE_CLOSING.format(signal=signal, call=call)
     done = run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "put 1\n", done.stderr

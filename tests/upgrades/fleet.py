@@ -1,5 +1,5 @@
-"""An application of several versions: their processes, started as a container's command line starts them, the operator's
-commands by either version's code, and what the handler has noted."""
+"""An application of several versions: their processes, started as a container's command line starts them, the
+operator's commands by either version's code, and what the handler has noted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`python -m tests.upgrades.record` rewrites tests/data/upgrades: what release 0.2 shows, stores and deploys, by its own code.
+"""`python -m tests.upgrades.record` rewrites tests/data/upgrades: what release 0.2 shows, stores and deploys, by its
+own code.
 
 So the fast tests need no history. They are data of a release: rewrite them only to record more of it.
 """

@@ -1,7 +1,7 @@
 """The release that upgrades start from: its code, by which the tests run it beside this version's.
 
-Its code comes from this repository's history. In a shallow clone the tests that need it are skipped, until the history is
-fetched (`git fetch --unshallow`). In a whole clone, where CI is set, a missing commit is a failure.
+Its code comes from this repository's history. In a shallow clone the tests that need it are skipped, until the history
+is fetched (`git fetch --unshallow`). In a whole clone, where CI is set, a missing commit is a failure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Code(NamedTuple):
     tree: Path
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """For a Python that runs this code, whichever version is installed beside it; and nothing of this process' AWS."""
+        """For a Python that runs this code, whichever version is installed beside it; and nothing of this process'
+        AWS.
+        """
         folders = [self.tree / "layers" / "sublet" / "python", self.tree / "infra"]
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return {**inherited, "PYTHONPATH": os.pathsep.join(map(str, folders)), **given}
@@ -81,6 +83,9 @@ def released_or_skipped() -> Code:
 def _is_shallow() -> bool:
     asked = subprocess.run(
         ["git", "rev-parse", "--is-shallow-repository"],  # noqa: S607
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return asked.stdout.strip() == "true"

@@ -34,9 +34,7 @@ def names_shown(tree: Path) -> dict[str, list[str]]:
     for document in [tree / "README.md", *sorted((tree / "docs").glob("*.md"))]:
         text = document.read_text()
         sources = [dedent(block) for block in _PYTHON.findall(text)]
-        lines = [
-            f"{module}:{name}" for module, names in _ONE_LINE.findall(text) for name in names.split(", ")
-        ]
+        lines = [f"{module}:{name}" for module, names in _ONE_LINE.findall(text) for name in names.split(", ")]
         for name in [*_of_sources(sources), *lines, *_IN_PROSE.findall(text)]:
             shown[name].add(str(document.relative_to(tree)))
     for example in sorted((tree / "examples").rglob("*")):

@@ -48,9 +48,7 @@ def fleet(embedded_aws: EmbeddedAws, tmp_path: Path) -> Iterator[UpgradedFleet]:
     fleet.end_all()
 
 
-def test_an_application_goes_from_0_2_to_now_and_back_and_loses_nothing(
-    released: Code, fleet: UpgradedFleet
-) -> None:
+def test_an_application_goes_from_0_2_to_now_and_back_and_loses_nothing(released: Code, fleet: UpgradedFleet) -> None:
     """Each version ends a process in good order, has the next one killed, and leaves orders behind."""
     java_leaves_rows(fleet)
     for code, then, reshard in (
@@ -80,9 +78,7 @@ def sets_one_aside_and_ends(fleet: UpgradedFleet, code: Code) -> None:
     (bad,), mine = fleet.produce(1, "bad"), fleet.produce(20)
     s3 = fleet.aws.client("s3")
     fleet.until(f"{code.version} handles the rest", lambda: missing(fleet) == {bad})
-    fleet.until(
-        f"{code.version} sets it aside", lambda: s3.list_objects_v2(Bucket=fleet.name).get("Contents")
-    )
+    fleet.until(f"{code.version} sets it aside", lambda: s3.list_objects_v2(Bucket=fleet.name).get("Contents"))
     fleet.end(process)
     (fleet.folder / "bad").unlink()
     assert set(mine) <= set(fleet.handled(code.version))
@@ -185,8 +181,7 @@ def is_killed_at(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -
 def is_noted(fleet: UpgradedFleet) -> bool:
     """A row says how often its first records were tried, and what is finished beyond them, as of its last write."""
     return any(
-        "subletAttempts" in row
-        and row.get("subletAhead", {"S": ""})["S"].partition("@")[0] == row["leaseCounter"]["N"]
+        "subletAttempts" in row and row.get("subletAhead", {"S": ""})["S"].partition("@")[0] == row["leaseCounter"]["N"]
         for row in fleet.rows()
     )
 
@@ -202,9 +197,7 @@ def split(fleet: UpgradedFleet) -> None:
     shards = kinesis.list_shards(StreamName=fleet.name)["Shards"]
     shard = next(each for each in shards if "EndingSequenceNumber" not in each["SequenceNumberRange"])
     low, high = (int(shard["HashKeyRange"][f"{end}HashKey"]) for end in ("Starting", "Ending"))
-    kinesis.split_shard(
-        StreamName=fleet.name, ShardToSplit=shard["ShardId"], NewStartingHashKey=str((low + high) // 2)
-    )
+    kinesis.split_shard(StreamName=fleet.name, ShardToSplit=shard["ShardId"], NewStartingHashKey=str((low + high) // 2))
     kinesis.get_waiter("stream_exists").wait(StreamName=fleet.name, WaiterConfig={"Delay": 1})
 
 

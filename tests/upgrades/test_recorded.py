@@ -57,9 +57,7 @@ def test_every_command_option_setting_and_parameter_of_0_2_is_still_taken() -> N
 
 
 @pytest.mark.slow
-def test_every_resource_that_keeps_data_or_has_a_name_is_still_in_the_template_and_so_is_every_output() -> (
-    None
-):
+def test_every_resource_that_keeps_data_or_has_a_name_is_still_in_the_template_and_so_is_every_output() -> None:
     """Under its logical id: CloudFormation deletes what has another one, or refuses the name that exists."""
     assert_nothing_is_gone(missing(recorded("templates"), templates_of(NOW), "stack"))
 
@@ -71,7 +69,9 @@ def test_rows_and_offsets_of_0_2_are_read_and_written_again_as_they_were() -> No
 
 
 def test_rows_and_offsets_of_this_version_are_read_by_0_2() -> None:
-    """An attribute that 0.2 does not know is kept. Offsets are strict: one that 0.2 drops would be lost by a rollback."""
+    """An attribute that 0.2 does not know is kept. Offsets are strict: one that 0.2 drops would be lost by a
+    rollback.
+    """
     released, ours = released_or_skipped(), run_by(NOW, "own_stored")
     theirs, means = run_by(released, "stored", given=ours), run_by(NOW, "stored", given=ours)["means"]
     assert_nothing_is_gone(

@@ -1,4 +1,6 @@
-"""Checkpoints and lakes that 0.2 began are continued by this version, and by 0.2 again: each record once in every table."""
+"""Checkpoints and lakes that 0.2 began are continued by this version, and by 0.2 again: each record once in every
+table.
+"""
 
 from __future__ import annotations
 
@@ -114,9 +116,7 @@ class Lake:
         """As if Spark had died between the write of a batch and its own note of it."""
         for kind in set(kinds) & set(REPEATED):
             commits = self.folder / kind / "checkpoint" / "commits"
-            last = max(
-                (each for each in commits.iterdir() if each.name.isdecimal()), key=lambda each: int(each.name)
-            )
+            last = max((each for each in commits.iterdir() if each.name.isdecimal()), key=lambda each: int(each.name))
             for file in (last, commits / f".{last.name}.crc"):
                 file.unlink(missing_ok=True)
 
@@ -166,8 +166,6 @@ def test_every_import_that_the_documents_of_0_2_show_works_beside_spark() -> Non
     assert run_by(NOW, "import_names", given=here, python=str(SPARK)) == {}
 
 
-@pytest.mark.skipif(
-    not JARS or not SPARK_FOR_JARS.exists(), reason="`make test-lake` gets Iceberg's jar and Spark 4.0"
-)
+@pytest.mark.skipif(not JARS or not SPARK_FOR_JARS.exists(), reason="`make test-lake` gets Iceberg's jar and Spark 4.0")
 def test_an_iceberg_table_goes_from_0_2_to_now_and_back(released: Code, lake: Lake) -> None:
     goes_there_and_back(lake, released, ["iceberg"], SPARK_FOR_JARS)

@@ -58,8 +58,7 @@ def shard_ended(shard_id: str) -> None:
 
 def write_call(batch: Batch, seen: int, *, done: int, failed: bool = False) -> None:
     records = [
-        [record.sequence_number, record.sub_sequence_number, record.data.decode()]
-        for record in batch.records[:seen]
+        [record.sequence_number, record.sub_sequence_number, record.data.decode()] for record in batch.records[:seen]
     ]
     write("call", batch.shard_id, done, records, failed)
 

@@ -23,9 +23,7 @@ def handler(event: dict[str, Any], _context: object) -> object:
     named = {number(each): each["kinesis"]["sequenceNumber"] for each in event["Records"]}
     with record.open("a") as calls:
         calls.write(json.dumps({"numbers": list(named), "event": event}) + "\n")
-    said = (
-        None if list(named) == [SENTINEL] else answer(json.loads(os.environ["SCRIPT"]), list(named), before)
-    )
+    said = None if list(named) == [SENTINEL] else answer(json.loads(os.environ["SCRIPT"]), list(named), before)
     if said == "raises":
         raise LookupError("as told")
     if isinstance(said, list):

@@ -182,8 +182,6 @@ def even_load(stage: Stage, shards: int) -> None:
     found: dict[int, list[str]] = {shard: [] for shard in range(shards)}
     for number in range(1_000):
         key = f"key-{number:03}"
-        found[int(hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(), 16) * shards >> 128].append(
-            key
-        )
+        found[int(hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(), 16) * shards >> 128].append(key)
     stage.keys = [key for keys in found.values() for key in keys[:KEYS_A_SHARD]]
     stage.aggregates, stage.produce_every = False, PRODUCE_EVERY

@@ -1,8 +1,8 @@
-"""Java's KCL reads by SubscribeToShard, alone and beside sublet: through splits and merges, with workers that take leases
-from live ones, and from killed ones.
+"""Java's KCL reads by SubscribeToShard, alone and beside sublet: through splits and merges, with workers that take
+leases from live ones, and from killed ones.
 
-All workers subscribe as one registered consumer. So a lease's new owner may subscribe while the old owner's subscription
-goes on, or just after it has ended.
+All workers subscribe as one registered consumer. So a lease's new owner may subscribe while the old owner's
+subscription goes on, or just after it has ended.
 """
 
 from __future__ import annotations

@@ -71,7 +71,9 @@ class HandoffDeaths:
 
 
 def hand_over(stage: Stage, giver: Worker, taker: Worker) -> None:
-    """Done when the taker's counter moves on; requested again if the taker was so slow that another took it for dead."""
+    """Done when the taker's counter moves on; requested again if the taker was so slow that another took it for
+    dead.
+    """
     started = time.monotonic()
     if taker.side is Side.KCL_3:
         stage.reports(taker)

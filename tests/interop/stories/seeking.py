@@ -79,9 +79,13 @@ class Seeking:
         options = ["--application", employer.application, "--stream", employer.stream]
         done = subprocess.run(
             [sys.executable, "-m", "sublet", *command, *options, "--execute", "--confirm", employer.application],
-            env=employer.environment, cwd=employer.folder, capture_output=True, text=True, timeout=COMMAND_LIMIT,
+            env=employer.environment,
+            cwd=employer.folder,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_LIMIT,
             check=False,
-        )  # fmt: skip
+        )
         self.stage.tell(f"$ sublet {' '.join(command)}\n{done.stdout}{done.stderr}")
         assert done.returncode == 0, f"sublet {command[0]} has ended with {done.returncode}"
         return since
@@ -93,9 +97,7 @@ class Seeking:
             again = (each.text for each in self.stage.fleet.recorder.deliveries() if each.at > since)
             return wanted.difference(again)
 
-        wait_until(
-            lambda: not missing(), PATIENCE, lambda: f"{what}: did not come again: {sorted(missing())[:10]}"
-        )
+        wait_until(lambda: not missing(), PATIENCE, lambda: f"{what}: did not come again: {sorted(missing())[:10]}")
         self.stage.note(f"{what}: {len(wanted)} records have come again", started)
 
     def _last_snapshot(self) -> Snapshot:
@@ -125,8 +127,8 @@ class Seeking:
 
 @dataclass(frozen=True)
 class SeekingBehindCleanup(Seeking):
-    """Two splits of the same keys, whose parents' rows the KCL has removed before the seek: it makes them again. Java's workers
-    do not wait for a parent without a row, so that only what comes is promised, not its order."""
+    """Two splits of the same keys, whose parents' rows the KCL has removed before the seek: it makes them again. Java's
+    workers do not wait for a parent without a row, so that only what comes is promised, not its order."""
 
     settings: ClassVar[Mapping[str, int]] = {"leaseCleanupMillis": CLEANUP_MILLIS}
 
@@ -146,9 +148,7 @@ class SeekingBehindCleanup(Seeking):
     def _cleaned_up(self) -> None:
         started = time.monotonic()
         shards = self.stage.fleet.kinesis.list_shards(StreamName=self.stage.fleet.stream)["Shards"]
-        ended = {each["ShardId"] for each in shards} - {
-            each["ShardId"] for each in self.stage.fleet.open_shards()
-        }
+        ended = {each["ShardId"] for each in shards} - {each["ShardId"] for each in self.stage.fleet.open_shards()}
         assert len(ended) > 1, f"one generation only: {ended}"
         wait_until(
             lambda: ended.isdisjoint(self.stage.watch.rows),

@@ -1,4 +1,6 @@
-"""The pull API on an event loop, with the engine's real threads over memory: no cancellation keeps or loses a record."""
+"""The pull API on an event loop, with the engine's real threads over memory: no cancellation keeps or loses a
+record.
+"""
 
 from __future__ import annotations
 

@@ -56,9 +56,7 @@ anywhere = pytest.mark.parametrize("run", [on_asyncio, on_uvloop, on_anyio])
 
 
 @anywhere
-def test_records_are_fetched_and_iterated(
-    ports: Ports, run: Callable[[Callable[[], Awaitable[None]]], None]
-) -> None:
+def test_records_are_fetched_and_iterated(ports: Ports, run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
     seen: list[bytes] = []
 
     async def main() -> None:

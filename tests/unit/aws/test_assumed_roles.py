@@ -75,9 +75,7 @@ def test_without_a_role_the_credentials_are_the_process_own() -> None:
     assert key_of(session_of(Access(region="eu-west-1"))) == "AKIAOWN"
 
 
-def test_a_profile_may_assume_the_role_and_say_the_external_id(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_profile_may_assume_the_role_and_say_the_external_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """boto3's own way: it needs no option, and is in no plan of Spark's."""
     config = tmp_path / "config"
     config.write_text(PROFILES)

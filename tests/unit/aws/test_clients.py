@@ -64,9 +64,7 @@ def test_a_credential_provider_that_fails_in_its_own_way_may_pass(failure: Excep
 
     session: Any = botocore.session.Session()
     session._credentials = RefreshableCredentials("a", "b", "c", long_ago, refreshed, "test")
-    client = clients.dynamodb_client(
-        "us-east-1", "http://127.0.0.1:9", boto3.Session(botocore_session=session)
-    )
+    client = clients.dynamodb_client("us-east-1", "http://127.0.0.1:9", boto3.Session(botocore_session=session))
     with pytest.raises(AwsNotConfigured) as problem, named_table_errors("lease table", "orders", "leaseKey"):
         client.get_item(TableName="orders", Key={"leaseKey": {"S": "shardId-0"}})
     assert may_pass(problem.value)
@@ -97,12 +95,8 @@ def test_each_lease_of_a_worker_polls_on_a_connection_of_its_own(
         assert client.meta.config.max_pool_connections == connections
 
 
-@pytest.mark.parametrize(
-    "make", [clients.dynamodb_client, clients.kinesis_client, clients.kinesis_poll_client]
-)
-def test_without_a_region_it_says_how_to_set_one(
-    bare: pytest.MonkeyPatch, make: Callable[[], object]
-) -> None:
+@pytest.mark.parametrize("make", [clients.dynamodb_client, clients.kinesis_client, clients.kinesis_poll_client])
+def test_without_a_region_it_says_how_to_set_one(bare: pytest.MonkeyPatch, make: Callable[[], object]) -> None:
     with pytest.raises(AwsNotConfigured, match=r"there is no AWS region; set (AWS_[A-Z_]+)") as refused:
         make()
     advised = re.search(r"set (AWS_[A-Z_]+)", str(refused.value))
@@ -143,9 +137,7 @@ def test_credentials_that_aws_refuses_are_no_fault_of_the_stream_or_the_table(co
     assert isinstance(stream_error(error, "events"), AwsNotConfigured)
 
 
-@pytest.mark.parametrize(
-    "code", ["ReplicatedWriteConflictException", "TransactionConflictException", "OfNextYear"]
-)
+@pytest.mark.parametrize("code", ["ReplicatedWriteConflictException", "TransactionConflictException", "OfNextYear"])
 def test_a_code_that_nobody_knows_is_an_error_of_the_table(code: str) -> None:
     """A raw ClientError would be taken for a fault of sublet's own, and end the process."""
     with (
@@ -157,13 +149,9 @@ def test_a_code_that_nobody_knows_is_an_error_of_the_table(code: str) -> None:
 
 
 def test_a_denied_table_is_a_named_error() -> None:
-    said: Any = {
-        "Error": {"Code": "AccessDeniedException", "Message": "not authorized to perform dynamodb:Scan"}
-    }
+    said: Any = {"Error": {"Code": "AccessDeniedException", "Message": "not authorized to perform dynamodb:Scan"}}
     with (
-        pytest.raises(
-            LeaseTableAccessDenied, match=r"lease table orders.*dynamodb:Scan.*grant it to this role"
-        ),
+        pytest.raises(LeaseTableAccessDenied, match=r"lease table orders.*dynamodb:Scan.*grant it to this role"),
         named_table_errors("lease table", "orders", "leaseKey"),
     ):
         raise ClientError(said, "Scan")

@@ -85,9 +85,7 @@ def test_by_default_the_worst_shards_and_those_in_trouble_have_metrics_of_their_
 
 
 @pytest.mark.parametrize("by_shard", [MetricsByShard.ALL, MetricsByShard.NONE])
-def test_otherwise_the_worst_are_not_put_again(
-    by_shard: MetricsByShard, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_otherwise_the_worst_are_not_put_again(by_shard: MetricsByShard, capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders", by_shard=by_shard)
     metrics.put_for_shard(Metric.BYTES, 9, "shardId-1")
     metrics.flush()
@@ -241,9 +239,7 @@ def test_a_failed_write_ends_nothing_and_is_reported_once(
         metrics.flush()
         log.info("said")
     told = capsys.readouterr().err.splitlines()
-    assert [line.startswith("sublet: stdout cannot be written") for line in told] == [True] * (
-        file is not None
-    )
+    assert [line.startswith("sublet: stdout cannot be written") for line in told] == [True] * (file is not None)
 
 
 def test_a_failed_write_ends_nothing_even_if_its_report_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,9 +270,7 @@ def test_in_a_users_program_lines_are_of_its_logging(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_percent_sign_in_a_message_is_none_of_a_format(
-    in_a_program: Ports, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_percent_sign_in_a_message_is_none_of_a_format(in_a_program: Ports, caplog: pytest.LogCaptureFixture) -> None:
     in_a_program.log.error("100% of %s", problem="%d")
     assert caplog.messages == ["sublet: 100% of %s problem=%d"]
 

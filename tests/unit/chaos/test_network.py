@@ -35,9 +35,13 @@ class Wire:
         between.share = 1.0
         config = Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=20, proxies={})
         client = boto3.client(
-            "dynamodb", REGION, endpoint_url=between.url, config=config,
-            aws_access_key_id="test", aws_secret_access_key="test",
-        )  # fmt: skip
+            "dynamodb",
+            REGION,
+            endpoint_url=between.url,
+            config=config,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
         self.client = refuse_cut_replies(client)
 
 
@@ -61,9 +65,7 @@ def wire() -> Iterator[Wire]:
     ("trouble", "reached"),
     [(Trouble.LOSE_REQUEST, 0), (Trouble.LOSE_REPLY, 1), (Trouble.TRUNCATE, 1), (Trouble.THROTTLE, 0)],
 )
-def test_what_a_bad_one_does_and_how_the_consumer_takes_it(
-    wire: Wire, trouble: Trouble, reached: int
-) -> None:
+def test_what_a_bad_one_does_and_how_the_consumer_takes_it(wire: Wire, trouble: Trouble, reached: int) -> None:
     wire.between.burst(trouble, SOON)
     with pytest.raises((ClientError, *CONNECTION_FAILED)) as raised:
         wire.client.get_item(TableName="leases", Key={"leaseKey": {"S": "a"}})
@@ -84,7 +86,9 @@ PIECES = (b"first event", b"second event", b"third event")
 
 @pytest.fixture
 def subscribed() -> Iterator[tuple[Network, Callable[[], HTTPResponse]]]:
-    """A network in front of a service whose every subscription has these events, and a call of SubscribeToShard through it."""
+    """A network in front of a service whose every subscription has these events, and a call of SubscribeToShard through
+    it.
+    """
 
     def answer(connection: Connection, _: str, __: bytes) -> None:
         connection.begin_chunks(200, [])

@@ -30,9 +30,7 @@ def call(at: int, *numbers: int, done: int | None = None, tenure: str = "p1", sh
     return Call(at, shard, tenure, 1, records, len(records) if done is None else done, done is not None)
 
 
-def verdict(
-    *entries: Entry, put: int = 3, rows: Sequence[Sighting] = (), at_rest: Fault | None = None
-) -> Verdict:
+def verdict(*entries: Entry, put: int = 3, rows: Sequence[Sighting] = (), at_rest: Fault | None = None) -> Verdict:
     suspended = {1: [at_rest]} if at_rest else {}
     return judge([f"k/{number}" for number in range(put)], entries, {"a": rows}, suspended)
 
@@ -90,9 +88,7 @@ def test_a_tenure_that_begins_before_what_the_row_has_long_said() -> None:
 
 
 def test_a_call_without_a_lease() -> None:
-    assert verdict(call(1, 0, 1, 2)).broken_tenures == (
-        "p1: called before it had heard that it has the lease",
-    )
+    assert verdict(call(1, 0, 1, 2)).broken_tenures == ("p1: called before it had heard that it has the lease",)
 
 
 def kill(at: float, *shards: str, kind: Kind = Kind.KILL_WORKER, lasts: float = 0) -> Fault:
@@ -103,9 +99,7 @@ def calls(shard: str, *at: float) -> list[Entry]:
     return [call(int(each * S), 0, shard=shard) for each in at]
 
 
-def only(
-    faults: list[Fault], entries: list[Entry], ticks: Sequence[Tick] = ()
-) -> tuple[float | None, float | None]:
+def only(faults: list[Fault], entries: list[Entry], ticks: Sequence[Tick] = ()) -> tuple[float | None, float | None]:
     first = recoveries(faults, entries, ticks)[0]
     return first.seconds, first.undisturbed
 

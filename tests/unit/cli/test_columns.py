@@ -43,9 +43,7 @@ def tables() -> dict[str, Callable[[], Iterable[str]]]:
         "status": status_lines,
         "shards": lambda: tree_lines(shard_tree(STATUS.shards)),
         "workers": lambda: list(distribution_lines(STATUS.distribution, NOW))[:-2],
-        "applications": lambda: application_lines(
-            [ApplicationStatus(name, STATUS) for name in (LONG, "short")]
-        ),
+        "applications": lambda: application_lines([ApplicationStatus(name, STATUS) for name in (LONG, "short")]),
         "leases": lambda: lease_lines(LeaseScan(leases)),
     }
 

@@ -85,9 +85,7 @@ def test_zsh_and_fish_name_every_command_and_option_and_their_quotes_are_closed(
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
-@pytest.mark.parametrize(
-    ("line", "offered"), [("pee", "peek"), ("peek --gr", "--grep"), ("completion fi", "fish")]
-)
+@pytest.mark.parametrize(("line", "offered"), [("pee", "peek"), ("peek --gr", "--grep"), ("completion fi", "fish")])
 def test_fish_offers_what_there_is(tmp_path: Path, line: str, offered: str) -> None:
     script = tmp_path / "sublet.fish"
     script.write_text(fish(ALL))

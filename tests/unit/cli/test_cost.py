@@ -29,9 +29,7 @@ def test_as_json_it_has_every_offer_and_the_cheapest(capsys: pytest.CaptureFixtu
     assert read["bytes_per_second"] == 50_000
     assert read["cheapest"]["sublet"].startswith("sublet run on Fargate")
     assert {offer["is_sublet"] for offer in read["offers"]} == {True, False}
-    assert all(
-        offer["total"] == pytest.approx(offer["runs"] + offer["beside"], abs=0.02) for offer in read["offers"]
-    )
+    assert all(offer["total"] == pytest.approx(offer["runs"] + offer["beside"], abs=0.02) for offer in read["offers"])
 
 
 def test_a_latency_that_nothing_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,9 +55,7 @@ def test_without_numbers_it_needs_the_stream(capsys: pytest.CaptureFixture[str])
         ("--latency", "soon"),
     ],
 )
-def test_a_wrong_number_is_refused_by_name(
-    wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_number_is_refused_by_name(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["cost", *wrong])
     assert f"argument {wrong[0]}: '{wrong[1]}' is not" in capsys.readouterr().err

@@ -47,7 +47,10 @@ def test_options_and_settings_are_context_and_the_rest_is_cdks(npx: Path) -> Non
             f"{sys.executable} -m sublet_cdk.app",
         ),
         "--context",
-        'sublet={"application": "orders-audit", "handler": "orders:handle", "window": "5m", "handler_environment": "{}"}',
+        (
+            'sublet={"application": "orders-audit", "handler": "orders:handle", "window": "5m", '
+            '"handler_environment": "{}"}'
+        ),
         *("--require-approval", "never"),
     ]
 

@@ -21,9 +21,7 @@ from tests.doubles.traffic import Traffic, sketch_of
 
 def judged(*traffic: Traffic) -> HotShard:
     sketch = sketch_of("shardId-0", traffic, seconds=10)
-    look = StreamLook(
-        StreamMode.PROVISIONED, None, (Shard("shardId-0", FULL_RANGE),), (), {"shardId-0": sketch}
-    )
+    look = StreamLook(StreamMode.PROVISIONED, None, (Shard("shardId-0", FULL_RANGE),), (), {"shardId-0": sketch})
     [found] = hot_shards(look)
     return found
 
@@ -83,7 +81,5 @@ def test_a_shard_that_is_not_there_is_an_error_and_not_a_cool_shard() -> None:
 
 def test_without_spark_exact_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sublet.spark.exact_sketches", None)
-    with pytest.raises(
-        CheckRefused, match=r"needs Spark, which is not installed .*: install sublet\[spark\]"
-    ):
+    with pytest.raises(CheckRefused, match=r"needs Spark, which is not installed .*: install sublet\[spark\]"):
         exact("orders", memory_ports(), timedelta(minutes=10))

@@ -65,9 +65,7 @@ def test_no_help_loads_what_only_running_needs() -> None:
         "try: main(['run', '--help'])\n"
         f"finally: assert not {HEAVY!r} & set(sys.modules), sys.modules\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -90,9 +88,7 @@ def run_raising(fault: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     return main(["raise"])
 
 
-def test_what_a_row_holds_moves_no_cursor(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_row_holds_moves_no_cursor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A refusal may name an owner as the row has it."""
     assert run_raising(SeekRefused("held by java\x1b[2J\x07\nin two lines"), monkeypatch) == 2
     assert capsys.readouterr().err == "sublet: held by java\\x1b[2J\\x07\nin two lines\n"
@@ -122,12 +118,8 @@ def test_a_fault_of_ours_is_one_line_that_says_where(
 
 
 @pytest.mark.parametrize("command", ["run", "pipeline"])
-def test_a_program_s_log_has_the_whole_traceback_too(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert unexpected(ValueError("of the handler"), command).startswith(
-        "an error of sublet, ValueError: of the"
-    )
+def test_a_program_s_log_has_the_whole_traceback_too(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert unexpected(ValueError("of the handler"), command).startswith("an error of sublet, ValueError: of the")
     assert capsys.readouterr().err == "ValueError: of the handler\n"
 
 
@@ -179,9 +171,7 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_2(
 ) -> None:
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(["run", "--application", "orders"]) == 2
-    assert capsys.readouterr().err == (
-        "sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n"
-    )
+    assert capsys.readouterr().err == ("sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +230,10 @@ def test_an_option_is_never_guessed_from_its_beginning(capsys: pytest.CaptureFix
 
 
 def test_a_process_without_standard_streams_has_some_to_ask_about() -> None:
-    code = "import sys; from sublet.cli.main import main; main(['completion', 'bash']); sys.stdin.isatty() or sys.stdout.isatty()"
+    code = (
+        "import sys; from sublet.cli.main import main; main(['completion', 'bash']); sys.stdin.isatty() or "
+        "sys.stdout.isatty()"
+    )
     closed = subprocess.run(
         ["/bin/sh", "-c", f'exec "{sys.executable}" -c "{code}" <&- >&-'],
         check=False,
@@ -271,8 +264,12 @@ def said_to(output: int, arguments: tuple[str, ...]) -> tuple[int, str]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
         [sys.executable, "-m", "sublet", *arguments],
-        check=False, stdout=output, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
+        check=False,
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     os.close(output)
     return done.returncode, done.stderr
 
@@ -287,7 +284,10 @@ def test_what_the_output_s_encoding_lacks_is_escaped(encoding: str) -> None:
         "main.main(['status'])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, timeout=60, check=False,
+        [sys.executable, "-c", program],
+        capture_output=True,
+        timeout=60,
+        check=False,
         env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     assert done.stdout.decode(encoding).rstrip().endswith("\\u4f60"), done.stderr

@@ -43,9 +43,7 @@ def test_what_was_ordered_names_what_is_still_held() -> None:
         "  shardId-0 by orders-0",
     ]
     for_ever = Pause(Order.DRAIN, NOW, "anna@desk")
-    assert list(ordered_lines("orders", Ordered(for_ever, LEASES[:1], ()))) == [
-        "orders: drain of 1 lease, none held"
-    ]
+    assert list(ordered_lines("orders", Ordered(for_ever, LEASES[:1], ()))) == ["orders: drain of 1 lease, none held"]
 
 
 def test_the_same_as_json() -> None:
@@ -78,9 +76,7 @@ def test_what_an_order_replaces_is_said_with_who_gave_it() -> None:
 
 def test_a_release_says_who_still_holds_the_lease() -> None:
     request = replace(PAUSE, order=Order.RELEASE)
-    assert list(ordered_lines("orders", Ordered(request, LEASES[:1], ()))) == [
-        "orders: no worker holds shardId-0"
-    ]
+    assert list(ordered_lines("orders", Ordered(request, LEASES[:1], ()))) == ["orders: no worker holds shardId-0"]
     assert list(ordered_lines("orders", Ordered(request, LEASES[:1], LEASES[:1]))) == [
         "orders: orders-0 still holds shardId-0"
     ]

@@ -30,13 +30,13 @@ def peeked(world: EngineWorld, **options: object) -> list[bytes]:
         "grep": None,
         "application": "orders",
     }
-    return [
-        record.data for record in wanted(Namespace(**{**defaults, **options}), world.ports, world.settings)
-    ]
+    return [record.data for record in wanted(Namespace(**{**defaults, **options}), world.ports, world.settings)]
 
 
 def world_with_records() -> EngineWorld:
-    """A plain record, an aggregate of three, and a plain one, a minute apart. The lease is in the middle of the aggregate."""
+    """A plain record, an aggregate of three, and a plain one, a minute apart. The lease is in the middle of the
+    aggregate.
+    """
     world = EngineWorld(NO_WAITING)
     world.shards.put("a", b"1")
     world.clock.advance(MINUTE)

@@ -83,9 +83,7 @@ def test_records_are_selected_by_key_and_text(words: list[str], selected: bool) 
     ("text", "number"),
     [("49", RecordNumber("49", None)), ("49:2", RecordNumber("49", 2)), ("49/0", RecordNumber("49", 0))],
 )
-def test_a_record_is_named_by_its_number_and_its_number_within_the_aggregate(
-    text: str, number: RecordNumber
-) -> None:
+def test_a_record_is_named_by_its_number_and_its_number_within_the_aggregate(text: str, number: RecordNumber) -> None:
     assert record_number(text) == number
 
 
@@ -133,9 +131,7 @@ def test_one_user_record_of_an_aggregate(stream: Stream, capsysbinary: pytest.Ca
 
 
 def test_without_a_key_each_record_has_one_of_its_own(stream: Stream) -> None:
-    found = [
-        stream.get(one.shard_id, one.sequence_number)[0] for one in put(stream, [b"1", b"2", b"3"], None)
-    ]
+    found = [stream.get(one.shard_id, one.sequence_number)[0] for one in put(stream, [b"1", b"2", b"3"], None)]
     assert len({each.partition_key for each in found}) == 3
 
 
@@ -164,9 +160,7 @@ def test_output_that_is_cut_short_ends_it(stream: Stream) -> None:
 def test_tail_ends_after_as_many_as_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     world = EngineWorld(NO_WAITING)
     world.put("1", "2", "3")
-    options = Namespace(
-        place=place("earliest"), shards=[], records=2, key=None, grep=None, form=RecordForm.LINE
-    )
+    options = Namespace(place=place("earliest"), shards=[], records=2, key=None, grep=None, form=RecordForm.LINE)
     show_tail(options, world.ports)
     assert [line[-1] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
 
@@ -177,6 +171,4 @@ def test_a_stream_is_needed(
 ) -> None:
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(command) == 2
-    assert capsys.readouterr().err == (
-        "sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n"
-    )
+    assert capsys.readouterr().err == ("sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n")

@@ -26,10 +26,7 @@ def said(code: str) -> tuple[list[str], list[str]]:
 
 
 def test_our_lines_and_the_handlers_warnings_are_shown_once() -> None:
-    code = (
-        OURS
-        + 'import logging\nlogging.getLogger("orders").info("a")\nlogging.getLogger("orders").warning("b")'
-    )
+    code = OURS + 'import logging\nlogging.getLogger("orders").info("a")\nlogging.getLogger("orders").warning("b")'
     assert said(code) == (["INFO    sublet: lease acquired why=free", "WARNING b"], [])
 
 

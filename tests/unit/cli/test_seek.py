@@ -64,9 +64,7 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
     child = MoveEstimate(Effect.REPEATS, NOW - timedelta(hours=5), NOW - timedelta(hours=3), 7_214)
     unknown = MoveEstimate(Effect.REOPENS)
     estimate = SeekEstimate({SHARDS[0].shard_id: unknown, SHARDS[1].shard_id: child}, CountedBy.CLOUDWATCH)
-    found = PlannedSeek(
-        "orders", plan_seek(scan, SHARDS, wanted), "seek to 5h", scan, in_time, STREAM, estimate
-    )
+    found = PlannedSeek("orders", plan_seek(scan, SHARDS, wanted), "seek to 5h", scan, in_time, STREAM, estimate)
     lines = [line.split("  ") for line in plan_lines(found, NOW)]
     assert [[part.strip() for part in line if part] for line in lines] == [
         ["seek to 5h"],

@@ -40,7 +40,10 @@ def test_children_are_below_their_parents_and_a_merged_shard_names_the_other() -
     assert list(tree_lines(shard_tree((ROOT, LEFT, RIGHT, MERGED)))) == [
         "shardId-000000000000          ENDED           100.0%",
         "|-- shardId-000000000001      BEHIND       9m  50.0%  orders-audit-lambda-0    its lag has not fallen once",
-        f"|   `-- shardId-000000000003  WAITING       -      -  {'-':<24} also of shardId-000000000002; {MERGED.because}",
+        (
+            f"|   `-- shardId-000000000003  WAITING       -      -  {'-':<24} also of shardId-000000000002; "
+            f"{MERGED.because}"
+        ),
         "`-- shardId-000000000002      OK           0s      -  'ja\\x1bva'               nothing waits",
     ]
 

@@ -28,9 +28,7 @@ from tests.doubles.fleet import NOW, fleet_of, shard_status
 from tests.doubles.traffic import Traffic, sketch_of
 
 MINUTE = timedelta(minutes=1)
-ALL = Namespace(
-    json=False, watch=False, unhealthy=False, behind=None, owner=None, fail_behind=None, strict=False
-)
+ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=None, fail_behind=None, strict=False)
 
 
 OK = shard_status(0, Word.OK, Because.NOTHING_WAITS, lag=timedelta(0))
@@ -47,9 +45,7 @@ CATCHING_UP = shard_status(
     owner="host:java-1",
 )
 LOST = shard_status(3, Word.OK, Because.WAS_CAUGHT_UP, lost=3 * MINUTE, owner=None)
-STOPPED = shard_status(
-    4, Word.STOPPED, Because.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2
-)
+STOPPED = shard_status(4, Word.STOPPED, Because.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2)
 FAILING = shard_status(
     7,
     Word.STALLED,
@@ -98,9 +94,7 @@ def test_a_handler_that_fails_is_named_with_its_attempt_and_since_when(error: st
     shown = text_of(fleet_of(failing), ALL, "orders-audit").splitlines()[-1]
     assert " STALLED " in shown
     assert shown.endswith(f" {Because.POSITION_STANDS}; {said}, attempt 14, since 2026-11-22T07:51:00Z")
-    (as_json,) = json.loads(text_of(fleet_of(failing), Namespace(**{**vars(ALL), "json": True}), "x"))[
-        "shards"
-    ]
+    (as_json,) = json.loads(text_of(fleet_of(failing), Namespace(**{**vars(ALL), "json": True}), "x"))["shards"]
     assert as_json["failing"] == {"error": error, "attempt": 14, "since": "2026-11-22T07:51:00+00:00"}
 
 
@@ -255,9 +249,7 @@ def test_bars_are_to_the_scale_of_the_most_and_what_is_not_known_is_empty() -> N
     assert bars([0, 0], plain=False) == "▁▁"
 
 
-def test_probing_needs_the_stream(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probing_needs_the_stream(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(["status", "--application", "orders-audit", "--probe"]) == 2
     assert "give --stream" in capsys.readouterr().err
@@ -268,10 +260,7 @@ def test_what_was_set_aside_has_a_line_and_its_end() -> None:
     aside = SetAsideWaiting(12, NOW - 12 * day, NOW + 2 * day)
     _, line, *_ = text_of(FOUND, ALL, "orders-audit", aside).splitlines()
     since = f"{NOW - 12 * day:%Y-%m-%dT%H:%M:%SZ}"
-    assert (
-        line
-        == f"set aside: about 12 batches wait; the oldest since {since}, which its destination deletes in 48 h"
-    )
+    assert line == f"set aside: about 12 batches wait; the oldest since {since}, which its destination deletes in 48 h"
     in_json = Namespace(**{**vars(ALL), "json": True})
     assert json.loads(text_of(FOUND, in_json, "orders-audit", aside))["set_aside"] == {
         "batches": 12,
@@ -294,9 +283,7 @@ def test_hot_shards_have_their_worst_second_and_heaviest_key_and_name_the_comman
         "shardId-7": {
             "heat": 0.97,
             "peak": {"at": "2026-01-31T08:00:00+00:00", "bytes": 972_910, "records": 970},
-            "keys": [
-                {"md5": "d861877da56b8b4ceb35c8cbfdf65bb4", "name": "big", "at_least": 1.0, "at_most": 1.0}
-            ],
+            "keys": [{"md5": "d861877da56b8b4ceb35c8cbfdf65bb4", "name": "big", "at_least": 1.0, "at_most": 1.0}],
         }
     }
     assert "hot" not in json.loads(text_of(FOUND, in_json, "orders-audit"))

@@ -48,9 +48,7 @@ def test_the_key_of_a_form_is_not_the_cookie() -> None:
 def test_the_oldest_session_gives_way_to_one_too_many() -> None:
     access = sign_in(FakeClock(), "the-token")
     sessions = [access.sign_in("the-token") for _ in range(SESSIONS_MAX + 1)]
-    kept = [
-        session for session in sessions if session is not None and access.session(session.key) is not None
-    ]
+    kept = [session for session in sessions if session is not None and access.session(session.key) is not None]
     assert kept == sessions[1:]
 
 

@@ -1,4 +1,6 @@
-"""Pause, drain, resume, release and skip from the page: planned, shown, confirmed, and never for a Java worker's lease."""
+"""Pause, drain, resume, release and skip from the page: planned, shown, confirmed, and never for a Java worker's
+lease.
+"""
 
 from __future__ import annotations
 
@@ -153,9 +155,7 @@ def test_a_skip_keeps_the_record_first_then_moves_and_can_be_undone() -> None:
         ("resume", {"shards": SHARD}, ["resume", "--application", "orders", "--shard", SHARD]),
     ],
 )
-def test_every_change_shows_a_command_of_ours(
-    what: str, fields: dict[str, str], arguments: list[str]
-) -> None:
+def test_every_change_shows_a_command_of_ours(what: str, fields: dict[str, str], arguments: list[str]) -> None:
     world = ConsoleWorld()
     world.orders.stream.put("a", b"x", 0)
     client = ConsoleClient(world)
@@ -174,9 +174,7 @@ def test_every_change_shows_a_command_of_ours(
         ("pause", {"until": "soon"}, "neither a time with its zone"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_the_reason(
-    what: str, fields: dict[str, str], says: str
-) -> None:
+def test_what_is_not_understood_is_refused_with_the_reason(what: str, fields: dict[str, str], says: str) -> None:
     reply = ConsoleClient(ConsoleWorld()).post(f"/a/orders/control/{what}", **fields)
     assert reply.status_code == 400
     assert says in reply.text

@@ -27,9 +27,7 @@ FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
 def world_of_two_workers() -> ConsoleWorld:
     world = ConsoleWorld()
     for shard, owner, kbps in ((FIRST, "worker<1>", 90.0), (SECOND, "worker-2", 10.0)):
-        keys = next(
-            each for each in world.orders.stream.list_shards() if each.shard_id == shard
-        ).hash_key_range
+        keys = next(each for each in world.orders.stream.list_shards() if each.shard_id == shard).hash_key_range
         world.orders.table.put_row(
             encode_row(Lease(shard, TRIM_HORIZON, 1, owner, hash_key_range=keys, throughput_kbps=kbps))
         )
@@ -71,9 +69,7 @@ def test_a_shard_shows_its_lease_and_its_family_by_either_s_row() -> None:
     world = world_of_two_workers()
     low, high = world.orders.stream.split(FIRST)
     for child in (low, high):
-        world.orders.table.put_row(
-            encode_row(Lease(child, TRIM_HORIZON, 0, parent_shard_ids=frozenset({FIRST})))
-        )
+        world.orders.table.put_row(encode_row(Lease(child, TRIM_HORIZON, 0, parent_shard_ids=frozenset({FIRST}))))
     client = ConsoleClient(world)
     parent = client.get(f"/a/orders/shards/{FIRST}").text
     assert f"/a/orders/shards/{low}" in parent
@@ -103,9 +99,7 @@ def test_failing_shards_are_listed_with_a_way_past_the_record() -> None:
     world = ConsoleWorld()
     number = world.orders.stream.put("a", b"x", 0)
     world.orders.table.put_row(
-        encode_row(
-            Lease(FIRST, Checkpoint(number), 4, "worker-1", attempts=3, holder="i/1", holder_counter=4)
-        )
+        encode_row(Lease(FIRST, Checkpoint(number), 4, "worker-1", attempts=3, holder="i/1", holder_counter=4))
     )
     page = ConsoleClient(world).get("/a/orders/failures").text
     assert f'data-key="{FIRST}"' in page
@@ -159,9 +153,7 @@ def test_a_destination_that_does_not_say_what_it_keeps_hides_no_shard() -> None:
         raise CheckRefused("these credentials lack sqs:GetQueueAttributes")
 
     world = ConsoleWorld()
-    world.orders.opened = replace(
-        world.orders.opened, aside=replace(world.orders.opened.aside, waiting=refused)
-    )
+    world.orders.opened = replace(world.orders.opened, aside=replace(world.orders.opened.aside, waiting=refused))
     page = ConsoleClient(world).get("/a/orders/failures").text
     assert "these credentials lack sqs:GetQueueAttributes" in page
     assert "no shard fails" in page

@@ -1,5 +1,5 @@
-"""The guard before every request: it shows nothing without a session or under another name, and lets no other site change
-anything.
+"""The guard before every request: it shows nothing without a session or under another name, and lets no other site
+change anything.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def test_another_name_for_this_machine_is_refused_even_with_a_session(host: str)
     assert client.get("/static/console.js", Host=host).status_code == 421
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:8470", "localhost:9000", "[::1]:8470", "LOCALHOST", "127.0.0.1:99999"]
-)
+@pytest.mark.parametrize("host", ["127.0.0.1:8470", "localhost:9000", "[::1]:8470", "LOCALHOST", "127.0.0.1:99999"])
 def test_our_own_names_are_answered_on_any_port_for_tunnels(host: str) -> None:
     assert stranger(ConsoleWorld()).get("/sign-in", headers={"Host": host}).status_code == 401
 

@@ -25,9 +25,7 @@ def shards_of(*parts: tuple[int, float | None]) -> list[ShardStatus]:
     leases, at = [], 0
     for number, (size, kbps) in enumerate(parts):
         keys = HashKeyRange(at << 124, ((at + size) << 124) - 1)
-        leases.append(
-            Lease(f"shardId-{number:012}", TRIM_HORIZON, 1, "w", hash_key_range=keys, throughput_kbps=kbps)
-        )
+        leases.append(Lease(f"shardId-{number:012}", TRIM_HORIZON, 1, "w", hash_key_range=keys, throughput_kbps=kbps))
         at += size
     return list(fleet_status(LeaseScan(tuple(leases)), NOW, SETTINGS).shards)
 

@@ -35,9 +35,7 @@ def hot_world() -> ConsoleWorld:
     for shard in world.orders.stream.list_shards():
         keys = HashKeyRange(*shard.hash_key_range)
         world.orders.sketches[shard.shard_id] = sketch_of(shard.shard_id, traffic[shard.shard_id], 20, keys)
-        world.orders.table.put_row(
-            encode_row(Lease(shard.shard_id, TRIM_HORIZON, 1, "w", hash_key_range=keys))
-        )
+        world.orders.table.put_row(encode_row(Lease(shard.shard_id, TRIM_HORIZON, 1, "w", hash_key_range=keys)))
     return world
 
 

@@ -1,4 +1,6 @@
-"""A redrive from the page: planned without receiving anything, carried out with the console's handler, and once at a time."""
+"""A redrive from the page: planned without receiving anything, carried out with the console's handler, and once at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,18 @@ def set_aside(world: ConsoleWorld, *numbers: int, application: str = "orders") -
         record = UserRecord(str(number).encode(), "key", 0, StreamRecord(str(number), b"", "key", at))
         world.orders.aside.put(
             SetAsideBatch(
-                application, "events", None, "shardId-000000000000", (record,), "RetryAttemptsExhausted", 3, at,
-                "item/1", "orders:handle",
+                application,
+                "events",
+                None,
+                "shardId-000000000000",
+                (record,),
+                "RetryAttemptsExhausted",
+                3,
+                at,
+                "item/1",
+                "orders:handle",
             )
-        )  # fmt: skip
+        )
 
 
 def with_handler(handle: Callable[[Batch], None], *, allows_changes: bool = True) -> ConsoleWorld:
@@ -159,17 +169,13 @@ def test_nothing_is_redriven_from_a_topic_or_where_nothing_waits() -> None:
     other = with_handler(print)
     other.orders.opened = replace(other.orders.opened, aside=aside)
     client = ConsoleClient(other)
-    assert (
-        "A topic keeps nothing, so nothing can be redriven from it." in client.get("/a/orders/failures").text
-    )
+    assert "A topic keeps nothing, so nothing can be redriven from it." in client.get("/a/orders/failures").text
     client.until(planned(client), "is a topic, which keeps nothing")
 
 
 def test_the_oldest_and_when_it_is_deleted_are_in_the_plan() -> None:
     world = with_handler(print)
-    waiting = SetAsideWaiting(
-        2, world.clock.now() - timedelta(days=3), world.clock.now() + timedelta(days=11)
-    )
+    waiting = SetAsideWaiting(2, world.clock.now() - timedelta(days=3), world.clock.now() + timedelta(days=11))
     world.orders.opened = replace(
         world.orders.opened, aside=replace(world.orders.opened.aside, waiting=lambda: waiting)
     )

@@ -31,9 +31,7 @@ def world() -> ConsoleWorld:
     streams = {name: MemoryStream(1, clock=world.clock, name=name) for name in ("bills", "events")}
     for name, stream in streams.items():
         stream.put("key", f"a record of {name}".encode())
-    names = {
-        name: in_stream(StreamKey.of(stream.describe().identity), SHARD) for name, stream in streams.items()
-    }
+    names = {name: in_stream(StreamKey.of(stream.describe().identity), SHARD) for name, stream in streams.items()}
     table = MemoryLeaseTable([Lease(name, TRIM_HORIZON) for name in names.values()], several=True)
     clock.advance(timedelta(minutes=1))
     choice = StreamChoice.parse("bills,events")
@@ -88,9 +86,7 @@ def test_a_skip_asks_which_shard_is_meant(world: ConsoleWorld) -> None:
     client.until(plan, "which stream's shard")
     events = full_names(world)[1]
     plan = client.post("/a/orders/control/skip", shards=events).url.path
-    assert f"sublet skip --application orders {events} --records 1 --execute" in client.until(
-        plan, "18 bytes"
-    )
+    assert f"sublet skip --application orders {events} --records 1 --execute" in client.until(plan, "18 bytes")
 
 
 def test_the_hash_key_map_has_a_named_bar_for_each_stream(world: ConsoleWorld) -> None:

@@ -258,9 +258,7 @@ class Shard:
 
 
 @given(st.lists(st.sampled_from("ab"), min_size=1, max_size=8), STEPS)
-def test_nothing_is_ever_lost_and_a_key_is_in_order(
-    keys: list[str], steps: list[tuple[str, int, int]]
-) -> None:
+def test_nothing_is_ever_lost_and_a_key_is_in_order(keys: list[str], steps: list[tuple[str, int, int]]) -> None:
     """Each record is new, out, waiting or done; and what is handed out of a key is never before one that waits."""
     shard = Shard(keys)
     for what, which, seconds in steps:

@@ -1,4 +1,6 @@
-"""An announcement makes other processes look often for a while, and nothing is stolen before all of them have read it."""
+"""An announcement makes other processes look often for a while, and nothing is stolen before all of them have read
+it.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +83,7 @@ def test_looking_more_often_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("ago", "heard"), [(0, False), (20.9, False), (21, True), (55, True), (55.1, False), (60, False)]
 )
-def test_it_is_heard_when_everybody_has_ticked_and_will_look_often_for_a_while(
-    ago: float, heard: bool
-) -> None:
+def test_it_is_heard_when_everybody_has_ticked_and_will_look_often_for_a_while(ago: float, heard: bool) -> None:
     assert is_heard(said(timedelta(seconds=ago)), NOW, SETTINGS) is heard
 
 
@@ -93,9 +93,7 @@ def test_what_is_said_while_they_look_often_is_heard_at_once() -> None:
     assert is_heard(announced | said(NOTHING, who="3"), NOW, SETTINGS)
     later = said(timedelta(seconds=90), who="1") | said(timedelta(seconds=29), who="2")
     assert is_heard(later, NOW, SETTINGS), "by itself: the first had lapsed"
-    assert not is_heard(
-        said(timedelta(seconds=90), who="1") | said(timedelta(seconds=5), who="2"), NOW, SETTINGS
-    )
+    assert not is_heard(said(timedelta(seconds=90), who="1") | said(timedelta(seconds=5), who="2"), NOW, SETTINGS)
 
 
 def test_what_is_said_now_keeps_them_looking_if_they_still_do() -> None:

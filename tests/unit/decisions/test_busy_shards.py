@@ -17,9 +17,7 @@ MINUTE = timedelta(minutes=1)
 def leases(*rates: int | None, age: timedelta = MINUTE) -> list[Lease]:
     """Shards that are read at so many bytes a second."""
     return [
-        Lease(
-            str(number), TRIM_HORIZON, lease_owner="w", lag_report=LagReport(NOW - age, bytes_per_second=rate)
-        )
+        Lease(str(number), TRIM_HORIZON, lease_owner="w", lag_report=LagReport(NOW - age, bytes_per_second=rate))
         for number, rate in enumerate(rates)
     ]
 

@@ -1,4 +1,6 @@
-"""Choosing leases beyond the scenarios of tests/scenarios/choose_leases: the state that is reported, and what chance decides."""
+"""Choosing leases beyond the scenarios of tests/scenarios/choose_leases: the state that is reported, and what chance
+decides.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,7 @@ ENDED = Lease("shardId-9", SHARD_END)
 
 def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> Chosen:
     just_now = BEGINNING - timedelta(seconds=1)
-    sightings = {
-        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, just_now) for lease in leases
-    }
+    sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, just_now) for lease in leases}
     return choose_leases(leases, sightings, BEGINNING, chance, settings, ["me"])
 
 

@@ -51,10 +51,7 @@ def test_without_a_definition_its_own_options_stand() -> None:
 
 def test_what_was_given_and_is_the_same_there_is_no_conflict() -> None:
     mine = terms(failover_time=MINUTE)
-    assert (
-        by_definition(mine, given_options({"failover_time": MINUTE, "batch_size": 7}), options_of(mine))
-        == mine
-    )
+    assert by_definition(mine, given_options({"failover_time": MINUTE, "batch_size": 7}), options_of(mine)) == mine
 
 
 @pytest.mark.parametrize(
@@ -64,16 +61,12 @@ def test_what_was_given_and_is_the_same_there_is_no_conflict() -> None:
 def test_an_option_that_differs_from_the_definition_is_refused_with_both_values(
     given: dict[str, Any], there: str
 ) -> None:
-    with pytest.raises(
-        SettingsInConflict, match=f"{next(iter(given))}.*{there}, as consumer audit is defined"
-    ):
+    with pytest.raises(SettingsInConflict, match=f"{next(iter(given))}.*{there}, as consumer audit is defined"):
         by_definition(terms(), given_options(given), options_of(terms()))
 
 
 def test_what_was_not_given_is_for_the_definition_to_say() -> None:
-    assert given_options({"ack_wait": None, "failover_time": MINUTE, "batch_size": 7}) == {
-        "failover_time": "1m"
-    }
+    assert given_options({"ack_wait": None, "failover_time": MINUTE, "batch_size": 7}) == {"failover_time": "1m"}
 
 
 def test_an_option_of_a_later_version_is_not_passed_over() -> None:

@@ -84,9 +84,7 @@ def test_one_shard_of_a_paused_application_cannot_be_resumed() -> None:
 
 def test_a_shard_that_is_not_paused_cannot_be_resumed() -> None:
     control = pausing(NO_CONTROL, FOREVER, ["shardId-1"])
-    with pytest.raises(
-        ControlRefused, match=r"^shardId-2: not paused, and nothing was changed; paused: shardId-1$"
-    ):
+    with pytest.raises(ControlRefused, match=r"^shardId-2: not paused, and nothing was changed; paused: shardId-1$"):
         resuming(control, NOW, ["shardId-2", "shardId-1"])
 
 

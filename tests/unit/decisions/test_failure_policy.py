@@ -1,5 +1,5 @@
-"""The failure policy beyond the scenarios of tests/scenarios/failure_policy: what is noted before a call that may kill the
-process, and in which call records last failed.
+"""The failure policy beyond the scenarios of tests/scenarios/failure_policy: what is noted before a call that may kill
+the process, and in which call records last failed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ def test_an_attempt_is_noted_before_a_call_whose_crash_would_be_its_own(
     run: Run, crashes: int, retries: int, bisects: bool, is_noted: bool
 ) -> None:
     settings = replace(
-        Settings(
-            application="orders", stream="events", on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"
-        ),
+        Settings(application="orders", stream="events", on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"),
         maximum_retry_attempts=retries,
         bisect_batch_on_function_error=bisects,
     )
@@ -63,9 +61,7 @@ def test_what_follows_on_a_run_that_was_finished_in_part_is_still_to_be_called()
     assert after_call(Course((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))
 
 
-WHOLE, HALF, FIRST = (
-    Answer(0, has_raised=True, failure=ValueError(text)) for text in ("whole", "half", "first")
-)
+WHOLE, HALF, FIRST = (Answer(0, has_raised=True, failure=ValueError(text)) for text in ("whole", "half", "first"))
 
 
 def test_records_have_the_answer_to_the_smallest_call_that_they_were_in() -> None:

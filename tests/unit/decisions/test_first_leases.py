@@ -38,9 +38,7 @@ def test_a_joining_process_takes_the_first_leases_a_second_after_it_creates_them
     assert (len(plan.sync.create), plan.choices) == (1, ())
     assert plan.others.next_look.after == LOOK_EVERY
     assert [choice.worker_id for choice in planned([FREE], "me").choices] == ["me"]
-    assert [choice.worker_id for choice in planned([]).choices] == ["me"], (
-        "it has not: it takes what is free, once"
-    )
+    assert [choice.worker_id for choice in planned([]).choices] == ["me"], "it has not: it takes what is free, once"
 
 
 def test_a_joining_process_counts_for_a_few_seconds_before_it_holds_a_lease() -> None:

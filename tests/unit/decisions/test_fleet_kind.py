@@ -27,9 +27,7 @@ def report(worker_id: str, ago: int, place: Place = Place.LEASE_TABLE) -> Worker
     return WorkerReport(worker_id, NOW - timedelta(seconds=ago), place)
 
 
-def kind_of(
-    *reports: WorkerReport, settings: Settings = SETTINGS, version: str | None = "CLIENT_VERSION_3X"
-) -> Fleet:
+def kind_of(*reports: WorkerReport, settings: Settings = SETTINGS, version: str | None = "CLIENT_VERSION_3X") -> Fleet:
     return fleet_of(reports, version, settings.own_worker_ids, NOW, settings)
 
 
@@ -56,9 +54,7 @@ def test_a_fleet_that_migrates_to_a_single_table_has_us_there_at_once() -> None:
     assert kind_of(old, new).place is Place.LEASE_TABLE
 
 
-@pytest.mark.parametrize(
-    "version", ["CLIENT_VERSION_2X", "CLIENT_VERSION_UPGRADE_FROM_2X", "CLIENT_VERSION_INIT"]
-)
+@pytest.mark.parametrize("version", ["CLIENT_VERSION_2X", "CLIENT_VERSION_UPGRADE_FROM_2X", "CLIENT_VERSION_INIT"])
 def test_while_a_fleet_goes_to_3_x_we_report_and_each_takes_for_itself(version: str) -> None:
     """KCL goes on once all who hold leases have reported for ten minutes."""
     reports = [report("java-1", 5, Place.OWN_TABLE)]
@@ -90,18 +86,14 @@ def test_a_report_is_due_before_it_is_late(ago: int, due: bool) -> None:
     assert is_due(report("sublet-1", ago), NOW) is due
 
 
-def plan(
-    *ours: WorkerReport, place: Place | None = Place.LEASE_TABLE, settings: Settings = SETTINGS
-) -> ReportPlan:
+def plan(*ours: WorkerReport, place: Place | None = Place.LEASE_TABLE, settings: Settings = SETTINGS) -> ReportPlan:
     fleet = Fleet(FleetKind.LED, frozenset({"java-1"}), place)
     return plan_reports(fleet, [report("java-1", 5), *ours], NOW, settings)
 
 
 def test_each_of_our_worker_ids_reports_when_it_is_due() -> None:
     settings = replace(SETTINGS, worker_id=None, worker_count=2)
-    assert plan(report("orders-lambda-0", 5), settings=settings) == ReportPlan(
-        (report("orders-lambda-1", 0),)
-    )
+    assert plan(report("orders-lambda-0", 5), settings=settings) == ReportPlan((report("orders-lambda-1", 0),))
     assert plan(report("orders-lambda-0", 25), report("orders-lambda-1", 5), settings=settings) == ReportPlan(
         (report("orders-lambda-0", 0),)
     )

@@ -27,9 +27,7 @@ MINUTE = timedelta(minutes=1)
 
 def status(*leases: Lease, seen: timedelta = timedelta(0)) -> FleetStatus:
     """Of leases that were all seen as they are so long ago."""
-    sightings = {
-        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - seen) for lease in leases
-    }
+    sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - seen) for lease in leases}
     return fleet_status(LeaseScan(leases), NOW, SETTINGS, Findings(sightings))
 
 

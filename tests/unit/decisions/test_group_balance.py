@@ -169,9 +169,7 @@ def _fixed_order(_: str) -> bytes:
     return b""
 
 
-def _moves(
-    held: dict[str, int], stealable: dict[str, int], thieves: list[str], target: int
-) -> list[GroupMove]:
+def _moves(held: dict[str, int], stealable: dict[str, int], thieves: list[str], target: int) -> list[GroupMove]:
     groups = {worker: worker[0] for worker in held}
     return list(moves_between_groups(held, stealable, groups, thieves, target, 9, _fixed_order))
 

@@ -1,4 +1,6 @@
-"""The state machine of a held lease: the new state after each reply, as a table, and the changes that time alone makes."""
+"""The state machine of a held lease: the new state after each reply, as a table, and the changes that time alone
+makes.
+"""
 
 from __future__ import annotations
 
@@ -82,9 +84,7 @@ def test_one_write_of_ours_further_on_than_we_knew_it_is_made_again_for_that_row
     assert (reply.is_done, reply.then) == (False, Then.WRITE_AGAIN)
 
 
-@pytest.mark.parametrize(
-    "row", [replace(LEASE, checkpoint=Checkpoint("9")), replace(LEASE, checkpoint=LATEST)]
-)
+@pytest.mark.parametrize("row", [replace(LEASE, checkpoint=Checkpoint("9")), replace(LEASE, checkpoint=LATEST)])
 def test_a_row_that_another_has_moved_is_ours_as_it_stands_and_nothing_is_written(row: Lease) -> None:
     reply = after_write(HELD, checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=LATER)
     assert reply.holding == Holding(row, NOW, moves=1, moved_from=TRIM_HORIZON), "not a heartbeat"
@@ -127,7 +127,9 @@ def test_our_own_checkpoint_that_seemed_to_fail_moves_nothing() -> None:
 
 
 def test_a_checkpoint_that_one_of_ours_refused_is_made_again() -> None:
-    """Its answer was lost. No other writer has moved the row: what is finished since would be handled again by the next owner."""
+    """Its answer was lost. No other writer has moved the row: what is finished since would be handled again by the next
+    owner.
+    """
     row = replace(BEATEN, checkpoint=Checkpoint("4"))
     reply = after_write(unanswered("4"), checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=NOW)
     assert reply == AfterWrite(Holding(row, NOW), Verdict.WRITE_AGAIN, is_done=False, then=Then.WRITE_AGAIN)
@@ -204,9 +206,7 @@ def test_read_again_it_goes_on_from_what_the_row_says() -> None:
     by_java = replace(LEASE, lease_owner="java")
     assert after_reading(HELD, by_java).tenure is Tenure.LOST, "it leaves our holder on the row"
     assert after_reading(HELD, None).tenure is Tenure.LOST
-    assert after_reading(HELD, replace(LEASE, holder="item/2")).tenure is Tenure.LOST, (
-        "the name is shared by many"
-    )
+    assert after_reading(HELD, replace(LEASE, holder="item/2")).tenure is Tenure.LOST, "the name is shared by many"
 
 
 def test_a_heartbeat_is_due_while_it_may_write() -> None:

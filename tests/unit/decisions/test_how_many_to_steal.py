@@ -18,13 +18,15 @@ from sublet.settings import Balance, Mode, Settings
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 MANY = Settings(
     application="app", stream="events", mode=Mode.CONTINUOUS, max_leases_to_steal_at_one_time=10, leases_to_acquire=10
-)  # fmt: skip
+)
 
 
 def stolen(
     held: dict[str, int], settings: Settings, worker_ids: tuple[str, ...] = ("us",), **of_first: Any
 ) -> list[tuple[str | None, str]]:
-    """From whom, by whom. `held`: how many leases each live worker has; `of_first`: changes of the first one's, but for one."""
+    """From whom, by whom. `held`: how many leases each live worker has; `of_first`: changes of the first one's, but for
+    one.
+    """
     leases = [
         Lease(f"shardId-{owner}-{number}", TRIM_HORIZON, lease_owner=owner)
         for owner, count in held.items()
@@ -36,8 +38,7 @@ def stolen(
         for each in leases
     ]
     sightings = {
-        each.lease_key: Sighting(each.lease_counter, each.lease_owner, NOW - timedelta(seconds=1))
-        for each in leases
+        each.lease_key: Sighting(each.lease_counter, each.lease_owner, NOW - timedelta(seconds=1)) for each in leases
     }
     choices = choose_leases(leases, sightings, NOW, Random(0), settings, worker_ids).choices
     return [(choice.lease.lease_owner, choice.worker_id) for choice in choices]
@@ -54,10 +55,8 @@ def stolen(
         ("and one alone, however short we are", {"a": 4, "b": 4, "c": 4, "d": 4, "us": 0}, {}, {"a": 1}),
         ("none if we have our share", {"a": 6, "us": 4, "b": 1, "c": 1}, {}, {}),
     ],
-)  # fmt: skip
-def test_so_many(
-    because: str, held: dict[str, int], changes: dict[str, Any], from_whom: dict[str, int]
-) -> None:
+)
+def test_so_many(because: str, held: dict[str, int], changes: dict[str, Any], from_whom: dict[str, int]) -> None:
     found = stolen(held, replace(MANY, **changes))
     assert Counter(owner for owner, _ in found) == Counter(from_whom), because
 

@@ -21,12 +21,8 @@ def seen(minutes_ago: float, lag: timedelta | None) -> Observation:
     return Observation(NOW - minutes_ago * MINUTE, START, lag)
 
 
-ONE = shard_status(
-    0, Word.OK, Because.LAG_FALLS, lag=30 * SECOND, kbps=2.0, history=(seen(3, MINUTE), seen(1.5, None))
-)
-OTHER = shard_status(
-    1, Word.OK, Because.LAG_FALLS, lag=20 * SECOND, kbps=1.5, history=(seen(2.9, 2 * MINUTE),)
-)
+ONE = shard_status(0, Word.OK, Because.LAG_FALLS, lag=30 * SECOND, kbps=2.0, history=(seen(3, MINUTE), seen(1.5, None)))
+OTHER = shard_status(1, Word.OK, Because.LAG_FALLS, lag=20 * SECOND, kbps=1.5, history=(seen(2.9, 2 * MINUTE),))
 
 
 def test_the_first_look_knows_what_owners_have_left_and_the_worst_of_a_minute_counts() -> None:
@@ -44,9 +40,7 @@ def test_owners_that_changed_are_counted_in_their_minute_each_once() -> None:
 
 
 def test_what_metrics_say_of_a_minute_counts_and_the_rest_is_as_it_was_seen() -> None:
-    recorded = RecordedHour(
-        {NOW: 90.0, NOW - 30 * MINUTE: 60.0, NOW - 61 * MINUTE: 9.0}, {NOW: 7.0}, {NOW: 1.0}
-    )
+    recorded = RecordedHour({NOW: 90.0, NOW - 30 * MINUTE: 60.0, NOW - 61 * MINUTE: 9.0}, {NOW: 7.0}, {NOW: 1.0})
     hour = LastHour().after(fleet_of(ONE)).with_recorded(recorded)
     lags = by_minute(hour.lags, NOW)
     assert (lags[-1], lags[-4], lags[29]) == (90.0, 60.0, 60.0)

@@ -1,5 +1,5 @@
-"""What is concluded about a lease that this look has not observed, because its sighting is missing, has another counter, or
-comes from a clock that is ahead.
+"""What is concluded about a lease that this look has not observed, because its sighting is missing, has another
+counter, or comes from a clock that is ahead.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0")
 NOW = moment("2026-01-31T08:00:00")
 
 
-@pytest.mark.parametrize(
-    ("ahead", "is_right"), [(0, True), (2, True), (-2, True), (2.1, False), (-40, False)]
-)
+@pytest.mark.parametrize(("ahead", "is_right"), [(0, True), (2, True), (-2, True), (2.1, False), (-40, False)])
 def test_our_clock_is_right_unless_the_service_s_shows_that_it_is_wrong(ahead: float, is_right: bool) -> None:
     by_us = NOW + timedelta(seconds=ahead)
     assert ahead_by(by_us, NOW) == timedelta(seconds=0 if is_right else ahead)
@@ -75,9 +73,7 @@ def test_a_lease_that_was_given_back_and_taken_has_not_moved() -> None:
     assert free[HELD.lease_key].moved_at is taken[HELD.lease_key].moved_at is None
 
 
-def test_the_first_owner_that_is_silent_by_now_counts_as_lost_a_failover_time_after_it_was_last_heard() -> (
-    None
-):
+def test_the_first_owner_that_is_silent_by_now_counts_as_lost_a_failover_time_after_it_was_last_heard() -> None:
     failover_time = timedelta(seconds=30)
 
     def expiry(lease: Lease, *ago: float) -> timedelta | None:

@@ -51,9 +51,7 @@ def data_of(entry: Entry) -> list[bytes]:
 def test_an_aggregate_is_never_larger_than_it_may_be_nor_much_smaller(
     size: int, explicit: str | None, keys: int
 ) -> None:
-    box = outbox(
-        *(record(bytes(size), f"ключ-{n % keys}", explicit) for n in range(8_000 if size < 200 else 400))
-    )
+    box = outbox(*(record(bytes(size), f"ключ-{n % keys}", explicit) for n in range(8_000 if size < 200 else 400)))
     (entry,) = taken(box)
     made = entry.stream_record()
     assert made.size <= entry.size
@@ -116,9 +114,7 @@ def test_it_says_why_it_sends() -> None:
 
 
 def test_an_idle_shard_takes_a_second_s_worth_at_once_and_then_keeps_to_its_limit() -> None:
-    box = outbox(
-        *(record(b"x", f"k{n}") for n in range(3_000)), rules=ProducerRules(aggregation_enabled=False)
-    )
+    box = outbox(*(record(b"x", f"k{n}") for n in range(3_000)), rules=ProducerRules(aggregation_enabled=False))
     count = 0
     while not box.limit or not box.limit.wait(NOW):
         count += len(taken(box))

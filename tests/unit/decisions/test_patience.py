@@ -13,10 +13,17 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 REFUSED = errors.StreamAccessDenied("not allowed to list")
 
 NEVER = {
-    errors.StreamNotAdopted, errors.StreamRecreated, errors.StreamExists, errors.ShardNotFound,
-    errors.CheckpointNotInStream, errors.RecordRefused, errors.RecordsNotPut, errors.DataGap,
-    errors.LeaseTableNotFound, errors.LeaseTableKeyUnexpected,
-}  # fmt: skip
+    errors.StreamNotAdopted,
+    errors.StreamRecreated,
+    errors.StreamExists,
+    errors.ShardNotFound,
+    errors.CheckpointNotInStream,
+    errors.RecordRefused,
+    errors.RecordsNotPut,
+    errors.DataGap,
+    errors.LeaseTableNotFound,
+    errors.LeaseTableKeyUnexpected,
+}
 """The errors of calls for which waiting does not help."""
 
 

@@ -73,9 +73,7 @@ def wrapped(problem: Exception) -> Exception:
         (ValueError("can't start new thread"), None),
     ],
 )
-def test_it_is_recognized_by_the_exception_or_by_its_cause(
-    problem: Exception, expected: Ending | None
-) -> None:
+def test_it_is_recognized_by_the_exception_or_by_its_cause(problem: Exception, expected: Ending | None) -> None:
     assert lacking(problem) is expected
     assert lacking(wrapped(problem)) is expected
 

@@ -1,4 +1,6 @@
-"""Whether a process must be replaced, and whether it takes its share, by its own looks and calls rather than AWS's faults."""
+"""Whether a process must be replaced, and whether it takes its share, by its own looks and calls rather than AWS's
+faults.
+"""
 
 from __future__ import annotations
 

@@ -181,19 +181,13 @@ def test_expires_is_half_a_minute_and_at_least_a_second() -> None:
         patience_of(0.9)
 
 
-@pytest.mark.parametrize(
-    "expires", ["5", float("nan"), float("inf"), 1e300, timedelta(days=366), None], ids=str
-)
+@pytest.mark.parametrize("expires", ["5", float("nan"), float("inf"), 1e300, timedelta(days=366), None], ids=str)
 def test_a_duration_is_a_number_of_seconds_that_there_may_be(expires: Any) -> None:
-    with pytest.raises(
-        SettingsError, match=r"expires = .*: a number of seconds|expires = .*: at most 365 days"
-    ):
+    with pytest.raises(SettingsError, match=r"expires = .*: a number of seconds|expires = .*: at most 365 days"):
         patience_of(expires)
 
 
-@pytest.mark.parametrize(
-    ("expires", "why"), [(True, "a number"), (-1, "not negative"), (-SECOND, "not negative")]
-)
+@pytest.mark.parametrize(("expires", "why"), [(True, "a number"), (-1, "not negative"), (-SECOND, "not negative")])
 def test_a_duration_is_a_number_and_not_negative(expires: Any, why: str) -> None:
     with pytest.raises(SettingsError, match=f"delay = .*: {why}"):
         as_duration("delay", expires)

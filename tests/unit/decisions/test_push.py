@@ -1,4 +1,6 @@
-"""What a reader by push does next. Each known fault of another client has a test here, or in tests/contract/test_push_reader."""
+"""What a reader by push does next. Each known fault of another client has a test here, or in
+tests/contract/test_push_reader.
+"""
 
 from __future__ import annotations
 
@@ -130,9 +132,7 @@ def test_subscriptions_that_fail_again_and_again_wait_longer_and_longer() -> Non
         now += pauses[-1]
     assert pauses[:4] == [SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND]
     assert pauses[-1] == WAITS_AT_MOST
-    assert (
-        pause_after(known.begun(now, LEAST).moved("9", now).over(PushEnd.REFUSED, now, LEAST), now) == SECOND
-    )
+    assert pause_after(known.begun(now, LEAST).moved("9", now).over(PushEnd.REFUSED, now, LEAST), now) == SECOND
 
 
 def test_a_young_subscription_of_another_is_asked_for_each_second() -> None:
@@ -145,7 +145,9 @@ def test_a_young_subscription_of_another_is_asked_for_each_second() -> None:
 
 
 def test_silence_is_counted_from_when_the_reader_listens() -> None:
-    """A handler that takes longer than the watchdog must not end a healthy subscription (amazon-kinesis-client#463, #653)."""
+    """A handler that takes longer than the watchdog must not end a healthy subscription (amazon-kinesis-client#463,
+    #653).
+    """
     known = begun()
     busy_until = NOW + 2 * SILENCE_MAX
     assert is_silent(known, busy_until)
@@ -193,7 +195,7 @@ TOLD = ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE)
 def test_an_end_is_a_null_continuation_and_the_listing(
     told: list[ChildShard], listed: list[Shard], meaning: NoContinuation
 ) -> None:
-    """Not the continuation alone (amazon-kinesis-client#1744). And a shard whose children are gone ends too, which Bento never
-    ends: its polls say so.
+    """Not the continuation alone (amazon-kinesis-client#1744). And a shard whose children are gone ends too, which
+    Bento never ends: its polls say so.
     """
     assert ending(PARENT, told, listed) is meaning

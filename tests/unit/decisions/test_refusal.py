@@ -196,9 +196,7 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
         ("the row cannot be read", heartbeat(HELD), MalformedRow(HELD.lease_key, "no counter"), Verdict.LOST),
     ],
 )
-def test_a_refusal(
-    because: str, write: LeaseWrite, row: Lease | MalformedRow | None, verdict: Verdict
-) -> None:
+def test_a_refusal(because: str, write: LeaseWrite, row: Lease | MalformedRow | None, verdict: Verdict) -> None:
     assert judge_refusal(HELD, write, row) is verdict, because
 
 
@@ -213,10 +211,7 @@ def test_a_lease_that_is_being_drained_is_still_ours_to_write_to() -> None:
 def test_a_pin_that_remains_shows_that_the_checkpoint_was_not_written() -> None:
     pinned = replace(HELD, checkpoint=TRIM_HORIZON, start_at=moment("2026-01-31T08:00:00"))
     write = checkpoint(pinned, Checkpoint("200"))
-    assert (
-        judge_refusal(pinned, write, replace(pinned, lease_counter=8, holder_counter=8))
-        is Verdict.WRITE_AGAIN
-    )
+    assert judge_refusal(pinned, write, replace(pinned, lease_counter=8, holder_counter=8)) is Verdict.WRITE_AGAIN
 
 
 def test_a_pin_is_not_for_where_the_owner_before_us_has_checkpointed_late() -> None:

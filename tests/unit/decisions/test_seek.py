@@ -37,14 +37,10 @@ def at(number: int) -> Position:
 
 
 def lease(shard: Shard, position: Position, owner: str | None = None) -> Lease:
-    return Lease(
-        shard.shard_id, position.checkpoint, lease_owner=owner, parent_shard_ids=shard.parent_shard_ids
-    )
+    return Lease(shard.shard_id, position.checkpoint, lease_owner=owner, parent_shard_ids=shard.parent_shard_ids)
 
 
-def planned(
-    *leases: Lease, wanted: dict[str, Position], only: tuple[str, ...] = ()
-) -> list[tuple[str, str, str]]:
+def planned(*leases: Lease, wanted: dict[str, Position], only: tuple[str, ...] = ()) -> list[tuple[str, str, str]]:
     plan = plan_seek(LeaseScan(leases), SPLIT, wanted, only)
     return [(move.shard.shard_id, move.effect.value, str(move.then.checkpoint)) for move in plan.moves]
 
@@ -87,9 +83,7 @@ def test_before_a_reshard_the_parent_opens_again_first_and_its_children_go_back_
     ]
 
 
-def test_an_undo_of_a_seek_that_was_cut_short_does_not_begin_a_shard_whose_row_was_cleaned_up_meanwhile() -> (
-    None
-):
+def test_an_undo_of_a_seek_that_was_cut_short_does_not_begin_a_shard_whose_row_was_cleaned_up_meanwhile() -> None:
     """The seek had opened the parent, and not yet come to its child, whose own child is being read."""
     child = replace(LEFT, is_open=False)
     grandchild = Shard("m", LOW, "l", starting_sequence_number="40")
@@ -213,16 +207,20 @@ def test_a_listing_that_is_older_than_the_leases_is_refused() -> None:
 def test_a_listing_from_before_two_reshards_is_refused() -> None:
     """No row of the generation in between says that the shard is an ancestor: its hash keys and its number do."""
     from_then = Shard("shard-1", HashKeyRange(0, 20), starting_sequence_number="1")
-    grandchild = Lease("shard-5", Checkpoint("50"), lease_owner="w", parent_shard_ids=frozenset({"shard-3"}),
-                       hash_key_range=HashKeyRange(10, 20))  # fmt: skip
+    grandchild = Lease(
+        "shard-5",
+        Checkpoint("50"),
+        lease_owner="w",
+        parent_shard_ids=frozenset({"shard-3"}),
+        hash_key_range=HashKeyRange(10, 20),
+    )
     with pytest.raises(SeekRefused, match="older than shard shard-5, which has a lease"):
         plan_seek(LeaseScan((grandchild,)), (from_then,), {"shard-1": BEGINNING})
 
 
 def test_a_thousand_generations_are_planned_without_recursion() -> None:
     chain = [
-        Shard(f"{n:04}", FULL_RANGE, f"{n - 1:04}" if n else None, None, str(n), is_open=n == 2999)
-        for n in range(3000)
+        Shard(f"{n:04}", FULL_RANGE, f"{n - 1:04}" if n else None, None, str(n), is_open=n == 2999) for n in range(3000)
     ]
     wanted = positions_like(chain, {"2999": at(5000)})
     assert set(wanted.values()) == {END, at(5000)}
@@ -246,9 +244,7 @@ def test_forward_across_a_reshard_the_children_have_rows_before_their_parent_end
         ("p", "skips", "SHARD_END"),
     ]
     plan = plan_seek(LeaseScan((lease(PARENT, at(5)),)), SPLIT, wanted)
-    assert [move.shard.shard_id for move in plan.skips] == ["l", "p"], (
-        "nothing of the other child is left out"
-    )
+    assert [move.shard.shard_id for move in plan.skips] == ["l", "p"], "nothing of the other child is left out"
 
 
 def test_forward_across_two_reshards_what_lies_between_ends_too() -> None:
@@ -265,9 +261,7 @@ def test_forward_across_two_reshards_what_lies_between_ends_too() -> None:
 
 
 def test_what_a_parents_end_creates_anyway_is_not_created() -> None:
-    assert planned(lease(PARENT, at(5)), wanted={"p": at(3), "l": BEGINNING, "r": BEGINNING}) == [
-        ("p", "repeats", "3")
-    ]
+    assert planned(lease(PARENT, at(5)), wanted={"p": at(3), "l": BEGINNING, "r": BEGINNING}) == [("p", "repeats", "3")]
 
 
 def test_what_stands_there_already_stays() -> None:
@@ -289,9 +283,7 @@ def test_what_stands_there_already_stays() -> None:
     ],
     ids=["handoff", "malformed", "unknown shard"],
 )
-def test_what_cannot_be_moved_is_named_and_nothing_moves(
-    scan: LeaseScan, only: tuple[str, ...], says: str
-) -> None:
+def test_what_cannot_be_moved_is_named_and_nothing_moves(scan: LeaseScan, only: tuple[str, ...], says: str) -> None:
     with pytest.raises(SeekRefused, match=says):
         plan_seek(scan, SPLIT, {"p": END, "l": at(1), "r": at(1)}, only)
 

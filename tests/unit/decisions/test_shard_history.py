@@ -68,9 +68,7 @@ def test_lines_say_what_is_not_kept_and_nothing_moves_a_cursor() -> None:
     lines = list(lines_of(shard_history(LEASE, [replace(SEEK, why="se\x1bek", by="a\x1b")], None, None)))
     assert lines[0] == "2026-11-22T07:51:00Z  'se\\x1bek' by 'a\\x1b': 49:2 -> TRIM_HORIZON"
     assert all(line.isprintable() for line in lines)
-    assert [line for line in lines if line.startswith("not kept: ")] == [
-        f"not kept: {each}" for each in NOT_KEPT
-    ]
+    assert [line for line in lines if line.startswith("not kept: ")] == [f"not kept: {each}" for each in NOT_KEPT]
     assert next(iter(lines_of(shard_history(LEASE, [], None, None)))) == "nothing is known of its past"
 
 

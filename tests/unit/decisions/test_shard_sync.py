@@ -13,8 +13,7 @@ from sublet.settings import StartKind, StartPosition
 def test_ten_thousand_generations_are_walked_without_recursion() -> None:
     last = 10_000
     shards = [
-        Shard(str(n), FULL_RANGE, str(n - 1) if n else None, None, str(n), is_open=n == last)
-        for n in range(last + 1)
+        Shard(str(n), FULL_RANGE, str(n - 1) if n else None, None, str(n), is_open=n == last) for n in range(last + 1)
     ]
     other = Lease("another-stream", Checkpoint("5"))
     plan = plan_shard_sync([other], [], shards, StartPosition(StartKind.TRIM_HORIZON))
@@ -42,15 +41,18 @@ def test_what_follows_on_a_lease_whose_shard_is_forgotten_is_read_whole_though_r
 
 
 @pytest.mark.parametrize("kind", StartKind)
-@pytest.mark.parametrize(
-    ("keys", "is_made"), [((10, 20), False), ((0, 10), False), ((20, 30), False), ((0, 9), True)]
-)
+@pytest.mark.parametrize(("keys", "is_made"), [((10, 20), False), ((0, 10), False), ((20, 30), False), ((0, 9), True)])
 def test_an_open_shard_gets_no_lease_from_a_listing_that_is_older_than_a_lease_of_its_keys(
     kind: StartKind, keys: tuple[int, int], *, is_made: bool
 ) -> None:
     """Two reshards lie between them, so that no row names the shard as its parent."""
-    grandchild = Lease("shardId-5", Checkpoint("5"), lease_owner="worker", parent_shard_ids=frozenset({"shardId-4"}),
-                       hash_key_range=HashKeyRange(10, 20))  # fmt: skip
+    grandchild = Lease(
+        "shardId-5",
+        Checkpoint("5"),
+        lease_owner="worker",
+        parent_shard_ids=frozenset({"shardId-4"}),
+        hash_key_range=HashKeyRange(10, 20),
+    )
     listed = [Shard("shardId-3", HashKeyRange(*keys), starting_sequence_number="3")]
     start = StartPosition(kind, datetime(2026, 1, 1, tzinfo=UTC) if kind is StartKind.AT_TIMESTAMP else None)
     assert bool(plan_shard_sync([grandchild], [], listed, start).create) is is_made

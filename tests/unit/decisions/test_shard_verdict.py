@@ -1,4 +1,6 @@
-"""What the scenarios of verdicts on a shard leave out: positions without a sequence number, and lags once it has moved."""
+"""What the scenarios of verdicts on a shard leave out: positions without a sequence number, and lags once it has
+moved.
+"""
 
 from __future__ import annotations
 

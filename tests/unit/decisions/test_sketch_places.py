@@ -14,9 +14,7 @@ SKETCH = replace(sketch_of("shardId-0", [Traffic("key", 10, 100)]), until=NOW)
 HOT = sketch_of("shardId-0", [Traffic("key", 900, 1000)])
 
 
-@pytest.mark.parametrize(
-    ("age", "counts"), [(FORGOTTEN_AFTER - timedelta.resolution, True), (FORGOTTEN_AFTER, False)]
-)
+@pytest.mark.parametrize(("age", "counts"), [(FORGOTTEN_AFTER - timedelta.resolution, True), (FORGOTTEN_AFTER, False)])
 def test_a_sketch_is_forgotten_after_an_hour(age: timedelta, counts: bool) -> None:
     assert list(fresh([SKETCH], NOW + age)) == (["shardId-0"] if counts else [])
 

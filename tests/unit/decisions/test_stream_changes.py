@@ -24,7 +24,7 @@ from sublet.protocol.stream_info import ACTIVE, StreamInfo, StreamMode
 DAY = timedelta(days=1)
 NOW = StreamInfo(
     "orders", StreamIdentity("arn", datetime(2026, 1, 31, tzinfo=UTC)), ACTIVE, StreamMode.PROVISIONED, 2, DAY, "old"
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,12 @@ def test_no_key_where_none_is_wanted_is_no_change() -> None:
 def test_fewer_shards_by_halves_and_the_mode_first() -> None:
     on_demand = StreamInfo(NOW.name, NOW.identity, ACTIVE, StreamMode.ON_DEMAND, 7, 2 * DAY, None)
     assert changes(on_demand, Wanted(shards=1, mode=StreamMode.PROVISIONED, retention=DAY)) == (
-        SetMode(StreamMode.PROVISIONED), SetShards(4), SetShards(2), SetShards(1), SetRetention(DAY, is_longer=False),
-    )  # fmt: skip
+        SetMode(StreamMode.PROVISIONED),
+        SetShards(4),
+        SetShards(2),
+        SetShards(1),
+        SetRetention(DAY, is_longer=False),
+    )
     with pytest.raises(SettingsError, match="on-demand"):
         changes(on_demand, Wanted(shards=1))
 
@@ -87,7 +91,7 @@ def test_what_no_stream_can_be_is_refused(wanted: Wanted, name: str) -> None:
         ("retention", 24, "a duration: "),
         ("key", 7, "a value of type str"),
     ],
-)  # fmt: skip
+)
 def test_what_is_of_another_type_is_refused(option: str, value: Any, why: str) -> None:
     with pytest.raises(SettingsError, match=f"{option} = .*{why}"):
         changes(NOW, Wanted(**{option: value}))

@@ -23,9 +23,7 @@ JUST_BEFORE = timedelta(milliseconds=1)
 
 
 def seen(standing: ConsumerStanding, at: datetime = NOW, before: KnownConsumer = UNSEEN) -> KnownConsumer:
-    return before.seen(
-        standing, ARN if standing in (ConsumerStanding.ACTIVE, ConsumerStanding.CREATING) else None, at
-    )
+    return before.seen(standing, ARN if standing in (ConsumerStanding.ACTIVE, ConsumerStanding.CREATING) else None, at)
 
 
 def test_it_is_looked_for_at_first_and_used_while_it_is_active() -> None:

@@ -14,9 +14,7 @@ INTERVAL = 3 * SECOND
 
 @pytest.mark.parametrize(("before", "expected"), [(None, 2.0), (10.0, 6.0), (0.0, 1.0)])
 def test_an_interval_weighs_as_much_as_all_before_it(before: float | None, expected: float) -> None:
-    measured = Throughput(before, 1_000, BEGINNING).after(
-        1_000 + 2 * 3 * 1024, BEGINNING + INTERVAL, INTERVAL
-    )
+    measured = Throughput(before, 1_000, BEGINNING).after(1_000 + 2 * 3 * 1024, BEGINNING + INTERVAL, INTERVAL)
     assert measured == Throughput(expected, 1_000 + 2 * 3 * 1024, BEGINNING + INTERVAL)
 
 

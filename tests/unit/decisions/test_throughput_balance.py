@@ -29,16 +29,13 @@ def fleet(rates: Mapping[str, Sequence[float | None]]) -> dict[str, list[Lease]]
     numbers = count()
     return {
         worker: [
-            Lease(f"{next(numbers):02}", Checkpoint("5"), lease_owner=worker, throughput_kbps=rate)
-            for rate in each
+            Lease(f"{next(numbers):02}", Checkpoint("5"), lease_owner=worker, throughput_kbps=rate) for rate in each
         ]
         for worker, each in rates.items()
     }
 
 
-def planned(
-    rates: Mapping[str, Sequence[float | None]], most: int = 9
-) -> list[tuple[str | None, str, float | None]]:
+def planned(rates: Mapping[str, Sequence[float | None]], most: int = 9) -> list[tuple[str | None, str, float | None]]:
     live = fleet(rates)
     moves = moves_by_throughput(live, live, live, most, RANK)
     return sorted((move.lease.lease_owner, move.thief, move.lease.throughput_kbps) for move in moves)
@@ -65,7 +62,7 @@ def planned(
         ("what is no number is not measured", {"a": [4, float("inf"), 4, 4], "b": []}, [("a", "b", 4)]),
         ("to each of two", {"a": [1] * 30, "b": [], "c": []}, [("a", "b", 1)] * 9 + [("a", "c", 1)] * 3),
     ],
-)  # fmt: skip
+)
 def test_what_moves(
     because: str, rates: dict[str, list[float | None]], moves: list[tuple[str, str, float | None]]
 ) -> None:
@@ -82,10 +79,15 @@ def test_no_thief_takes_more_than_it_may() -> None:
 @pytest.mark.parametrize(
     ("because", "rates", "most", "moves"),
     [
-        ("from the busiest worker at that time", {"a": [2] * 15, "c": [2.9] * 10, "b": []}, 2, [("a", "b", 2), ("c", "b", 2.9)]),
+        (
+            "from the busiest worker at that time",
+            {"a": [2] * 15, "c": [2.9] * 10, "b": []},
+            2,
+            [("a", "b", 2), ("c", "b", 2.9)],
+        ),
         ("none that would take the taker across the mean", {"a": [6] * 10, "b": [25], "c": [5]}, 1, [("a", "c", 6)]),
     ],
-)  # fmt: skip
+)
 def test_one_after_the_other(
     because: str, rates: dict[str, list[float | None]], most: int, moves: list[tuple[str, str, float | None]]
 ) -> None:
@@ -106,9 +108,7 @@ def test_a_worker_at_the_mean_takes_no_more() -> None:
     assert [move.lease.lease_owner for move in moves_by_throughput(live, live, ["b"], 2, RANK)] == ["c"]
 
 
-@pytest.mark.parametrize(
-    "rates", [{"a": [5] * 8, "b": [5] * 8, "c": [5], "d": [5]}, {"a": [20, 20], "b": [4]}]
-)
+@pytest.mark.parametrize("rates", [{"a": [5] * 8, "b": [5] * 8, "c": [5], "d": [5]}, {"a": [20, 20], "b": [4]}])
 def test_the_plan_is_the_same_in_whatever_order_the_leases_are_seen(rates: dict[str, list[float]]) -> None:
     """Of workers and leases that are equally busy: each worker makes those moves that are its own."""
     live = fleet(rates)
@@ -121,8 +121,7 @@ def test_the_plan_is_the_same_in_whatever_order_the_leases_are_seen(rates: dict[
 def skewed(leases: int, hot: float, chance: Random) -> dict[str, float]:
     """A tenth of the shards are hot."""
     return {
-        f"{number:05}": chance.random() + chance.choice((1, 1, 1, 2, 2, 2, 5, 5, 5, hot))
-        for number in range(leases)
+        f"{number:05}": chance.random() + chance.choice((1, 1, 1, 2, 2, 2, 5, 5, 5, hot)) for number in range(leases)
     }
 
 
@@ -130,9 +129,7 @@ def skewed(leases: int, hot: float, chance: Random) -> dict[str, float]:
 @pytest.mark.parametrize("phases", [1, 5, 1_000])
 def test_a_fleet_comes_to_rest_within_a_tenth_of_the_mean(seed: int, phases: int) -> None:
     chance = Random(seed)
-    world = BalanceWorld(
-        200, SETTINGS, sublet=A + B, phases=phases, rates=skewed(200, 5, chance), chance=chance
-    )
+    world = BalanceWorld(200, SETTINGS, sublet=A + B, phases=phases, rates=skewed(200, 5, chance), chance=chance)
     world.give(A, each=20)
     world.settle(60)
     load = world.load()
@@ -158,8 +155,7 @@ def test_gusts_move_nothing() -> None:
     world.give(A + B, each=10)
     for _ in range(20):
         world.table = {
-            key: replace(lease, throughput_kbps=5 * chance.uniform(0.8, 1.2))
-            for key, lease in world.table.items()
+            key: replace(lease, throughput_kbps=5 * chance.uniform(0.8, 1.2)) for key, lease in world.table.items()
         }
         assert world.tick() == 0
 

@@ -16,9 +16,7 @@ from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.settings import Mode, Settings
 
 NOW = BEGINNING
-SETTINGS = Settings(
-    application="orders", stream="events", mode=Mode.CONTINUOUS, failover_time=timedelta(seconds=30)
-)
+SETTINGS = Settings(application="orders", stream="events", mode=Mode.CONTINUOUS, failover_time=timedelta(seconds=30))
 HALVES = HashKeyRange(0, 2**127 - 1), HashKeyRange(2**127, 2**128 - 1)
 FREE = [Lease(f"shardId-{n}", Checkpoint("100"), 7, hash_key_range=half) for n, half in enumerate(HALVES)]
 LISTED = [Shard(f"shardId-{n}", half) for n, half in enumerate(HALVES)]
@@ -46,9 +44,7 @@ def test_children_of_a_shard_that_is_not_listed_wait_until_the_tick_has_asked_fo
     checkpoint: Checkpoint, chosen: list[str]
 ) -> None:
     parent = Lease("shardId-8", checkpoint, hash_key_range=FULL_RANGE)
-    child = Lease(
-        "shardId-9", TRIM_HORIZON, parent_shard_ids=frozenset({"shardId-8"}), hash_key_range=FULL_RANGE
-    )
+    child = Lease("shardId-9", TRIM_HORIZON, parent_shard_ids=frozenset({"shardId-8"}), hash_key_range=FULL_RANGE)
     plan = planned([parent, child], [Shard("shardId-9", FULL_RANGE, parent_shard_id="shardId-8")])
     assert [choice.lease.lease_key for choice in plan.choices] == chosen
 
@@ -70,17 +66,13 @@ def test_a_hole_of_one_key_leaves_its_shard_without_a_lease() -> None:
         (HALVES[0], HashKeyRange(after + 1, last)),
         (HALVES[0], HashKeyRange(after, last - 1)),
     ):
-        plan = planned(
-            [replace(FREE[0], hash_key_range=lower), replace(FREE[1], hash_key_range=upper)], LISTED
-        )
+        plan = planned([replace(FREE[0], hash_key_range=lower), replace(FREE[1], hash_key_range=upper)], LISTED)
         assert (plan.total_leases, plan.total_shards) == (1, 2)
 
 
 def test_children_of_an_ended_lease_that_goes_wait_for_nothing() -> None:
     """Its children have gone on: that the service has forgotten the shard is what lets the lease go."""
-    parent = Lease(
-        "shardId-8", SHARD_END, hash_key_range=FULL_RANGE, child_shard_ids=frozenset({"shardId-9"})
-    )
+    parent = Lease("shardId-8", SHARD_END, hash_key_range=FULL_RANGE, child_shard_ids=frozenset({"shardId-9"}))
     child = Lease(
         "shardId-9",
         Checkpoint("100"),

@@ -55,10 +55,18 @@ CHILD = replace(FREE, parent_shard_ids=frozenset({"shardId-1"}))
         (CHILD, False),
     ],
     ids=[
-        "free", "expired", "ended", "where it begins is not known", "it is", "read to its tip lately", "not lately",
-        "known to be quiet", "of another checkpoint", "waits for its parent",
+        "free",
+        "expired",
+        "ended",
+        "where it begins is not known",
+        "it is",
+        "read to its tip lately",
+        "not lately",
+        "known to be quiet",
+        "of another checkpoint",
+        "waits for its parent",
     ],
-)  # fmt: skip
+)
 def test_which_shards_are_probed(lease: Lease, is_asked: bool) -> None:
     quiet_since = {7: NOW - SECOND, 6: NOW - SETTINGS.failover_time - SECOND}[lease.lease_counter]
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, quiet_since)}
@@ -140,10 +148,17 @@ def by_moment(until: datetime) -> ReadPosition:
         (replace(FREE, quiet=Quiet(NOW, Position(Checkpoint("99")))), None, BY_NUMBER),
     ],
     ids=[
-        "behind what is handled", "also what stands still", "not begun", "as the row says", "as ticks know", "the later",
-        "of both", "known of another checkpoint", "said of another checkpoint",
+        "behind what is handled",
+        "also what stands still",
+        "not begun",
+        "as the row says",
+        "as ticks know",
+        "the later",
+        "of both",
+        "known of another checkpoint",
+        "said of another checkpoint",
     ],
-)  # fmt: skip
+)
 def test_where_a_look_begins(lease: Lease, known: UnreadShard | None, at: ReadPosition) -> None:
     assert probe(lease, known).at == at
 
@@ -177,10 +192,17 @@ NEW, OLD = stream_record(101, NOW - MINUTE), stream_record(100, NOW - HOUR)
         ((Page((OLD,), 0, 0, is_shard_end=True),), ProbeResult.QUIET),
     ],
     ids=[
-        "no answer", "one is there", "behind what is handled", "the tip", "far behind", "walked to one", "to the tip",
-        "more may follow at once", "nothing will follow",
+        "no answer",
+        "one is there",
+        "behind what is handled",
+        "the tip",
+        "far behind",
+        "walked to one",
+        "to the tip",
+        "more may follow at once",
+        "nothing will follow",
     ],
-)  # fmt: skip
+)
 def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: ProbeResult) -> None:
     looked = probe()
     for page in pages:
@@ -190,9 +212,7 @@ def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: Pro
     assert looked.waiting == (MINUTE if answer is ProbeResult.WAITS else None)
 
 
-def waits(
-    age: timedelta, *, is_held: bool = False, lease: Lease = FREE, known: UnreadShard | None = None
-) -> Probe:
+def waits(age: timedelta, *, is_held: bool = False, lease: Lease = FREE, known: UnreadShard | None = None) -> Probe:
     return probe(lease, known, is_held=is_held).after(full(stream_record(101, NOW - age)), NOW)
 
 
@@ -227,10 +247,7 @@ def test_quiet_and_unknown_shards_are_not_reported(pages: Iterable[Page]) -> Non
 def test_an_owner_of_ours_has_its_checkpoint_interval() -> None:
     known = {FREE.lease_key: UnreadShard("100", NOW - 5 * MINUTE)}
     ours = replace(OWNED, holder="item/1", holder_counter=OWNED.lease_counter)
-    ages = [
-        stand_still([waits(HOUR, is_held=True, lease=lease)], known, NOW, MINUTE)[0].age
-        for lease in (OWNED, ours)
-    ]
+    ages = [stand_still([waits(HOUR, is_held=True, lease=lease)], known, NOW, MINUTE)[0].age for lease in (OWNED, ours)]
     assert ages == [5 * MINUTE, 4 * MINUTE]
 
 
@@ -283,10 +300,17 @@ def walked(lease: Lease, known: UnreadShard | None, *behind: timedelta) -> Probe
         (QUIET, UnreadShard("100", None, NOW - HOUR - SECOND), (), None),
     ],
     ids=[
-        "so far", "to the tip", "the first page may be just behind the record", "just behind it", "on from there",
-        "not written for so little", "more than the row says", "little more", "the row says more by now",
+        "so far",
+        "to the tip",
+        "the first page may be just behind the record",
+        "just behind it",
+        "on from there",
+        "not written for so little",
+        "more than the row says",
+        "little more",
+        "the row says more by now",
     ],
-)  # fmt: skip
+)
 def test_how_far_a_shard_was_walked_is_remembered(
     lease: Lease, known: UnreadShard | None, behind: Iterable[timedelta], quiet_until: datetime | None
 ) -> None:

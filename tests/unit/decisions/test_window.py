@@ -88,9 +88,7 @@ def test_a_handlers_backoff_doubles_up_to_its_longest_however_often_it_fails() -
         "half of that at the very end",
     ],
 )
-def test_by_when_a_call_has_to_be_back(
-    handler_timeout: int | None, cut_off: int | None, expected: int | None
-) -> None:
+def test_by_when_a_call_has_to_be_back(handler_timeout: int | None, cut_off: int | None, expected: int | None) -> None:
     settings = replace(
         CATCH_UP,
         window_margin=30 * SECOND,
@@ -101,9 +99,7 @@ def test_by_when_a_call_has_to_be_back(
 
 
 def item(windows_left: int = 40) -> WorkerItem:
-    return WorkerItem(
-        "item", "orders-lambda-0", (Claim("shardId-1", None, 3, ClaimReason.FREE),), windows_left
-    )
+    return WorkerItem("item", "orders-lambda-0", (Claim("shardId-1", None, 3, ClaimReason.FREE),), windows_left)
 
 
 def report(outcome: Outcome, **changes: object) -> LeaseReport:
@@ -200,9 +196,7 @@ def test_user_records_of_one_stream_record_stay_together_up_to_the_batch_size(
         ([], "done"),
     ],
 )
-def test_a_window_is_called_by_the_worst_that_became_of_a_lease(
-    outcomes: list[Outcome], expected: str
-) -> None:
+def test_a_window_is_called_by_the_worst_that_became_of_a_lease(outcomes: list[Outcome], expected: str) -> None:
     assert after_window(item(), [report(outcome) for outcome in outcomes]).outcome == expected
 
 

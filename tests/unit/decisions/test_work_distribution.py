@@ -22,9 +22,7 @@ SETTINGS = Settings(application="orders", stream="orders")
 
 def distribution(*leases: Lease, settings: Settings = SETTINGS, **seen: Sighting) -> WorkDistribution:
     """`seen` by the lease key after `shard_`; the others were seen as they are a second ago."""
-    sightings = {
-        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND) for lease in leases
-    }
+    sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND) for lease in leases}
     return fleet_status(LeaseScan(leases), NOW, settings, Findings(sightings | seen)).distribution
 
 

@@ -13,9 +13,7 @@ NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-def lease(
-    number: int, lag: timedelta | None = None, rate: int | None = None, ago: timedelta = SECOND
-) -> Lease:
+def lease(number: int, lag: timedelta | None = None, rate: int | None = None, ago: timedelta = SECOND) -> Lease:
     report = LagReport(NOW - ago, lag, None, rate)
     return Lease(f"shardId-{number:03}", Checkpoint("1"), lag_report=report)
 
@@ -35,9 +33,7 @@ def test_lag_grows_while_nothing_is_reported_and_none_stays_none() -> None:
 
 def test_a_rate_of_long_ago_and_leases_without_a_report_or_at_their_end_do_not_count() -> None:
     ended = Lease("ended", SHARD_END, lag_report=LagReport(NOW, SECOND, None, 5))
-    worst = worst_shards(
-        [lease(0, None, 7, ago=timedelta(hours=1)), Lease("java", Checkpoint("1")), ended], NOW
-    )
+    worst = worst_shards([lease(0, None, 7, ago=timedelta(hours=1)), Lease("java", Checkpoint("1")), ended], NOW)
     assert (worst.lags, worst.bytes) == ({}, {})
 
 

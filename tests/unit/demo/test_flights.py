@@ -31,12 +31,12 @@ def test_running_numbers_count_each_keys_events() -> None:
 
 
 def test_the_figures_of_a_day() -> None:
-    """2013-01-01 as R's dplyr counts it: 842 flights, of which 838 departed and 831 arrived (group_by, n, sum(!is.na))."""
+    """2013-01-01 as R's dplyr counts it: 842 flights, of which 838 departed and 831 arrived (group_by, n,
+    sum(!is.na)).
+    """
     day = [flight for flight in read_flights(2_000) if flight.scheduled.startswith("2013-01-01")]
     totals = figures(day).values()
     assert sum(f.flights for f in totals) == 842
     assert sum(f.departed for f in totals) == 838
     assert sum(f.arrived for f in totals) == 831
-    assert figures(day)["HA"] == Figures(
-        flights=1, departed=1, departure_delay=-3, arrived=1, arrival_delay=-14
-    )
+    assert figures(day)["HA"] == Figures(flights=1, departed=1, departure_delay=-3, arrived=1, arrival_delay=-14)

@@ -16,9 +16,7 @@ from demo.proof import Proof, prove
 from examples.flights.flights import ShardTotals
 
 MIDDLE = HASH_KEY_MAX // 2
-PARENT = Shard(
-    "shardId-000000000000", HashKeyRange(0, HASH_KEY_MAX), starting_sequence_number="1", is_open=False
-)
+PARENT = Shard("shardId-000000000000", HashKeyRange(0, HASH_KEY_MAX), starting_sequence_number="1", is_open=False)
 LEFT = Shard("shardId-000000000001", HashKeyRange(0, MIDDLE), PARENT.shard_id, starting_sequence_number="50")
 RIGHT = Shard(
     "shardId-000000000002",
@@ -30,9 +28,7 @@ SHARDS = (PARENT, LEFT, RIGHT)
 
 
 def flight(key: str, number: int, carrier: str = "UA") -> Flight:
-    return Flight(
-        key, number, carrier, 1545, "EWR", "IAH", "2013-01-01T05:15", 2, None if number == 3 else 11
-    )
+    return Flight(key, number, carrier, 1545, "EWR", "IAH", "2013-01-01T05:15", 2, None if number == 3 else 11)
 
 
 FLIGHTS = [
@@ -48,9 +44,7 @@ FLIGHTS = [
 def records(flights: Iterable[Flight], first: int) -> list[UserRecord]:
     at = datetime(2026, 1, 31, tzinfo=UTC)
     return [
-        UserRecord(
-            f.event(), f.partition_key, 0, StreamRecord(str(first + n), f.event(), f.partition_key, at)
-        )
+        UserRecord(f.event(), f.partition_key, 0, StreamRecord(str(first + n), f.event(), f.partition_key, at))
         for n, f in enumerate(flights)
     ]
 

@@ -32,9 +32,7 @@ def shard(number: int, quarters: tuple[int, int], *parents: int, is_open: bool =
 
 
 FREE = shard_status(4, Word.WAITING, Because.PARENTS, owner=None)
-BUSY = shard_status(
-    0, Word.BEHIND, Because.LAG_NEVER_FELL, lag=timedelta(seconds=90), owner="flights-lambda-0"
-)
+BUSY = shard_status(0, Word.BEHIND, Because.LAG_NEVER_FELL, lag=timedelta(seconds=90), owner="flights-lambda-0")
 SHARDS = (
     shard(0, (0, 1)),
     shard(1, (1, 2)),
@@ -72,9 +70,7 @@ def test_a_row_says_who_has_the_shard_how_it_stands_and_what_waits() -> None:
 
 def test_nothing_is_wider_than_the_panel_and_the_height_stays() -> None:
     many = tuple(f"0:{n:02}  shard {n} " + "x" * 200 for n in range(HAPPENINGS_SHOWN * 2))
-    full = snapshot(
-        {S0: BUSY}, put={S0: 10**7, S4: 10**7}, rates={S0: 99_999.0}, happenings=many, total=10**8
-    )
+    full = snapshot({S0: BUSY}, put={S0: 10**7, S4: 10**7}, rates={S0: 99_999.0}, happenings=many, total=10**8)
     lines = text_of(draw(full)).splitlines()
     assert {len(line.rstrip()) for line in lines if line.strip()} == {WIDTH}
     assert len(lines) == len(text_of(draw(snapshot({}))).splitlines())

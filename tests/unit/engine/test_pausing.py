@@ -223,9 +223,7 @@ def test_the_windows_of_a_process_read_it_once_in_ten_seconds_together() -> None
     keys: Collection[str] = [lease.lease_key for lease in world.table.real.scan().leases]
     windows = [
         world.tasks.spawn(
-            lambda key=key: worker.run_window(
-                world.item(key, item_id=key), "one", world.clock.steady() + MINUTE, None
-            )  # type: ignore[misc]
+            lambda key=key: worker.run_window(world.item(key, item_id=key), "one", world.clock.steady() + MINUTE, None)  # type: ignore[misc]
         )
         for key in keys
     ]
@@ -250,9 +248,7 @@ def test_a_tick_reads_it_once() -> None:
 def test_what_is_known_counts_while_it_cannot_be_read_and_the_log_says_so_once(problem: Exception) -> None:
     world = EngineWorld(shards=2)
     store = counting(world)
-    manager = LeaseManager(
-        world.ports, world.dispatcher, world.settings, watch=(watch := ControlWatch(world.ports))
-    )
+    manager = LeaseManager(world.ports, world.dispatcher, world.settings, watch=(watch := ControlWatch(world.ports)))
     pause(world, SHARD)
     watch.look()
     store.problem = problem
@@ -260,9 +256,7 @@ def test_what_is_known_counts_while_it_cannot_be_read_and_the_log_says_so_once(p
         manager.tick()
     chosen = {claim.lease_key for item in world.dispatcher.take() for claim in item.claims}
     assert chosen == {OTHER}
-    warnings = [
-        line for line in world.log.lines if line.message.startswith("could not read what an operator")
-    ]
+    warnings = [line for line in world.log.lines if line.message.startswith("could not read what an operator")]
     assert [line.fields["paused_leases"] for line in warnings] == [1]
     store.problem = None
     watch.look()
@@ -317,9 +311,7 @@ def ages(world: EngineWorld, after: timedelta) -> tuple[float, list[float]]:
         world.clock.advance(after / 4)
         world.metrics = type(world.metrics)()
         world.manager().tick()
-    return max(world.metrics.values(Metric.UNREAD_AGE)), world.metrics.values(
-        Metric.MILLIS_BEHIND_LATEST, SHARD
-    )
+    return max(world.metrics.values(Metric.UNREAD_AGE)), world.metrics.values(Metric.MILLIS_BEHIND_LATEST, SHARD)
 
 
 def test_a_paused_shard_is_not_unread_until_half_of_the_retention_is_used_up() -> None:

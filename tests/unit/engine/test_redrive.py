@@ -24,9 +24,7 @@ AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 SETTINGS = Settings(application="orders", stream="events", handler="orders:handle")
 
 
-def batch(
-    first: int, shard: str = "shard-a", application: str = "orders", second: int | None = None
-) -> SetAsideBatch:
+def batch(first: int, shard: str = "shard-a", application: str = "orders", second: int | None = None) -> SetAsideBatch:
     records = tuple(
         UserRecord(str(number).encode(), "key", 0, StreamRecord(str(number), b"", "key", AT))
         for number in (first, first + 1 if second is None else second)
@@ -98,9 +96,7 @@ class Redriving:
             raise ValueError("still bad")
 
     def run(self, **changes: Any) -> Redriven:
-        redrive = Redrive(
-            self.store, HandlerFunctions(self.handle), SETTINGS, FakeClock(), self.log, self.shown.append
-        )
+        redrive = Redrive(self.store, HandlerFunctions(self.handle), SETTINGS, FakeClock(), self.log, self.shown.append)
         return replace(redrive, **changes).run()
 
     @property
@@ -150,7 +146,9 @@ def test_what_fails_again_stays_and_holds_nothing_up() -> None:
 
 
 class Kept:
-    """As one that opens something for each lease. `checkpoints`: where it checkpoints by hand, and how much of a batch."""
+    """As one that opens something for each lease. `checkpoints`: where it checkpoints by hand, and how much of a
+    batch.
+    """
 
     def __init__(self, checkpoints: str = "", fails: str = "") -> None:
         self.told: list[str] = []
@@ -184,9 +182,13 @@ def test_the_handler_learns_of_a_lease_as_in_the_engine() -> None:
     redriving, kept = Redriving(batch(100), batch(20, "shard-b")), Kept()
     assert redriving.run(handler=handler_of(kept)).done == 2
     assert kept.told == [
-        "lease_acquired shard-a TRIM_HORIZON", "handle shard-a", "lease_releasing shard-a",
-        "lease_acquired shard-b TRIM_HORIZON", "handle shard-b", "lease_releasing shard-b",
-    ]  # fmt: skip
+        "lease_acquired shard-a TRIM_HORIZON",
+        "handle shard-a",
+        "lease_releasing shard-a",
+        "lease_acquired shard-b TRIM_HORIZON",
+        "handle shard-b",
+        "lease_releasing shard-b",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -301,9 +303,7 @@ def test_the_log_says_why_a_batch_stays(raises: bool, what: str) -> None:
             raise ValueError("still bad")
 
     redriving = Redriving(batch(100))
-    redriving.run(
-        handler=HandlerFunctions(handle), settings=replace(SETTINGS, checkpointing=Checkpointing.MANUAL)
-    )
+    redriving.run(handler=HandlerFunctions(handle), settings=replace(SETTINGS, checkpointing=Checkpointing.MANUAL))
     assert [line.message for line in redriving.log.lines] == [what]
 
 
@@ -388,7 +388,9 @@ def test_of_two_redrives_at_once_one_stops() -> None:
 
 
 def test_what_is_behind_what_stays_is_counted_and_its_groups_are_named() -> None:
-    """Of 31 there are ten that fail again, and one of another application's; 2 more, that somebody else was given, are hidden."""
+    """Of 31 there are ten that fail again, and one of another application's; 2 more, that somebody else was given, are
+    hidden.
+    """
     given = [KeptBatch(str(first), batch(first)) for first in range(10, 30, 2)]
     foreign = KeptBatch("foreign", batch(300, application="audit"))
     store = Given([*given, foreign, HeldBack("orders.shard-a", 10)], counts=[Counted(29, 2), Counted(27, 2)])
@@ -422,9 +424,7 @@ def pauses(rate: float | None, *, dry_run: bool = False, call_takes: timedelta =
     ("rate", "call_takes", "expected"),
     [(2, 0, [1, 1]), (0.5, 0, [4, 4]), (2, 0.75, [0.25, 0.25]), (2, 5, []), (None, 0, [])],
 )
-def test_batches_are_kept_to_a_rate_of_records(
-    rate: float | None, call_takes: float, expected: list[float]
-) -> None:
+def test_batches_are_kept_to_a_rate_of_records(rate: float | None, call_takes: float, expected: list[float]) -> None:
     assert pauses(rate, call_takes=timedelta(seconds=call_takes)) == expected
 
 

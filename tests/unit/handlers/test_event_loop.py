@@ -88,9 +88,7 @@ def test_calls_of_several_threads_run_side_by_side() -> None:
         return f"met {mine}"
 
     met: list[object] = []
-    threads = [
-        threading.Thread(target=lambda mine=mine: met.append(loop.result_of(meet(mine)))) for mine in (0, 1)
-    ]
+    threads = [threading.Thread(target=lambda mine=mine: met.append(loop.result_of(meet(mine)))) for mine in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -163,9 +161,7 @@ FAULTS = [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit]
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_it_fails_its_own_batch_and_the_neighbour_s_lease_goes_on(
-    fault: type[BaseException], is_async: bool
-) -> None:
+def test_it_fails_its_own_batch_and_the_neighbour_s_lease_goes_on(fault: type[BaseException], is_async: bool) -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_attempts=1), shards=2)
     world.put("a", shard=0, of=2)
     world.put("b", shard=1, of=2)

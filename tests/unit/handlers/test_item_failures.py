@@ -1,4 +1,6 @@
-"""A handler's return value means what it means to Lambda's event source mapping, by its developer guide and by observation."""
+"""A handler's return value means what it means to Lambda's event source mapping, by its developer guide and by
+observation.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,7 @@ def test_of_an_aggregate_that_was_begun_before_the_part_in_this_batch_counts() -
 
 @pytest.mark.parametrize(
     "returned", [None, {}, "text", 6, Decimal("6.5"), {"took": [Decimal(1)]}, failures("103"), Response([])], ids=repr
-)  # fmt: skip
+)
 def test_what_lambda_can_send_may_be_returned(returned: object) -> None:
     check_sendable(returned)
 
@@ -142,9 +144,7 @@ def test_what_lambda_cannot_send_fails_the_batch_as_there() -> None:
     circular: list[object] = []
     circular.append(circular)
     for returned in (NoJson([]), {"x": object()}, {(1, 2): 3}, b"bytes", {1, 2}, circular):
-        with pytest.raises(
-            HandlerContractBroken, match=f"of type {type(returned).__name__} that is not JSON"
-        ):
+        with pytest.raises(HandlerContractBroken, match=f"of type {type(returned).__name__} that is not JSON"):
             check_sendable(returned)
 
 

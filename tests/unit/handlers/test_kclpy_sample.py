@@ -1,7 +1,7 @@
 """The sample application of amazon_kclpy, unchanged, on its own base class.
 
-kclpy-ext has the Python sources of amazon_kclpy, and LocalStack's environment has kclpy-ext: `make e2e-localstack` makes it, and
-runs this too.
+kclpy-ext has the Python sources of amazon_kclpy, and LocalStack's environment has kclpy-ext: `make e2e-localstack`
+makes it, and runs this too.
 """
 
 from __future__ import annotations
@@ -24,18 +24,14 @@ ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = next(iter(ROOT.glob(".local/localstack/lib/python3*/site-packages/amazon_kclpy")), None)
 KCL = replace(NO_WAITING, handler_contract=HandlerContract.RECORD_PROCESSOR)
 
-pytestmark = pytest.mark.skipif(
-    INSTALLED is None, reason="needs LocalStack's environment: run `make e2e-localstack`"
-)
+pytestmark = pytest.mark.skipif(INSTALLED is None, reason="needs LocalStack's environment: run `make e2e-localstack`")
 
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Its module, with nothing else of that environment on the path."""
     assert INSTALLED is not None
-    shutil.copytree(
-        INSTALLED, tmp_path / "amazon_kclpy", ignore=shutil.ignore_patterns("jars", "__pycache__")
-    )
+    shutil.copytree(INSTALLED, tmp_path / "amazon_kclpy", ignore=shutil.ignore_patterns("jars", "__pycache__"))
     shutil.copy(INSTALLED.parent / "samples" / "sample_kclpy_app.py", tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
@@ -51,9 +47,7 @@ def window(world: EngineWorld, **options: Any) -> Any:
     return world.window(**options)
 
 
-def test_it_handles_all_and_checkpoints_when_it_is_shut_down(
-    sample: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_handles_all_and_checkpoints_when_it_is_shut_down(sample: Any, capsys: pytest.CaptureFixture[str]) -> None:
     world = EngineWorld(KCL)
     _, last = world.put("a", "b")
     assert only(window(world)).outcome is Outcome.CAUGHT_UP

@@ -134,9 +134,7 @@ def test_an_aggregate_that_was_begun_by_user_records_comes_whole() -> None:
     with pytest.raises(ValueError, match="the second fails"):
         consumer.consume(first_only)
     function = Function()
-    consumer.settings = replace(
-        consumer.settings, handler_contract=HandlerContract.LAMBDA_EVENT, deaggregate=False
-    )
+    consumer.settings = replace(consumer.settings, handler_contract=HandlerContract.LAMBDA_EVENT, deaggregate=False)
     consumer.consume(function)
     assert function.seen == [[whole]]
 
@@ -168,8 +166,10 @@ def test_the_context_has_lambda_s_attributes_and_the_batch_s_time() -> None:
     first, second = function.contexts
     assert first.get_remaining_time_in_millis() == 14 * 60 * 1000
     assert (first.function_name, first.function_version, first.memory_limit_in_mb) == (
-        "orders-LeaseWorker", "$LATEST", "512",
-    )  # fmt: skip
+        "orders-LeaseWorker",
+        "$LATEST",
+        "512",
+    )
     assert first.invoked_function_arn == "arn:aws:lambda:eu-west-1:999999999999:function:orders-LeaseWorker"
     assert first.log_group_name == "/aws/lambda/orders-LeaseWorker"
     assert (first.identity, first.client_context) == (None, None)
@@ -233,9 +233,7 @@ def test_a_generator_has_run_nothing() -> None:
 
 @pytest.mark.parametrize("reports", [True, False])
 def test_what_lambda_could_not_send_is_not_done(reports: bool) -> None:
-    handler = handler_of(
-        lambda event, _: {"seen": set(event)}, replace(LAMBDA, report_batch_item_failures=reports)
-    )
+    handler = handler_of(lambda event, _: {"seen": set(event)}, replace(LAMBDA, report_batch_item_failures=reports))
     with pytest.raises(HandlerContractBroken, match="not JSON"):
         handler.handle(batch([b"a"]))
 
@@ -316,9 +314,7 @@ def test_a_handler_of_another_contract_gets_an_error_that_names_its_contract(
         (print, LAMBDA_EVENT),
     ],
 )
-def test_what_may_be_of_either_is_taken_as_the_setting_says(
-    handler: object, contract: HandlerContract
-) -> None:
+def test_what_may_be_of_either_is_taken_as_the_setting_says(handler: object, contract: HandlerContract) -> None:
     handler_of(handler, Settings(application="orders", stream="memory", handler_contract=contract))
 
 

@@ -195,9 +195,7 @@ def idempotent_handler(each: Callable[[bytes], None], key: str) -> Callable[[Jso
     def decode(record: Json) -> None:
         each(base64.b64decode(record["kinesis"]["data"]))
 
-    once = idempotent_function(
-        decode, data_keyword_argument="record", persistence_store=InMemory(), config=config
-    )
+    once = idempotent_function(decode, data_keyword_argument="record", persistence_store=InMemory(), config=config)
 
     def record_handler(record: KinesisStreamRecord) -> None:
         once(record=record.raw_event)

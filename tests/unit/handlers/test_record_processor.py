@@ -160,8 +160,11 @@ def test_a_lease_that_is_kept_is_asked_for_its_checkpoint_at_each_window_s_end()
     window(world, processor, item=report.item)
     assert [call[2] for call in told if call[0] == "process_records"] == [[b"a"], [b"b"]]
     assert [call[0] for call in told] == [
-        "initialize", "process_records", "shutdownRequested", "leaseLost",
-    ] * 2  # fmt: skip
+        "initialize",
+        "process_records",
+        "shutdownRequested",
+        "leaseLost",
+    ] * 2
 
 
 def test_a_processor_whose_lease_is_taken_is_notified_and_may_not_checkpoint() -> None:
@@ -221,9 +224,21 @@ def test_its_numbers_are_judged_as_by_the_kcl() -> None:
     def script(records: Any, checkpointer: Any) -> None:
         plain, number = records[0].sequence_number, records[1].sequence_number
         tries: list[tuple[object, object]] = [
-            (plain, None), (number, 1), (number, 0), (number, 99), (plain, 0), ("LATEST", None), ("TRIM_HORIZON", None),
-            ("", 0), ("SHARD_END", None), ("-1", 0), (str(int(number) + 1), 0), (int(number), 1), (number, 2), (None, None),
-        ]  # fmt: skip
+            (plain, None),
+            (number, 1),
+            (number, 0),
+            (number, 99),
+            (plain, 0),
+            ("LATEST", None),
+            ("TRIM_HORIZON", None),
+            ("", 0),
+            ("SHARD_END", None),
+            ("-1", 0),
+            (str(int(number) + 1), 0),
+            (int(number), 1),
+            (number, 2),
+            (None, None),
+        ]
         for sequence_number, sub in tries:
             try:
                 checkpointer.checkpoint(sequence_number, sub)
@@ -234,9 +249,21 @@ def test_its_numbers_are_judged_as_by_the_kcl() -> None:
     window(world, processor_of([], script))
     illegal = "IllegalArgumentException"
     assert [answer for _, _, answer in said] == [
-        "fine", "fine", illegal, illegal, illegal, illegal, illegal,
-        illegal, illegal, illegal, illegal, "fine", "fine", "fine",
-    ]  # fmt: skip
+        "fine",
+        "fine",
+        illegal,
+        illegal,
+        illegal,
+        illegal,
+        illegal,
+        illegal,
+        illegal,
+        illegal,
+        illegal,
+        "fine",
+        "fine",
+        "fine",
+    ]
     assert world.table.lease().checkpoint.sub_sequence_number == 2
 
 
@@ -417,9 +444,7 @@ class NeedsMore:
         (NeedsMore, "record_processor", "cannot be made without arguments"),
     ],
 )
-def test_an_unfit_processor_gets_an_error_that_says_what_to_set(
-    handler: object, contract: str, sentence: str
-) -> None:
+def test_an_unfit_processor_gets_an_error_that_says_what_to_set(handler: object, contract: str, sentence: str) -> None:
     settings = Settings(application="orders", stream="events", handler_contract=HandlerContract(contract))
     with pytest.raises(HandlerNotLoadable, match=sentence):
         handler_of(handler, settings)
@@ -438,9 +463,7 @@ class FirstUnstated:
 
 
 def test_a_version_1_processor_that_does_not_say_so_gets_an_error_that_says_how() -> None:
-    settings = Settings(
-        application="orders", stream="memory", handler_contract=HandlerContract.RECORD_PROCESSOR
-    )
+    settings = Settings(application="orders", stream="memory", handler_contract=HandlerContract.RECORD_PROCESSOR)
     with pytest.raises(HandlerNotLoadable, match=r"process_records takes two arguments.* set `version = 1`"):
         handler_of(FirstUnstated, settings)
     with pytest.raises(HandlerNotLoadable, match="set `version = 1`"):

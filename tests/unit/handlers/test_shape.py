@@ -1,4 +1,6 @@
-"""The same judgement of a function's source, when a stack is made, and of the function itself, when its worker starts."""
+"""The same judgement of a function's source, when a stack is made, and of the function itself, when its worker
+starts.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
 @pytest.mark.parametrize(("takes", "other"), SOURCES.items(), ids=SOURCES)
-def test_source_and_function_are_judged_alike(
-    takes: str, other: HandlerContract | None, is_async: bool
-) -> None:
+def test_source_and_function_are_judged_alike(takes: str, other: HandlerContract | None, is_async: bool) -> None:
     source = f"{'async ' if is_async else ''}def handle{takes}: ..."
     [function] = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)

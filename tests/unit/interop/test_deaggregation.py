@@ -18,9 +18,7 @@ LOWER, UPPER = HashKeyRange(0, HASH_KEY_MAX // 2), HashKeyRange(HASH_KEY_MAX // 
 
 
 def row(data: bytes, key: int = 0, explicit: int | None = None) -> bytes:
-    return delimited(
-        3, number(1, key) + (b"" if explicit is None else number(2, explicit)) + delimited(3, data)
-    )
+    return delimited(3, number(1, key) + (b"" if explicit is None else number(2, explicit)) + delimited(3, data))
 
 
 def of(*fields: bytes) -> Case:
@@ -39,10 +37,8 @@ def of(*fields: bytes) -> Case:
         (of(delimited(2, b"5"), row(b"x", 0, 3)), []),
     ],
     ids=["index", "index cut to 32 bits", "negative index", "no number", "a sign", "a sign, outside", "explicit index"],
-)  # fmt: skip
-def test_what_java_makes_of_a_senseless_record_is_allowed_and_nothing_else(
-    case: Case, given: list[Given]
-) -> None:
+)
+def test_what_java_makes_of_a_senseless_record_is_allowed_and_nothing_else(case: Case, given: list[Given]) -> None:
     assert java_gives(case) == given
     assert judged(case, given) == "senseless, whole from sublet"
     assert judged(case, [*given, X]) == UNKNOWN

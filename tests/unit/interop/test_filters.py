@@ -32,14 +32,20 @@ def test_nothing_is_dropped_that_aws_delivers() -> None:
 @pytest.mark.parametrize(
     ("case", "why"),
     [
-        (Case('{"data": {"a": [{"numeric": [">", 0]}]}}', f'{{"data": {{"a": {WIDE}}}}}'), "a number that no double holds"),
-        (Case('{"data": {"a": [{"equals-ignore-case": "SS"}]}}', '{"data": {"a": "ß"}}'), "letters that become several"),
+        (
+            Case('{"data": {"a": [{"numeric": [">", 0]}]}}', f'{{"data": {{"a": {WIDE}}}}}'),
+            "a number that no double holds",
+        ),
+        (
+            Case('{"data": {"a": [{"equals-ignore-case": "SS"}]}}', '{"data": {"a": "ß"}}'),
+            "letters that become several",
+        ),
         (
             Case('{"data": {"a": {"b": [{"exists": false}], "c": [1]}}}', '{"data": {"a": [{"b": 1}, {"c": 1}]}}'),
             "absent in the chosen element",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_sublet_delivers_alone_has_its_reason(case: Case, why: str) -> None:
     assert judged(case, "false") == why
 

@@ -17,16 +17,12 @@ from tests.mixed_fleet.workers import End, How
 PARENTS = {"parent": [], "child": ["parent"]}
 
 
-def handled(
-    at: int, shard: str, text: str, by: str = "kcl2-1", sequence_number: int | None = None
-) -> Handled:
+def handled(at: int, shard: str, text: str, by: str = "kcl2-1", sequence_number: int | None = None) -> Handled:
     place = (str(sequence_number or at), 0, text.partition("/")[0])
     return Handled(Delivery(at, shard, *place, text), by)
 
 
-def written(
-    at: int, shard: str, owner: str | None, checkpoint: str = "TRIM_HORIZON", **more: str
-) -> RowWritten:
+def written(at: int, shard: str, owner: str | None, checkpoint: str = "TRIM_HORIZON", **more: str) -> RowWritten:
     owned = {} if owner is None else {"leaseOwner": owner}
     texts = {"leaseKey": shard, "checkpoint": checkpoint, **owned, **more}
     numbers: dict[str, AttributeValue] = {
@@ -132,9 +128,7 @@ def test_a_deleted_row_and_one_that_is_no_lease_start_no_tenure() -> None:
     assert tenures_of([other, RowWritten(2, "parent", None)]) == {}
 
 
-def row(
-    counter: int = 5, checkpoint: str = "77", owner: str = "sublet-1", **more: Any
-) -> dict[str, AttributeValue]:
+def row(counter: int = 5, checkpoint: str = "77", owner: str = "sublet-1", **more: Any) -> dict[str, AttributeValue]:
     return {
         "leaseKey": {"S": "shard"},
         "leaseCounter": {"N": str(counter)},

@@ -30,9 +30,7 @@ NOW = CLOCK.now()
 MINUTE = timedelta(minutes=1)
 SETTINGS = Settings(application="any", stream="-")
 LEASE = Lease("shardId-000000000000", Checkpoint("5"), 7, "host:java-1")
-WELL = Lease(
-    "shardId-000000000000", Checkpoint("5"), 7, "app-lambda-0", lag_report=LagReport(NOW, 0 * MINUTE)
-)
+WELL = Lease("shardId-000000000000", Checkpoint("5"), 7, "app-lambda-0", lag_report=LagReport(NOW, 0 * MINUTE))
 
 
 @dataclass
@@ -69,9 +67,7 @@ def test_the_worst_comes_first_and_what_is_no_lease_table_is_left_out() -> None:
         malformed=ApplicationRows(LeaseScan((WELL,), (MalformedRow("x", "half a row"),))),
         secret=LeaseTableAccessDenied("not allowed on lease table secret"),
         none=ApplicationRows(LeaseScan(())),
-        failing=ApplicationRows(
-            LeaseScan((replace(WELL, failing=HandlerFailure("ValueError", 2, NOW - MINUTE)),))
-        ),
+        failing=ApplicationRows(LeaseScan((replace(WELL, failing=HandlerFailure("ValueError", 2, NOW - MINUTE)),))),
     )
     assert [(one.name, one.word, one.is_bad) for one in found] == [
         ("secret", None, True),

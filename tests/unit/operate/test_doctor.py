@@ -1,4 +1,6 @@
-"""`doctor`'s look and its findings, over memory: each fault is found and said, and a refused question hides no other."""
+"""`doctor`'s look and its findings, over memory: each fault is found and said, and a refused question hides no
+other.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,7 @@ QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 
 
 CONSUMERS = [
-    RegisteredConsumer(f"consumer-{number}", "arn", datetime(2026, 1, 1, tzinfo=UTC), True)
-    for number in range(20)
+    RegisteredConsumer(f"consumer-{number}", "arn", datetime(2026, 1, 1, tzinfo=UTC), True) for number in range(20)
 ]
 MEASURED = MemoryInspection(by_shard={SHARD: Volume(10, 1)})
 
@@ -76,9 +77,7 @@ def severities(examined: Examined) -> dict[Check, Severity]:
     for check, some in found(examined).items():
         is_not_asked = check is Check.WRITE_PERMISSION and examined.denied_writes is None
         assert bool(some) is not is_not_asked, f"{check} says nothing, or what was not asked"
-    return {
-        each.check: each.severity for each in findings(examined, RULES) if each.severity is not Severity.WELL
-    }
+    return {each.check: each.severity for each in findings(examined, RULES) if each.severity is not Severity.WELL}
 
 
 def test_a_healthy_application_has_a_good_word_from_every_check() -> None:
@@ -204,8 +203,12 @@ def everything_wrong() -> Examined:
 
 def test_what_is_bad_and_what_is_a_warning() -> None:
     warnings = {
-        Check.THROTTLED, Check.MODE, Check.CONSUMERS, Check.EXECUTIONS, Check.CONCURRENCY,
-    }  # fmt: skip
+        Check.THROTTLED,
+        Check.MODE,
+        Check.CONSUMERS,
+        Check.EXECUTIONS,
+        Check.CONCURRENCY,
+    }
     spared = {
         Check.STREAM,
         Check.LEASE_TABLE,
@@ -215,9 +218,7 @@ def test_what_is_bad_and_what_is_a_warning() -> None:
         Check.SHARD_QUOTA,
     }
     expected = {
-        check: Severity.WARNING if check in warnings else Severity.BAD
-        for check in Check
-        if check not in spared
+        check: Severity.WARNING if check in warnings else Severity.BAD for check in Check if check not in spared
     }
     assert severities(everything_wrong()) == expected
 
@@ -245,9 +246,7 @@ def test_a_refused_question_is_named_and_hides_no_other(method: str, check: Chec
 
 
 MANAGER, WORKER = (f"arn:aws:iam::123456789012:role/orders-{name}" for name in ("manager", "worker"))
-DEPLOYED = DeployedRoles(
-    "arn:aws:states:eu-west-1:123456789012:stateMachine:orders-lease-workers", MANAGER, WORKER
-)
+DEPLOYED = DeployedRoles("arn:aws:states:eu-west-1:123456789012:stateMachine:orders-lease-workers", MANAGER, WORKER)
 
 
 def of_roles(lacks: dict[str, frozenset[str]], **given: Any) -> list[Finding]:
@@ -257,15 +256,11 @@ def of_roles(lacks: dict[str, frozenset[str]], **given: Any) -> list[Finding]:
 
 def test_a_deployed_role_that_lacks_an_action_is_bad_and_named_with_the_resource() -> None:
     """Each is asked for what its own function does: the worker never scans."""
-    (finding,) = of_roles(
-        {WORKER: frozenset({"kinesis:GetRecords", "dynamodb:Scan", "states:StartExecution"})}
-    )
+    (finding,) = of_roles({WORKER: frozenset({"kinesis:GetRecords", "dynamodb:Scan", "states:StartExecution"})})
     assert (finding.severity, finding.where) == (Severity.BAD, WORKER)
     assert finding.what.startswith("it lacks kinesis:GetRecords on arn:")
     assert finding.what.endswith(":stream/events")
-    (finding,) = of_roles(
-        {MANAGER: frozenset({"states:StartExecution", "sqs:SendMessage"})}, on_failure=QUEUE
-    )
+    (finding,) = of_roles({MANAGER: frozenset({"states:StartExecution", "sqs:SendMessage"})}, on_failure=QUEUE)
     assert finding.what == f"it lacks states:StartExecution on {DEPLOYED.state_machine}"
 
 
@@ -279,10 +274,7 @@ def test_the_worker_s_role_sets_records_aside() -> None:
 
 def test_roles_that_lack_nothing_are_named() -> None:
     (finding,) = of_roles({})
-    assert (
-        finding.what
-        == "orders-manager and orders-worker may do what the application needs, by IAM's simulation"
-    )
+    assert finding.what == "orders-manager and orders-worker may do what the application needs, by IAM's simulation"
 
 
 def test_a_process_role_is_asked_for_both_functions_calls() -> None:
@@ -295,9 +287,7 @@ def test_a_process_role_is_asked_for_both_functions_calls() -> None:
 
 
 def test_without_iam_s_answer_it_is_said_whose_permissions_were_checked() -> None:
-    inspection = MemoryInspection(
-        by_shard=MEASURED.by_shard, roles=DEPLOYED, refuses=frozenset({"denied_to"})
-    )
+    inspection = MemoryInspection(by_shard=MEASURED.by_shard, roles=DEPLOYED, refuses=frozenset({"denied_to"}))
     (finding,) = found(examined_world(inspection=inspection))[Check.ROLES]
     assert finding.severity is Severity.NOT_CHECKED
     assert finding.what.endswith("the permissions above are those of these credentials")
@@ -313,9 +303,7 @@ def test_executions_that_may_not_be_asked_for_leave_concurrency_unchecked_too() 
 
 
 def test_a_stream_that_cannot_be_read_is_bad_and_what_needs_it_is_not_checked() -> None:
-    examined = replace(
-        examined_world(), shards=NotKnown("there is no stream events"), by_shard=NotKnown("no stream")
-    )
+    examined = replace(examined_world(), shards=NotKnown("there is no stream events"), by_shard=NotKnown("no stream"))
     not_well = severities(examined)
     assert not_well[Check.STREAM] is Severity.BAD
     assert not_well[Check.UNLEASED] is Severity.NOT_CHECKED
@@ -391,9 +379,7 @@ def test_a_hot_shard_comes_with_the_command_that_splits_it() -> None:
         ({}, Severity.NOT_CHECKED, "the stream has no shard-level metrics"),
     ],
 )
-def test_without_shard_metrics_rows_tell_which_shard_is_hot(
-    row: dict[str, Any], severity: Severity, says: str
-) -> None:
+def test_without_shard_metrics_rows_tell_which_shard_is_hot(row: dict[str, Any], severity: Severity, says: str) -> None:
     world = EngineWorld(NO_WAITING)
     world.change_lease(**row)
     (finding,) = found(examined_world(world, inspection=MemoryInspection()))[Check.HOT_SHARDS]
@@ -452,9 +438,7 @@ def test_how_much_of_the_retention_is_left(lag: int, severity: Severity | None, 
     examined = examined_world()
     examined = replace(examined, fleet=fleet_with(examined, lag=lag * HOUR))
     assert severities(examined).get(Check.RETENTION) is severity
-    bad = [
-        finding.what for finding in found(examined)[Check.RETENTION] if finding.severity is not Severity.WELL
-    ]
+    bad = [finding.what for finding in found(examined)[Check.RETENTION] if finding.severity is not Severity.WELL]
     assert [what.rpartition(": ")[2] for what in bad] == left
 
 

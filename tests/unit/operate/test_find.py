@@ -74,9 +74,7 @@ def test_a_closed_shard_that_held_nothing_more_is_recognized() -> None:
 def test_an_empty_closed_shard_holds_nothing_at_any_time() -> None:
     world, _ = world_with([])
     world.shards.split(world.shards.list_shards()[0].shard_id)
-    assert place_of(world.shards.list_shards()[0], world.clock.now() - HOUR, world.ports) == Found(
-        None, False
-    )
+    assert place_of(world.shards.list_shards()[0], world.clock.now() - HOUR, world.ports) == Found(None, False)
 
 
 def test_an_aggregate_before_the_time_is_before_it_as_a_whole() -> None:

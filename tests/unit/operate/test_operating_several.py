@@ -80,9 +80,7 @@ def test_a_seek_moves_all_streams_or_the_one_that_is_meant() -> None:
     both = {world.shard("orders"), world.shard("payments")}
     assert {move.lease_key for move in plan(world, ["orders", "payments"]).plan.moves} == both
     assert {move.lease_key for move in plan(world, ["payments"]).plan.moves} == {world.shard("payments")}
-    assert {move.lease_key for move in plan(world, ["orders"], only=[SHARD]).plan.moves} == {
-        world.shard("orders")
-    }
+    assert {move.lease_key for move in plan(world, ["orders"], only=[SHARD]).plan.moves} == {world.shard("orders")}
     with pytest.raises(ShardNotFound, match="which stream's shard"):
         plan(world, ["orders", "payments"], only=[SHARD])
 
@@ -178,9 +176,7 @@ def test_a_skip_passes_over_the_next_record_of_the_shard_that_is_named() -> None
     aside = MemoryDestination()
     found = planned_skip(world.shard("payments"), 1, None, scan, shards, ports, settings)
     skip(found, aside, MemorySnapshotStore(), "me", ports, settings)
-    assert [(batch.stream, batch.records[0].data) for batch in aside.taken] == [
-        ("payments", b"stuck payments")
-    ]
+    assert [(batch.stream, batch.records[0].data) for batch in aside.taken] == [("payments", b"stuck payments")]
     world.manager().tick()
     world.read()
     assert world.handler.data()[6:].count(b"stuck payments") == 0

@@ -27,9 +27,7 @@ def pausing(world: EngineWorld) -> Pausing:
     return Pausing("orders", world.ports, world.settings)
 
 
-def order(
-    world: EngineWorld, what: Order = Order.PAUSE, *shards: str, lasts: timedelta | None = None
-) -> Ordered:
+def order(world: EngineWorld, what: Order = Order.PAUSE, *shards: str, lasts: timedelta | None = None) -> Ordered:
     operator = pausing(world)
     ends = None if lasts is None else lambda now: now + lasts
     return operator.order(operator.pause(what, "anna@desk", ends), shards)
@@ -380,9 +378,7 @@ def dated_world() -> EngineWorld:
     return world
 
 
-@pytest.mark.parametrize(
-    "by", [timedelta(hours=-1), timedelta(minutes=-3), timedelta(minutes=3), timedelta(hours=1)]
-)
+@pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(minutes=-3), timedelta(minutes=3), timedelta(hours=1)])
 def test_a_pause_lasts_as_long_as_it_says_whatever_an_operator_s_clock_says(
     dated_world: EngineWorld, by: timedelta
 ) -> None:
@@ -393,9 +389,7 @@ def test_a_pause_lasts_as_long_as_it_says_whatever_an_operator_s_clock_says(
     assert abs(pause.until - world.ports.clock.now() - 5 * MINUTE) < SECOND
 
 
-@pytest.mark.parametrize(
-    "by", [timedelta(hours=-1), timedelta(minutes=-3), timedelta(minutes=3), timedelta(hours=1)]
-)
+@pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(minutes=-3), timedelta(minutes=3), timedelta(hours=1)])
 def test_a_pause_ends_in_time_whatever_a_worker_s_clock_says(dated_world: EngineWorld, by: timedelta) -> None:
     world = dated_world
     order(world, lasts=5 * MINUTE)
@@ -409,8 +403,6 @@ def test_a_pause_ends_in_time_whatever_a_worker_s_clock_says(dated_world: Engine
 
 
 @pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(hours=1)])
-def test_what_an_operator_with_a_wrong_clock_resumes_is_resumed(
-    dated_world: EngineWorld, by: timedelta
-) -> None:
+def test_what_an_operator_with_a_wrong_clock_resumes_is_resumed(dated_world: EngineWorld, by: timedelta) -> None:
     order(dated_world, lasts=5 * MINUTE)
     assert set(Pausing("orders", skewed(dated_world, by), dated_world.settings).resume()) == {"orders"}

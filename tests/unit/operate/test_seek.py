@@ -1,4 +1,6 @@
-"""A seek beside a running fleet: every record from the new position is delivered, and an undo restores the positions exactly."""
+"""A seek beside a running fleet: every record from the new position is delivered, and an undo restores the positions
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ def test_an_undo_is_exact(consumed_between: bool) -> None:
 
 
 def read_through_two_splits() -> EngineWorld:
-    """Handled to the tip, a record of each of 40 keys a generation. The rows of the first two generations are cleaned up."""
+    """Handled to the tip, a record of each of 40 keys a generation. The rows of the first two generations are cleaned
+    up.
+    """
     world = EngineWorld(NO_WAITING)
     for first in (0, 40, 80):
         if first:
@@ -285,9 +289,7 @@ def test_a_snapshot_of_a_clock_that_was_ahead_is_not_the_last_seek() -> None:
     assert before_the_last("orders", world.snapshots, shards, world.ports).only == (OTHER,)
 
 
-OTHER_STREAM = StreamIdentity(
-    "arn:aws:kinesis:eu-west-1:123456789012:stream/other", datetime(2026, 1, 1, tzinfo=UTC)
-)
+OTHER_STREAM = StreamIdentity("arn:aws:kinesis:eu-west-1:123456789012:stream/other", datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def taken(world: EngineWorld, target: str) -> None:
@@ -319,9 +321,7 @@ def test_an_undo_is_refused_if_the_last_seek_s_snapshot_cannot_be_read() -> None
     shards = world.shards.list_shards()
     taken(world, "earliest")
     world.snapshots.keep_snapshot(unreadable("seek-20250101T000000.000000Z", "it is damaged"))
-    assert before_the_last("orders", world.snapshots, shards, world.ports).what.startswith(
-        "undo seek to earliest"
-    )
+    assert before_the_last("orders", world.snapshots, shards, world.ports).what.startswith("undo seek to earliest")
     world.snapshots.keep_snapshot(unreadable("seek-20991231T000000.000000Z", "it is damaged"))
     with pytest.raises(SeekRefused, match="the snapshot of the last seek, seek-20991231"):
         before_the_last("orders", world.snapshots, shards, world.ports)
@@ -337,9 +337,7 @@ def test_an_undo_is_refused_if_the_last_seek_s_snapshot_cannot_be_read() -> None
         (None, OTHER_STREAM, "another stream, arn:aws:kinesis:eu-west-1:123456789012:stream/other"),
     ],
 )
-def test_positions_of_another_stream_are_refused(
-    number: str | None, stream: StreamIdentity | None, said: str
-) -> None:
+def test_positions_of_another_stream_are_refused(number: str | None, stream: StreamIdentity | None, said: str) -> None:
     """No worker could read on from there, and every later look would refuse the leases."""
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
@@ -432,9 +430,7 @@ def test_a_child_that_began_between_plan_and_write_goes_back_behind_its_parent()
     world.change_lease(checkpoint=SHARD_END)
     for child in shards[1:]:
         world.put_lease(Lease(child.shard_id, TRIM_HORIZON, parent_shard_ids=child.parent_shard_ids))
-    plan = plan_seek(
-        world.table.real.scan(), shards, {shard.shard_id: Position(TRIM_HORIZON) for shard in shards}
-    )
+    plan = plan_seek(world.table.real.scan(), shards, {shard.shard_id: Position(TRIM_HORIZON) for shard in shards})
     world.change_lease(left, checkpoint=Checkpoint("5"))
     made = Seek(plan, world.ports, "a test")
     made.run()
@@ -494,9 +490,7 @@ def test_a_seek_goes_on_after_one_record_of_one_shard() -> None:
         ("9" * 56, (SHARD,), "is not in shard"),
     ],
 )
-def test_a_record_that_is_none_of_the_shard_s_is_refused(
-    number: str, only: tuple[str, ...], said: str
-) -> None:
+def test_a_record_that_is_none_of_the_shard_s_is_refused(number: str, only: tuple[str, ...], said: str) -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
     consume(world)

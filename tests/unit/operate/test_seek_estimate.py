@@ -1,4 +1,6 @@
-"""A seek's plan says what it repeats or skips, in time and in records: on streams whose records are known one by one."""
+"""A seek's plan says what it repeats or skips, in time and in records: on streams whose records are known one by
+one.
+"""
 
 from __future__ import annotations
 
@@ -91,9 +93,7 @@ def test_what_is_skipped_is_estimated_too() -> None:
     assert found.estimate.repeats.shards == 0
 
 
-@pytest.mark.parametrize(
-    "inspection", [None, MemoryInspection(), MemoryInspection(refuses=frozenset({"incoming"}))]
-)
+@pytest.mark.parametrize("inspection", [None, MemoryInspection(), MemoryInspection(refuses=frozenset({"incoming"}))])
 def test_without_cloudwatch_a_page_at_both_ends_counts_and_not_the_rate_of_the_moment(
     inspection: MemoryInspection | None,
 ) -> None:

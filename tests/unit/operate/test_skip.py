@@ -177,9 +177,7 @@ def test_a_lease_that_moves_on_in_the_last_moment_stays_where_it_is() -> None:
     def owner_is_faster(write: LeaseWrite, apply: object) -> Result:
         if write.kind is WriteKind.SEEK and world.table.lease().checkpoint == TRIM_HORIZON:
             lease = world.table.lease()
-            world.put_lease(
-                replace(lease, checkpoint=Checkpoint(second), lease_counter=lease.lease_counter + 1)
-            )
+            world.put_lease(replace(lease, checkpoint=Checkpoint(second), lease_counter=lease.lease_counter + 1))
         return world.table.real.apply(write)
 
     world.table.disturb = owner_is_faster

@@ -40,9 +40,7 @@ def world_of_two(streams: Sequence[str] = ("orders", "payments")) -> SeveralWorl
 def test_a_stream_is_read_as_long_as_a_lease_manager_names_it() -> None:
     world = world_of_two()
     assert words(world) == {"orders": "READ", "payments": "READ"}
-    with pytest.raises(
-        RemovalRefused, match="take it out of the setting streams, and wait until 1h have passed"
-    ):
+    with pytest.raises(RemovalRefused, match="take it out of the setting streams, and wait until 1h have passed"):
         remove_named(world, "orders")
     assert len(world.leases()) == 2
 
@@ -152,7 +150,5 @@ def test_a_lease_that_changes_meanwhile_stays() -> None:
     row = world.table.row(world.shard("orders")) or {}
     world.table.put_row({**row, "leaseCounter": {"N": "9"}})
     with pytest.raises(RemovalRefused, match="0 leases were removed; 1 has changed meanwhile: look again"):
-        remove(
-            standing, world.table, world.sightings, world.streams["orders"], world.settings, world.clock.now()
-        )
+        remove(standing, world.table, world.sightings, world.streams["orders"], world.settings, world.clock.now())
     assert len(world.leases()) == 2

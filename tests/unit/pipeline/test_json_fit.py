@@ -56,7 +56,11 @@ def mapping(kind: Any) -> dict[str, Any]:
         ("decimal(5,2)", "999.99", Decimal("999.99")),
         ("decimal(5,2)", '"1.5"', Decimal("1.50")),
         ("decimal(5, 2)", "1e2", Decimal("100.00")),
-        ("decimal(38,18)", "12345678901234567890.123456789012345678", Decimal("12345678901234567890.123456789012345678")),
+        (
+            "decimal(38,18)",
+            "12345678901234567890.123456789012345678",
+            Decimal("12345678901234567890.123456789012345678"),
+        ),
         ("date", '"2026-02-28"', date(2026, 2, 28)),
         ("timestamp", '"2026-01-31T08:00:00+02:00"', datetime(2026, 1, 31, 6, tzinfo=UTC)),
         ("timestamp", '"2026-01-31T08:00:00.123456Z"', datetime(2026, 1, 31, 8, 0, 0, 123456, UTC)),
@@ -67,7 +71,7 @@ def mapping(kind: Any) -> dict[str, Any]:
         (mapping(INT), '{"a": 1}', [("a", 1)]),
         (struct(b=INT), '{"b": null, "c": 1}', {"b": None}),
     ],
-)  # fmt: skip
+)
 def test_what_fits(kind: Any, text: str, value: Any) -> None:
     assert reader_of(struct(a=kind))(b'{"a": %s}' % text.encode()) == {"a": value}
 
@@ -96,21 +100,38 @@ def test_what_fits(kind: Any, text: str, value: Any) -> None:
         ("float", "16777217", "a: a number that 32 bits hold expected, found 16777217"),
         ("float", "1e-60", "a: a number that 32 bits hold expected, found 1e-60"),
         ("string", "1.50", "a: text expected, found 1.50"),
-        ("decimal(5,2)", "1E+99999999999999999999",
-         "a: a number of 5 digits (2 of them decimals) expected, found 1E+99999999999999999999"),
+        (
+            "decimal(5,2)",
+            "1E+99999999999999999999",
+            "a: a number of 5 digits (2 of them decimals) expected, found 1E+99999999999999999999",
+        ),
         ("string", "[" * 900 + "]" * 900, "a: text expected, found " + "[" * 59 + "…"),
         ("date", '"2026-02-30"', 'a: a date such as 2026-01-31 expected, found "2026-02-30"'),
         ("date", '"2026-W05-1"', 'a: a date such as 2026-01-31 expected, found "2026-W05-1"'),
-        ("timestamp", '"2026-01-31T08:00"',
-         'a: a moment such as 2026-01-31T08:00:00Z expected, found "2026-01-31T08:00"'),
-        ("timestamp", '"0001-01-01T00:00:00+05:00"',
-         'a: a moment such as 2026-01-31T08:00:00Z expected, found "0001-01-01T00:00:00+05:00"'),
+        (
+            "timestamp",
+            '"2026-01-31T08:00"',
+            'a: a moment such as 2026-01-31T08:00:00Z expected, found "2026-01-31T08:00"',
+        ),
+        (
+            "timestamp",
+            '"0001-01-01T00:00:00+05:00"',
+            'a: a moment such as 2026-01-31T08:00:00Z expected, found "0001-01-01T00:00:00+05:00"',
+        ),
         *(
             ("timestamp", f'"{moment}"', f'a: a moment such as 2026-01-31T08:00:00Z expected, found "{moment}"')
-            for moment in ("2026-01-31T08:00:00.123456789Z", "2026-W05-6T08:00:00Z", "20260131T080000Z", "2026-01-31x08:00:00Z")
+            for moment in (
+                "2026-01-31T08:00:00.123456789Z",
+                "2026-W05-6T08:00:00Z",
+                "20260131T080000Z",
+                "2026-01-31x08:00:00Z",
+            )
         ),
-        ("timestamp_ntz", '"2026-01-31T08:00Z"',
-         'a: a moment such as 2026-01-31T08:00:00 (no zone) expected, found "2026-01-31T08:00Z"'),
+        (
+            "timestamp_ntz",
+            '"2026-01-31T08:00Z"',
+            'a: a moment such as 2026-01-31T08:00:00 (no zone) expected, found "2026-01-31T08:00Z"',
+        ),
         ("binary", '"AP8"', 'a: base64 expected, found "AP8"'),
         (array(INT), '[1, "x"]', 'a[1]: a whole number of 32 bits expected, found "x"'),
         (array(INT, False), "[null]", "a[0]: a value expected, found null"),
@@ -118,7 +139,7 @@ def test_what_fits(kind: Any, text: str, value: Any) -> None:
         (array(struct(b_=INT)), "[{}]", "a[0].b: a value expected, found null"),
         (struct(b=INT), "[1]", "a: an object expected, found [1]"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_and_why(kind: Any, text: str, reason: str) -> None:
     assert reader_of(struct(a=kind))(b'{"a": %s}' % text.encode()) == reason
 
@@ -202,9 +223,7 @@ _FIELD = st.tuples(st.sampled_from("abcdefghjkx"), _NUMERAL | _TEXT | _NESTED)
 
 
 @given(st.lists(_FIELD, max_size=4), st.integers(0, 200))
-def test_whatever_the_numbers_and_moments_are_and_however_deep(
-    fields: list[tuple[str, str]], depth: int
-) -> None:
+def test_whatever_the_numbers_and_moments_are_and_however_deep(fields: list[tuple[str, str]], depth: int) -> None:
     """Also in a worker whose stack is deep already."""
     data = "{" + ",".join(f'"{name}":{text}' for name, text in fields) + "}"
 
@@ -218,9 +237,7 @@ def test_whatever_the_numbers_and_moments_are_and_however_deep(
 
 @given(
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from(
-        [float.__repr__, "{:.17g}".format, "{:.30e}".format, lambda number: str(Decimal(number))]
-    ),
+    st.sampled_from([float.__repr__, "{:.17g}".format, "{:.30e}".format, lambda number: str(Decimal(number))]),
 )
 def test_a_float_fits_however_its_writer_prints_it(number: float, write: Any) -> None:
     assert reader_of(struct(a="double"))(b'{"a": %s}' % write(number).encode()) == {"a": number}
@@ -228,9 +245,7 @@ def test_a_float_fits_however_its_writer_prints_it(number: float, write: Any) ->
 
 @given(_NUMERAL)
 def test_a_number_that_fits_is_the_one_that_was_written(text: str) -> None:
-    found = reader_of(struct(a="double", b="decimal(38,10)"))(
-        b'{"a": %s, "b": %s}' % (text.encode(), text.encode())
-    )
+    found = reader_of(struct(a="double", b="decimal(38,10)"))(b'{"a": %s, "b": %s}' % (text.encode(), text.encode()))
     if isinstance(found, dict):
         assert found["b"] == Decimal(text)
         assert float(text) == found["a"]

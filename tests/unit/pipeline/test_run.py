@@ -53,9 +53,7 @@ def test_a_checkpoint_whose_output_is_gone_is_refused_also_before_its_first_batc
         settle(FRESH, None, FIRST, in_use=False)
 
 
-@pytest.mark.parametrize(
-    "theirs", [Mark("first", "payments", Sink.PARQUET), Mark("first", "orders", Sink.DELTA)]
-)
+@pytest.mark.parametrize("theirs", [Mark("first", "payments", Sink.PARQUET), Mark("first", "orders", Sink.DELTA)])
 def test_another_stream_or_sink_in_the_same_output_is_refused(theirs: Mark) -> None:
     with pytest.raises(SettingsError, match=r"setting (stream|sink) .*give another output"):
         settle(FRESH, theirs, theirs, in_use=True)
@@ -79,19 +77,29 @@ def test_the_journal_names_what_another_attempt_at_its_own_batch_takes_away() ->
 @pytest.mark.parametrize(
     "place",
     [
-        "", "/", ".", "..", "raw", "../batch=17", "raw/../../elsewhere/batch=17", "/etc/batch=17", "raw/batch=18",
-        "s3://bucket/raw/batch=17", "raw/batch=17/..", "raw//batch=17", "raw/arrivalDate=../batch=17", "raw/x/batch=17",
+        "",
+        "/",
+        ".",
+        "..",
+        "raw",
+        "../batch=17",
+        "raw/../../elsewhere/batch=17",
+        "/etc/batch=17",
+        "raw/batch=18",
+        "s3://bucket/raw/batch=17",
+        "raw/batch=17/..",
+        "raw//batch=17",
+        "raw/arrivalDate=../batch=17",
+        "raw/x/batch=17",
     ],
-)  # fmt: skip
+)
 def test_no_journal_has_anything_deleted_that_its_batch_does_not_write(place: str) -> None:
     with pytest.raises(SettingsError, match="a folder that no batch writes to"):
         left_over(Journal(17, ("raw/batch=17", place)), 17)
 
 
 def test_what_a_batch_writes_is_taken_away() -> None:
-    dated = Journal(
-        17, ("raw/arrivalDate=2026-01-01/shardId=shardId-000000000003/batch=17", "by_day/batch=17")
-    )
+    dated = Journal(17, ("raw/arrivalDate=2026-01-01/shardId=shardId-000000000003/batch=17", "by_day/batch=17"))
     assert left_over(dated, 17) == dated.places
 
 

@@ -92,9 +92,7 @@ def test_a_word_that_is_no_argument_is_refused(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("call", [command.main, lambda given: command_line.main(["pipeline", *given])])
-def test_both_ways_to_call_it_say_one_sentence_and_end_with_2(
-    capsys: pytest.CaptureFixture[str], call: object
-) -> None:
+def test_both_ways_to_call_it_say_one_sentence_and_end_with_2(capsys: pytest.CaptureFixture[str], call: object) -> None:
     assert callable(call)
     assert call([*NAMED, "--option", "x=y"]) == 2
     assert capsys.readouterr().err.startswith("sublet: setting x = 'y': no such option")
@@ -106,8 +104,6 @@ def test_its_help_needs_no_spark() -> None:
         "try: main(['pipeline', '--help'])\n"
         "finally: assert not {'pyspark', 'pyarrow', 'numpy', 'boto3'} & set(sys.modules), sys.modules\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "rejected   the records that do not fit" in done.stdout

@@ -79,9 +79,7 @@ Found = list[tuple[bytes, str | None, str | None, int]]
 def user_records(data: bytes, hash_key_range: HashKeyRange | None = FULL_RANGE) -> Found:
     result = deaggregate([stream_record(data)], keys_inside(hash_key_range))
     assert all(r.stream_record.sequence_number == "7" for r in result.user_records)
-    return [
-        (r.data, r.partition_key, r.explicit_hash_key, r.sub_sequence_number) for r in result.user_records
-    ]
+    return [(r.data, r.partition_key, r.explicit_hash_key, r.sub_sequence_number) for r in result.user_records]
 
 
 def plain(data: bytes) -> Found:
@@ -109,8 +107,14 @@ def plain(data: bytes) -> Found:
             framed(KEY_A, fields(number(1, 0), DATA, delimited(4, b""))),
             "a tag without its key, which Java takes for no message at all",
         ),
-        (framed(KEY_A, fields(number(1, 0), DATA, delimited(4, delimited(2, b"v"))), row(b"y")), "the same, with a value"),
-        (framed(KEY_A, EXPLICIT_5, fields(number(1, 0), number(2, 0), DATA, delimited(4, b""))), "and with an explicit hash key"),
+        (
+            framed(KEY_A, fields(number(1, 0), DATA, delimited(4, delimited(2, b"v"))), row(b"y")),
+            "the same, with a value",
+        ),
+        (
+            framed(KEY_A, EXPLICIT_5, fields(number(1, 0), number(2, 0), DATA, delimited(4, b""))),
+            "and with an explicit hash key",
+        ),
         (
             bytes.fromhex("f3899ac20a01611a0708001a01782200d896a960f15651e886afcc94d36e3b59"),
             "the same, as it was found beside KCL 3.5.1",
@@ -124,7 +128,7 @@ def plain(data: bytes) -> Found:
             "the same with two packed indexes, which a required field does not accept",
         ),
     ),
-)  # fmt: skip
+)
 def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes) -> None:
     result = deaggregate([stream_record(data)], KeysInside(LOWER))
     assert user_records(data, LOWER) == plain(data)
@@ -148,7 +152,7 @@ def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes) -
         (framed(KEY_A, delimited(2, b"\xff"), row(b"x", explicit=0)), "not even text"),
         (framed(KEY_A, delimited(2, b"9" * 5000), row(b"x", explicit=0)), "more digits than Python reads"),
     ),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("hash_key_range", [LOWER, FULL_RANGE, None])
 def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
     data: bytes, hash_key_range: HashKeyRange | None
@@ -167,23 +171,35 @@ def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
         (framed(delimited(9, b"unknown")), [], "the same, with nothing in it that we know"),
         (framed(KEY_A, EXPLICIT_5, row(b"x", 0, 0), row(b"y", 0, 0)), [X_5, Y_5], "each has an explicit hash key"),
         (framed(KEY_A, EXPLICIT_5, row(b"x"), row(b"y", 0, 0)), [X, Y_5], "only some have one"),
-        (framed(KEY_A, EXPLICIT_5, delimited(2, b"6"), fields(number(1, 0), number(2, 0), number(2, 1), DATA), row(b"y")),
-         [(b"x", "a", "6", 0), (b"y", "a", None, 1)], "one names two and the other none: the last one counts"),
+        (
+            framed(
+                KEY_A, EXPLICIT_5, delimited(2, b"6"), fields(number(1, 0), number(2, 0), number(2, 1), DATA), row(b"y")
+            ),
+            [(b"x", "a", "6", 0), (b"y", "a", None, 1)],
+            "one names two and the other none: the last one counts",
+        ),
         (framed(KEY_A, delimited(2, b"no number"), row(b"x")), [X], "a bad explicit hash key that no record uses"),
         (framed(KEY_A, fields(DATA, number(1, 0))), [X], "fields in another order"),
         (framed(row(b"x"), KEY_A), [X], "the table after the records"),
         (framed(KEY_A, fields(number(1, 0), delimited(3, b"old"), DATA)), [X], "data twice: the last one counts"),
-        (framed(KEY_A, KEY_B, fields(number(1, 1), number(1, 0), DATA), row(b"y", 1)),
-         [X, (b"y", "b", None, 1)], "an index twice: the last one counts"),
+        (
+            framed(KEY_A, KEY_B, fields(number(1, 1), number(1, 0), DATA), row(b"y", 1)),
+            [X, (b"y", "b", None, 1)],
+            "an index twice: the last one counts",
+        ),
         (framed(KEY_A, fields(number(1, 0), DATA, delimited(4, delimited(1, b"tag")))), [X], "tags are skipped"),
         (framed(KEY_A, number(9, 1), row(b"x")), [X], "unknown fields are skipped"),
         (framed(KEY_A, fields(b"\x08\x80\x00", DATA)), [X], "a varint longer than it need be"),
-        (framed(delimited(1, b"a\xff"), row(b"x")), [(b"x", "a\ufffd", None, 0)], "a key that is not UTF-8, as Java reads it"),
+        (
+            framed(delimited(1, b"a\xff"), row(b"x")),
+            [(b"x", "a\ufffd", None, 0)],
+            "a key that is not UTF-8, as Java reads it",
+        ),
         (framed(delimited(1, b"\xed\xa0\x80"), row(b"x")), [(b"x", "\ufffd", None, 0)], "one that is a surrogate"),
         (framed(delimited(1, "é".encode()), row(b"x")), [(b"x", "é", None, 0)], "a key that is"),
         (framed(KEY_A, row(INNER)), [(INNER, "a", None, 0)], "an aggregate inside stays closed"),
     ),
-)  # fmt: skip
+)
 def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Found) -> None:
     result = deaggregate([stream_record(data)], KeysInside(FULL_RANGE))
     assert user_records(data) == expected
@@ -196,18 +212,38 @@ def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Fou
         (framed(KEY_A, row(b"x"), row(b"y")), LOWER, 0, "both inside"),
         (framed(KEY_A, row(b"x"), row(b"y")), UPPER, 2, "both below"),
         (framed(KEY_B, row(b"x")), LOWER, 1, "above"),
-        (framed(KEY_A, KEY_B, row(b"x"), row(b"y"), row(b"z", 1)), LOWER, 3, "the last one outside takes the others with it"),
+        (
+            framed(KEY_A, KEY_B, row(b"x"), row(b"y"), row(b"z", 1)),
+            LOWER,
+            3,
+            "the last one outside takes the others with it",
+        ),
         (framed(KEY_A, KEY_B, row(b"x", 1), row(b"y")), LOWER, 2, "and so does the first"),
         (framed(KEY_A, KEY_B, row(b"x")), LOWER, 0, "a key that no record uses does not count"),
         (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0)), HashKeyRange(9, 9), 0, "both ends belong to the range"),
-        (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0)), HashKeyRange(10, 99), 1, "the explicit hash key counts, not the other"),
+        (
+            framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0)),
+            HashKeyRange(10, 99),
+            1,
+            "the explicit hash key counts, not the other",
+        ),
         (framed(KEY_A, delimited(2, b"009"), row(b"x", 0, 0)), HashKeyRange(9, 9), 0, "leading zeros mean nothing"),
-        (framed(KEY_B, EXPLICIT_9, row(b"x", 0, 0), row(b"y")), LOWER, 2, "only some have one: the others count by their key"),
+        (
+            framed(KEY_B, EXPLICIT_9, row(b"x", 0, 0), row(b"y")),
+            LOWER,
+            2,
+            "only some have one: the others count by their key",
+        ),
         (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0), row(b"y")), LOWER, 0, "the same, inside"),
-        (framed(KEY_A, delimited(2, str(2**128).encode()), row(b"x", 0, 0)), FULL_RANGE, 1, "39 digits, and above every shard"),
+        (
+            framed(KEY_A, delimited(2, str(2**128).encode()), row(b"x", 0, 0)),
+            FULL_RANGE,
+            1,
+            "39 digits, and above every shard",
+        ),
         (framed(KEY_A), UPPER, 0, "nothing in it, nothing dropped"),
     ),
-)  # fmt: skip
+)
 def test_one_hash_key_outside_the_shard_discards_its_whole_aggregate(
     data: bytes, hash_key_range: HashKeyRange, dropped: int
 ) -> None:

@@ -1,5 +1,5 @@
-"""Data that no producer should send: faults that the fuzzer (`make fuzz`) found, and how much memory and time the worst may
-take.
+"""Data that no producer should send: faults that the fuzzer (`make fuzz`) found, and how much memory and time the worst
+may take.
 """
 
 from __future__ import annotations

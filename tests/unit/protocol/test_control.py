@@ -16,9 +16,7 @@ from sublet.protocol.control import Control, Order, Pause, decode_control, encod
 
 MOMENTS = st.integers(0, 10**12).map(lambda millis: BEGINNING + timedelta(milliseconds=millis))
 PAUSES = st.builds(Pause, st.sampled_from(Order), MOMENTS, st.text(), st.none() | MOMENTS)
-CONTROLS = st.builds(
-    Control, st.none() | PAUSES, st.dictionaries(st.text(), PAUSES, max_size=5), st.integers(0, 99)
-)
+CONTROLS = st.builds(Control, st.none() | PAUSES, st.dictionaries(st.text(), PAUSES, max_size=5), st.integers(0, 99))
 
 
 @given(CONTROLS)
@@ -40,7 +38,7 @@ def test_one_of_a_later_version_is_not_guessed_at() -> None:
         {"version": 1, "application": {"order": "stop", "since": 0, "by": "", "until": None}, "leases": {}},
         {"version": 1, "application": {"order": "pause", "since": 10**20, "by": "", "until": None}, "leases": {}},
     ],
-)  # fmt: skip
+)
 def test_a_damaged_one_is_named_so(written: Any) -> None:
     with pytest.raises(ControlUnreadable, match="damaged"):
         decode_control(_compressed(written), 1)

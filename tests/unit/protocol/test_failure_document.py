@@ -99,9 +99,7 @@ def test_what_only_named_its_failures_had_no_error() -> None:
 
 
 def test_what_was_too_old_has_no_response() -> None:
-    (document,) = documents(
-        replace(batch(), condition="RecordAgeExceeded", attempts=0, failure=None, has_raised=False)
-    )
+    (document,) = documents(replace(batch(), condition="RecordAgeExceeded", attempts=0, failure=None, has_raised=False))
     request = document["requestContext"]
     assert isinstance(request, dict)
     assert "responseContext" not in document
@@ -115,9 +113,7 @@ def test_a_message_is_read_back() -> None:
 
 def test_a_record_is_known_by_the_same_name_when_it_is_read_back() -> None:
     """Lambda's event names those of aggregates by one number more, and idempotency keys are such names."""
-    given = batch(
-        record(101), record(102, sub=0), record(102, sub=1), record(103, b""), record(104, b"", sub=0)
-    )
+    given = batch(record(101), record(102, sub=0), record(102, sub=1), record(103, b""), record(104, b"", sub=0))
     (message,) = messages(given)
     for read in (batch_of_message(message.body), batch_of_object(object_bytes(given))):
         assert [each.is_aggregated for each in read.records] == [False, True, True, False, True]

@@ -34,19 +34,23 @@ NO_LEASES = ("entity_", "side_table_")
 Row = dict[str, AttributeValue]
 ROWS: dict[str, dict[str, Row]] = {
     writer: {
-        kind: {
-            name: {"B": base64.b64decode(value["B"])} if "B" in value else value
-            for name, value in row.items()
-        }
+        kind: {name: {"B": base64.b64decode(value["B"])} if "B" in value else value for name, value in row.items()}
         for kind, row in json.loads((DATA / f"{writer}_rows.json").read_text()).items()
     }
     for writer in WRITERS
 }
 LEASES = [(writer, kind) for writer in WRITERS for kind in ROWS[writer] if not kind.startswith(NO_LEASES)]
 WRITTEN = {
-    "leaseOwner", "leaseCounter", "ownerSwitchesSinceCheckpoint", "checkpoint", "checkpointSubSequenceNumber", "checkpointOwner",
-    "pendingCheckpoint", "pendingCheckpointSubSequenceNumber", "pendingCheckpointState",
-}  # fmt: skip
+    "leaseOwner",
+    "leaseCounter",
+    "ownerSwitchesSinceCheckpoint",
+    "checkpoint",
+    "checkpointSubSequenceNumber",
+    "checkpointOwner",
+    "pendingCheckpoint",
+    "pendingCheckpointSubSequenceNumber",
+    "pendingCheckpointState",
+}
 """By an acquire, or by a checkpoint."""
 ENTITIES = [kind for kind in ROWS["kcl_3"] if kind.startswith("entity_")]
 
@@ -127,9 +131,7 @@ def test_we_create_a_lease_of_a_listed_shard_as_java_does(writer: str, kind: str
         *(Shard(f"{theirs.lease_key}{n}", keys) for n, keys in enumerate(around(theirs.hash_key_range))),
     ]
     ours = next(
-        new.lease
-        for new in plan_shard_sync([], [], whole, start).create
-        if new.lease.lease_key == theirs.lease_key
+        new.lease for new in plan_shard_sync([], [], whole, start).create if new.lease.lease_key == theirs.lease_key
     )
     assert in_order(dict(create(ours).all_sets)) == as_we_begin(ROWS[writer][kind])
 

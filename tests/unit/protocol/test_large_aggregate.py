@@ -1,4 +1,6 @@
-"""Aggregates that are read in pieces, also ones that no producer's library writes, in bounded steps and bounded memory."""
+"""Aggregates that are read in pieces, also ones that no producer's library writes, in bounded steps and bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -112,13 +114,28 @@ def test_small_aggregates_are_taken_apart_no_further_than_asked() -> None:
         (framed(KEY, SMALLEST * MANY, delimited(0, bytes(MIB))), ALMOST_ALL, (1, 0, 0)),
     ],
     ids=[
-        "a record without data", "cut short", "no wire type", "another digest", "an index beyond the table",
-        "an explicit hash key beyond the table", "an explicit hash key that is none", "outside the range",
-        "one explicit hash key outside", "the table behind the records", "groups", "too many groups", "a group without an end",
-        "large data", "large data, and another", "many tags", "many tags, and one without its key", "many tags and no data",
-        "a large unknown field", "a large field with an impossible number",
+        "a record without data",
+        "cut short",
+        "no wire type",
+        "another digest",
+        "an index beyond the table",
+        "an explicit hash key beyond the table",
+        "an explicit hash key that is none",
+        "outside the range",
+        "one explicit hash key outside",
+        "the table behind the records",
+        "groups",
+        "too many groups",
+        "a group without an end",
+        "large data",
+        "large data, and another",
+        "many tags",
+        "many tags, and one without its key",
+        "many tags and no data",
+        "a large unknown field",
+        "a large field with an impossible number",
     ],
-)  # fmt: skip
+)
 def test_a_large_record_is_what_it_would_be_at_once(
     data: bytes, inside: HashKeyRange | None, expected: tuple[int, int, int]
 ) -> None:
@@ -126,6 +143,4 @@ def test_a_large_record_is_what_it_would_be_at_once(
     assert is_large(data)
     found = deaggregate([StreamRecord("7", data, "outer", MOMENT)], keys_inside(inside))
     assert (len(found.user_records), found.dropped_out_of_range, found.delivered_whole) == expected
-    assert (read_aggregate(data) is None) == (
-        expected == (1, 0, 0) and found.user_records[0].partition_key == "outer"
-    )
+    assert (read_aggregate(data) is None) == (expected == (1, 0, 0) and found.user_records[0].partition_key == "outer")

@@ -1,4 +1,6 @@
-"""The lease row, attribute by attribute, as Java writes it, as other clients write it, and as no client could have written it."""
+"""The lease row, attribute by attribute, as Java writes it, as other clients write it, and as no client could have
+written it.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +105,7 @@ def test_a_missing_null_or_empty_owner_is_no_owner(none: AttributeValue | None) 
     assert lease_of(row).lease_owner is None
 
 
-@pytest.mark.parametrize(
-    "missing", ["checkpointSubSequenceNumber", "ownerSwitchesSinceCheckpoint", "startingHashKey"]
-)
+@pytest.mark.parametrize("missing", ["checkpointSubSequenceNumber", "ownerSwitchesSinceCheckpoint", "startingHashKey"])
 def test_what_may_be_missing(missing: str) -> None:
     lease = lease_of({name: value for name, value in JAVA_2.items() if name != missing})
     assert lease.checkpoint.sub_sequence_number in (0, 2)
@@ -183,10 +183,19 @@ def test_a_shard_is_known_to_be_quiet_behind_the_very_position_that_is_named(
 @pytest.mark.parametrize(
     "value",
     [
-        {"S": ""}, {"S": "1769850000000"}, {"S": "@50"}, {"S": "soon@50"}, {"S": "1769850000000@x"}, {"S": "-1@50"},
-        {"S": "1769850000000@50:x"}, {"S": "1769850000000@50/"}, {"S": f"{10**15}@50"}, {"N": "5"}, {"NULL": True},
+        {"S": ""},
+        {"S": "1769850000000"},
+        {"S": "@50"},
+        {"S": "soon@50"},
+        {"S": "1769850000000@x"},
+        {"S": "-1@50"},
+        {"S": "1769850000000@50:x"},
+        {"S": "1769850000000@50/"},
+        {"S": f"{10**15}@50"},
+        {"N": "5"},
+        {"NULL": True},
     ],
-)  # fmt: skip
+)
 def test_a_foreign_value_says_nothing_of_quiet(value: AttributeValue) -> None:
     row = {**encode_row(Lease("k", Checkpoint("50"))), "subletQuietUntil": value}
     assert lease_of(row).quiet is None
@@ -217,18 +226,34 @@ def test_of_the_last_reports_as_many_are_kept_as_the_row_has_room_for() -> None:
 
 
 def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
-    """A kilobyte, names and values; numbers count half. Two parents and two children, and a KCL 3.x handoff under way. With
-    attempts that name the last record that was tried, there is no room for the lag.
+    """A kilobyte, names and values; numbers count half. Two parents and two children, and a KCL 3.x handoff under way.
+    With attempts that name the last record that was tried, there is no room for the lag.
     """
     long = Checkpoint("4" * 56, 10_000)
     shards = frozenset(f"shardId-{n:012}" for n in range(2))
     row = encode_row(
         Lease(
-            "shardId-000000000000", long, 10**9, "orders-lambda-12", 3, shards, shards, FULL_RANGE, AT_8, AT_8,
-            Quiet(AT_9, Position(long)), REPORT, (), f"{'0' * 36}/{'0' * 36}", 10**9, 9,
-            checkpoint_owner="orders-lambda-13", pending_checkpoint=long, pending_checkpoint_state=b"",
+            "shardId-000000000000",
+            long,
+            10**9,
+            "orders-lambda-12",
+            3,
+            shards,
+            shards,
+            FULL_RANGE,
+            AT_8,
+            AT_8,
+            Quiet(AT_9, Position(long)),
+            REPORT,
+            (),
+            f"{'0' * 36}/{'0' * 36}",
+            10**9,
+            9,
+            checkpoint_owner="orders-lambda-13",
+            pending_checkpoint=long,
+            pending_checkpoint_state=b"",
         )
-    )  # fmt: skip
+    )
     lease = decode_row(row)
     assert isinstance(lease, Lease)
     assert lease.lag_report == REPORT
@@ -240,12 +265,29 @@ def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
 
 
 def test_a_row_that_is_not_measured_before_a_lag_is_added_has_room_for_it() -> None:
-    """The longest of those: without attempts, a pending checkpoint, attributes of others, and with names of so many bytes."""
+    """The longest of those: without attempts, a pending checkpoint, attributes of others, and with names of so many
+    bytes.
+    """
     long, ids = Checkpoint("4" * SHORT_NUMBER, 10**17), frozenset(f"shardId-{n:012}" for n in range(2))
     lease = Lease(
-        "shardId-000000000000", long, 10**9, "o" * (SHORT_NAMES - 60), 3, ids, ids, FULL_RANGE, AT_8, AT_8,
-        Quiet(AT_9, Position(long)), None, (), "h" * 60, 10**9, 9, throughput_kbps=9999.123456,
-    )  # fmt: skip
+        "shardId-000000000000",
+        long,
+        10**9,
+        "o" * (SHORT_NAMES - 60),
+        3,
+        ids,
+        ids,
+        FULL_RANGE,
+        AT_8,
+        AT_8,
+        Quiet(AT_9, Position(long)),
+        None,
+        (),
+        "h" * 60,
+        10**9,
+        9,
+        throughput_kbps=9999.123456,
+    )
     said = with_lag(heartbeat(lease), lease, REPORT, SEEN).sets
     assert {"subletLag", "subletSeen"} <= said.keys()
     assert bytes_of({**encode_row(lease), **said}) <= 1024
@@ -343,9 +385,7 @@ def test_a_lease_of_several_streams_is_no_lease_of_an_application_of_one() -> No
     assert isinstance(theirs, Lease)
     both = [OF_SEVERAL, JAVA_2]
     assert scan_of(both) == LeaseScan((ours,), multi_stream=(KEY_OF_SEVERAL,), other_kind=(theirs,))
-    assert scan_of(both, several=True) == LeaseScan(
-        (theirs,), single_stream=(ours.lease_key,), other_kind=(ours,)
-    )
+    assert scan_of(both, several=True) == LeaseScan((theirs,), single_stream=(ours.lease_key,), other_kind=(ours,))
 
 
 @pytest.mark.parametrize(("rows", "leases"), [([OF_SEVERAL], 1), ([OF_SEVERAL, JAVA_2], 1), ([], 0)])

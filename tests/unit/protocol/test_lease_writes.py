@@ -28,9 +28,7 @@ def after(write: LeaseWrite, lease: Lease | None) -> Lease | None:
 
 
 @pytest.mark.parametrize(("make", "before", "expected"), ACCEPTED, ids=ACCEPTED_KINDS)
-def test_an_accepted_write(
-    make: Callable[[], LeaseWrite], before: Lease | None, expected: Lease | None
-) -> None:
+def test_an_accepted_write(make: Callable[[], LeaseWrite], before: Lease | None, expected: Lease | None) -> None:
     write = make()
     assert apply_to(write, None if before is None else encode_row(before)) is not None
     assert after(write, before) == expected

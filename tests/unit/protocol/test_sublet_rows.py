@@ -1,4 +1,6 @@
-"""Rows that 0.1 and 0.2 wrote, and our rows after they have written to them: attributes that may be stale are not believed."""
+"""Rows that 0.1 and 0.2 wrote, and our rows after they have written to them: attributes that may be stale are not
+believed.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,7 @@ Row = dict[str, AttributeValue]
 DATA = Path(__file__).parents[2] / "data"
 VERSIONS = ("0.1", "0.2")
 ROWS: dict[str, dict[str, Row]] = {
-    version: json.loads((DATA / f"sublet_{version.replace('.', '_')}_rows.json").read_text())
-    for version in VERSIONS
+    version: json.loads((DATA / f"sublet_{version.replace('.', '_')}_rows.json").read_text()) for version in VERSIONS
 }
 ALL = [(version, kind) for version in VERSIONS for kind in ROWS[version]]
 BY_OLDER: Mapping[str, Any] = json.loads(RECORDED.read_text())
@@ -54,9 +55,7 @@ def by_kcl(row: Row) -> Row:
 
 
 @pytest.mark.parametrize(("version", "kind"), ALL)
-def test_a_row_of_theirs_loses_nothing_but_a_count_of_crashes_that_may_be_stale(
-    version: str, kind: str
-) -> None:
+def test_a_row_of_theirs_loses_nothing_but_a_count_of_crashes_that_may_be_stale(version: str, kind: str) -> None:
     row = ROWS[version][kind]
     assert in_order(encode_row(lease_in(row))) == in_order(row)
 
@@ -97,9 +96,7 @@ def test_what_each_state_says() -> None:
 
 
 @pytest.mark.parametrize(("version", "name", "kind"), WRITES)
-def test_what_they_leave_of_ours_in_a_row_is_believed_only_where_it_is_true(
-    version: str, name: str, kind: str
-) -> None:
+def test_what_they_leave_of_ours_in_a_row_is_believed_only_where_it_is_true(version: str, name: str, kind: str) -> None:
     """Whatever they write, an owner of ours that comes next believes nothing that they may have made false."""
     left: Row = BY_OLDER[version][name]["writes"][kind]
     was, lease = lease_in(rows()[name]), lease_in(left)
@@ -109,9 +106,7 @@ def test_what_they_leave_of_ours_in_a_row_is_believed_only_where_it_is_true(
     assert taken.crashes == (0 if has_moved else was.crashes)
     assert taken.attempts == (0 if has_moved else was.attempts)
     assert taken.quiet_until == (None if has_moved else was.quiet_until)
-    assert taken.finished_ahead is None, (
-        "they have written since, and may have handled it, or been told to once more"
-    )
+    assert taken.finished_ahead is None, "they have written since, and may have handled it, or been told to once more"
     assert taken.caught_up_at == was.caught_up_at, "of any checkpoint since it is true as well"
 
 

@@ -138,10 +138,7 @@ def test_consume_calls_with_each_record_in_order_and_drains() -> None:
     assert consuming.closed
     assert seen[:20] == numbered("a", 20)
     assert world.owners == {None}
-    assert (
-        world.checkpoints[SHARD].sequence_number
-        == world.stream.logs[0].read(len(seen) - 1, 1)[0][0].sequence_number
-    )
+    assert world.checkpoints[SHARD].sequence_number == world.stream.logs[0].read(len(seen) - 1, 1)[0][0].sequence_number
 
 
 def test_stop_from_the_callback_begins_no_other_call_and_what_is_buffered_comes_again() -> None:
@@ -205,7 +202,7 @@ def yields(record: Record) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("callback", "why"),
     [(is_async, "use sublet.aio"), (yields, "runs none of its code"), (lambda: None, "called with"), ("text", "str")],
-)  # fmt: skip
+)
 def test_a_callback_of_which_a_call_would_run_nothing_is_refused(callback: Any, why: str) -> None:
     with pytest.raises(SettingsError, match=f"callback.* {why}"):
         PulledWorld().consumer().consume(callback)

@@ -95,9 +95,7 @@ def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports
         assert lease.lease_owner is None
 
 
-def test_another_thread_may_stop_it(
-    ports: Ports, in_background: Callable[[Consumer], threading.Thread]
-) -> None:
+def test_another_thread_may_stop_it(ports: Ports, in_background: Callable[[Consumer], threading.Thread]) -> None:
     class Handler:
         def __init__(self) -> None:
             self.acquired: list[str] = []
@@ -210,9 +208,7 @@ def test_a_stream_may_be_given_by_its_arn(ports: Ports) -> None:
     assert (settings.stream, settings.stream_arn) == ("orders", ARN)
 
 
-@pytest.mark.parametrize(
-    "stream", ["", "no stream", "arn:aws:kinesis", "arn:aws:sqs:eu-west-1:123456789012:orders"]
-)
+@pytest.mark.parametrize("stream", ["", "no stream", "arn:aws:kinesis", "arn:aws:sqs:eu-west-1:123456789012:orders"])
 def test_what_is_no_stream_is_refused(stream: str) -> None:
     with pytest.raises(SettingsError, match="setting stream"):
         Consumer("orders-audit", stream, print)

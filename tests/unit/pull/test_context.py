@@ -32,9 +32,7 @@ def orders(context: Context) -> Stream:
     return context.stream("orders")
 
 
-@pytest.mark.parametrize(
-    "name", ["", "a" * 129, "with a space", "arn:aws:kinesis:us-east-1:000000000000:stream/x"]
-)
+@pytest.mark.parametrize("name", ["", "a" * 129, "with a space", "arn:aws:kinesis:us-east-1:000000000000:stream/x"])
 def test_what_can_be_no_stream_s_name_is_refused_over_memory_too(context: Context, name: str) -> None:
     with pytest.raises(SettingsError, match="1 to 128 of A-Z"):
         context.create_stream(name)
@@ -64,9 +62,7 @@ def test_a_record_that_kinesis_would_refuse_is_refused_over_memory_too(
 
 def test_a_record_within_all_limits_is_put(context: Context, orders: Stream) -> None:
     largest = bytes(10 * 2**20 - 256)
-    with pytest.raises(
-        StreamError, match=r"orders takes no record of 10,485,760 bytes: .*is 1,024, .*up to 10,240"
-    ):
+    with pytest.raises(StreamError, match=r"orders takes no record of 10,485,760 bytes: .*is 1,024, .*up to 10,240"):
         orders.put("k" * 256, largest)
     context.update_stream("orders", max_record_kib=10_240)
     put = orders.put("k" * 256, largest, explicit_hash_key=str(2**128 - 1))
@@ -178,9 +174,7 @@ def test_a_consumer_that_is_deleted_ends_who_pulls_from_it(orders: Stream) -> No
     assert orders.consumers() == []
 
 
-def test_a_consumer_of_another_stream_is_not_changed_nor_deleted_here(
-    context: Context, orders: Stream
-) -> None:
+def test_a_consumer_of_another_stream_is_not_changed_nor_deleted_here(context: Context, orders: Stream) -> None:
     context.create_stream("invoices", mode=StreamMode.ON_DEMAND).create_consumer("audit")
     before = definition(orders)
     for change in (orders.create_consumer, orders.update_consumer, orders.create_or_update_consumer):

@@ -121,9 +121,7 @@ def test_a_lease_is_released_when_the_table_says_so(is_answered: bool) -> None:
         table.refuses = not is_answered
     ended = world.events[-1]
     assert ended.kind is (EventKind.LEASE_RELEASED if is_answered else EventKind.LEASE_LOST)
-    assert (
-        "others may acquire it after failover_time: the network is down" in ended.detail
-    ) is not is_answered
+    assert ("others may acquire it after failover_time: the network is down" in ended.detail) is not is_answered
     assert (None in world.owners) is is_answered
 
 

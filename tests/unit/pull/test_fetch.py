@@ -252,9 +252,7 @@ def test_term_is_refused_without_a_failure_destination() -> None:
     with world.consumer() as consumer:
         record = consumer.next()
         assert record is not None
-        with pytest.raises(
-            SettingsError, match=r"on_failure.*SQS queue.*Without it, ack\(\) gives the record up"
-        ):
+        with pytest.raises(SettingsError, match=r"on_failure.*SQS queue.*Without it, ack\(\) gives the record up"):
             record.term("poison")
         assert record.ack()
 

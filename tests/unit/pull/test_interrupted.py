@@ -1,4 +1,6 @@
-"""Ctrl-C between any two lines of the buffer's own code: a program that continues with the same consumer gets every record."""
+"""Ctrl-C between any two lines of the buffer's own code: a program that continues with the same consumer gets every
+record.
+"""
 
 from __future__ import annotations
 

@@ -101,8 +101,11 @@ def test_ctrl_c_lets_a_call_end_and_a_second_one_ends_the_process_at_once(
 ) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(signals), option],
-        timeout=PATIENCE, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        timeout=PATIENCE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ended.stdout, ended.returncode) == (says, status), ended.stderr
     if signals == 2:
         assert "ended at once: by a second signal, SIGINT; these leases are not released" in ended.stderr

@@ -20,9 +20,9 @@ OURS = str(Path(sublet.__file__).parent)
 
 
 def interrupted(call: Callable[[], None], at: int) -> bool:
-    """Raises a KeyboardInterrupt at the nth line of sublet's that the call runs; False if fewer run. Python looks for signals
-    before and after a lock's with statement. In a thread of its own: an exception that a trace function raises in an `except`
-    block stays the context of the thread's later ones.
+    """Raises a KeyboardInterrupt at the nth line of sublet's that the call runs; False if fewer run. Python looks for
+    signals before and after a lock's with statement. In a thread of its own: an exception that a trace function raises
+    in an `except` block stays the context of the thread's later ones.
     """
     ran = 0
     was_interrupted = False

@@ -32,9 +32,7 @@ class LockWithPause:
     def __enter__(self) -> None:
         self._real.__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self._real.__exit__(kind, fault, at)
         pause, self._bench.pause = self._bench.pause, timedelta(0)
         if pause:
@@ -42,7 +40,9 @@ class LockWithPause:
 
 
 class Bench:
-    """A loop over a stream of one shard. `refuse`: what answers a call instead of the stream, if it returns something."""
+    """A loop over a stream of one shard. `refuse`: what answers a call instead of the stream, if it returns
+    something.
+    """
 
     def __init__(self, **rules: Any) -> None:
         self.pause = timedelta(0)

@@ -22,9 +22,7 @@ RULES = ("add", "plan", "settle", "take_settled", "place", "placing_failed", "to
 class Breaking:
     """The rules, of which one raises from its `number`th call on that counts."""
 
-    def __init__(
-        self, real: Any, rule: str, number: int = 1, counts: Callable[..., bool] = lambda *_: True
-    ) -> None:
+    def __init__(self, real: Any, rule: str, number: int = 1, counts: Callable[..., bool] = lambda *_: True) -> None:
         self._real, self._rule, self._left, self._counts = real, rule, number, counts
 
     def __getattr__(self, name: str) -> Any:
@@ -51,9 +49,7 @@ def outcomes(bench: Bench) -> dict[object, PutRecord | Exception]:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("rule", RULES)
-def test_whichever_rule_raises_each_record_is_told_of_once_and_a_close_returns(
-    rule: str, number: int
-) -> None:
+def test_whichever_rule_raises_each_record_is_told_of_once_and_a_close_returns(rule: str, number: int) -> None:
     bench = Bench()
     break_rule(bench, rule, number)
     if rule == "placing_failed":

@@ -1,4 +1,6 @@
-"""A record's future does all that concurrent.futures' own does, whether somebody waits for it before or after its outcome."""
+"""A record's future does all that concurrent.futures' own does, whether somebody waits for it before or after its
+outcome.
+"""
 
 from __future__ import annotations
 

@@ -115,9 +115,7 @@ def test_one_that_can_have_no_more_threads_or_descriptors_ends_at_once(
     assert environment.world.seconds() < 62, "no backoff, no second attempt"
 
 
-def test_a_process_whose_handler_leaks_descriptors_until_there_are_none_gives_back_its_lease_and_exits() -> (
-    None
-):
+def test_a_process_whose_handler_leaks_descriptors_until_there_are_none_gives_back_its_lease_and_exits() -> None:
     """Really: an environment like this was used again for ever, and failed each time."""
     module = [sys.executable, "-m", "tests.doubles.leaking_environment"]
     path = os.pathsep.join(path for path in sys.path if path)
@@ -147,7 +145,9 @@ def test_one_that_cannot_reach_the_table_for_want_of_descriptors_ends_though_the
 def test_one_in_which_the_handler_fails_everywhere_though_it_worked_there_ends_once(
     environment: Environment,
 ) -> None:
-    """Leaked memory, a broken connection pool. If it is an outage, the next one fails from its first call, and stays."""
+    """Leaked memory, a broken connection pool. If it is an outage, the next one fails from its first call, and
+    stays.
+    """
     environment.invoke()
     environment.world.handler.script = raising(ConnectionError("the pool is closed"))
     assert set(environment.invoke().values()) == {Outcome.HANDLER_FAILED}

@@ -20,9 +20,7 @@ from sublet.system.threads import ThreadTasks
 
 PATIENCE = 30
 STALLED = ShardReport("shardId-7", timedelta(minutes=6), "handle", timedelta(minutes=6, seconds=1.5), 1_000)
-SILENT = ShardReport(
-    "shardId-8", timedelta(0), None, timedelta(0), 0, "Could not connect", timedelta(minutes=1)
-)
+SILENT = ShardReport("shardId-8", timedelta(0), None, timedelta(0), 0, "Could not connect", timedelta(minutes=1))
 REPORT = ProcessReport(True, False, "it has not scanned the leases yet", 3, (STALLED,), (SILENT,))
 
 
@@ -35,9 +33,7 @@ def address() -> str:
 
 def ask(address: str, path: str, method: str = "GET") -> tuple[int, Any]:
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(f"http://{address}{path}", method=method)
-        ) as reply:
+        with urllib.request.urlopen(urllib.request.Request(f"http://{address}{path}", method=method)) as reply:
             return reply.status, json.loads(reply.read() or "null")
     except urllib.error.HTTPError as refused:
         with refused:

@@ -115,9 +115,7 @@ class Consumer:
         self.stream.put("key", b"record")
         self.table, tasks = OddTable(list(problems_of_scan)), ThreadTasks()
         self.stop = tasks.signal()
-        ports = memory_ports(
-            OddStream(list(faults_of_poll), self.stream), self.table, tasks=tasks, log=self.log
-        )
+        ports = memory_ports(OddStream(list(faults_of_poll), self.stream), self.table, tasks=tasks, log=self.log)
         self.process = ConsumerProcess(ports, HandlerFunctions(self._handle), settings, self.stop)
         self._running = tasks.spawn(self.process.run)
 
@@ -199,9 +197,7 @@ def test_a_process_that_starts_again_resumes_what_it_held() -> None:
     tasks, handled = ThreadTasks(), threading.Event()
     log, stop = MemoryLog(), tasks.signal()
     ports = memory_ports(stream, MemoryLeaseTable([left]), tasks=tasks, log=log)
-    running = tasks.spawn(
-        ConsumerProcess(ports, HandlerFunctions(lambda _: handled.set()), SETTINGS, stop).run
-    )
+    running = tasks.spawn(ConsumerProcess(ports, HandlerFunctions(lambda _: handled.set()), SETTINGS, stop).run)
     assert handled.wait(PATIENCE)
     stop.set()
     running.result()
@@ -224,9 +220,7 @@ def no_descriptor() -> None:
 
 def test_one_that_can_have_no_more_descriptors_gives_back_its_leases_and_says_so(consume: Consume) -> None:
     consumer = consume(script=no_descriptor)
-    with pytest.raises(
-        ProcessSpent, match="has run out of file descriptors; every lease is released, start it again"
-    ):
+    with pytest.raises(ProcessSpent, match="has run out of file descriptors; every lease is released, start it again"):
         consumer.result()
     assert consumer.lease().lease_owner is None
 
@@ -253,9 +247,7 @@ def test_one_that_has_nothing_but_calls_that_hang_ends_so_that_another_goes_on(c
         consumer.result()
     report = consumer.process.report()
     assert (report.is_live, report.shards) == (False, 0)
-    assert [(stall.shard_id, stall.call) for stall in report.stalls] == [
-        (consumer.lease().shard_id, "handle")
-    ]
+    assert [(stall.shard_id, stall.call) for stall in report.stalls] == [(consumer.lease().shard_id, "handle")]
     assert consumer.lease().lease_owner is None
     goes_on.set()
 

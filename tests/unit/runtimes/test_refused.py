@@ -56,9 +56,7 @@ def test_a_process_that_has_worked_goes_on_after_a_refusal(problem: Exception, s
 
 
 def test_a_refusal_is_repeated_within_seconds() -> None:
-    world = ProcessWorld(
-        shards=1, failover_time=timedelta(minutes=10), heartbeat_interval=timedelta(minutes=3)
-    )
+    world = ProcessWorld(shards=1, failover_time=timedelta(minutes=10), heartbeat_interval=timedelta(minutes=3))
     running = world.start()
     world.sleep(1)
     world.stream.put("key", b"first")

@@ -1,4 +1,6 @@
-"""Processes replaced one by one while records come: nothing is lost or repeated, and no shard waits for anybody's next tick."""
+"""Processes replaced one by one while records come: nothing is lost or repeated, and no shard waits for anybody's next
+tick.
+"""
 
 from __future__ import annotations
 

@@ -122,9 +122,7 @@ def test_of_what_was_meant_for_another_function_an_error_repeats_only_the_start(
 
 def test_unknown_fields_of_an_item_are_ignored() -> None:
     """The state machine keeps its own counters beside ours."""
-    assert item_from_json({**event("map_item_to_worker"), "crashes": 2}) == item_from_json(
-        event("map_item_to_worker")
-    )
+    assert item_from_json({**event("map_item_to_worker"), "crashes": 2}) == item_from_json(event("map_item_to_worker"))
 
 
 def test_a_ticks_report_is_json() -> None:
@@ -164,7 +162,7 @@ def test_the_longest_report_fits_into_what_a_state_may_hold() -> None:
             key, Outcome.SERVICE_FAILED, None, f"{10**56}:{10**6}", 10**7, 10**9, 10**12, 10**9, 10**6, 10**6, 3, fault
         )
         for key in keys
-    )  # fmt: skip
+    )
     said = json.dumps(serverless.report_to_json(WindowReport(Next.PROMPT, item, leases)))
     assert len(said) < 256 * 1024
     assert "the service said: " in said

@@ -106,7 +106,9 @@ ABSENT, PRESENT = [{"exists": False}], [{"exists": True}]
 def test_conditions_are_about_leaves_and_an_array_stands_for_its_elements(
     pattern: dict[str, Any], event: dict[str, Any], matches: bool
 ) -> None:
-    """As event-ruler answers, but where `b` is absent in the element that has `c`: it looks at all of `a`, as `b` comes first."""
+    """As event-ruler answers, but where `b` is absent in the element that has `c`: it looks at all of `a`, as `b` comes
+    first.
+    """
     assert any_matches(patterns_of(criteria(pattern)), event) is matches
 
 
@@ -114,9 +116,7 @@ def test_a_number_is_what_is_written() -> None:
     patterns = patterns_of(criteria({"a": [{"anything-but": [1]}]}))
     assert any_matches(patterns, parsed('{"a": 1.00000000000000000001}'))
     assert not any_matches(patterns, parsed('{"a": 1.0}'))
-    assert any_matches(
-        patterns_of(criteria({"a": [{"numeric": [">", 5]}]})), parsed('{"a": 1e9999999999999999999}')
-    )
+    assert any_matches(patterns_of(criteria({"a": [{"numeric": [">", 5]}]})), parsed('{"a": 1e9999999999999999999}'))
     assert not any_matches(patterns_of(criteria({"a": [{"numeric": [">", 5]}]})), parsed('{"a": NaN}'))
 
 

@@ -85,9 +85,7 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("handler_concurrency", 0, "from 1 to 10,000"),
     ],
 )
-def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(
-    name: str, value: object, allowed: str
-) -> None:
+def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(name: str, value: object, allowed: str) -> None:
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, **{name: value})  # type: ignore[arg-type]
     refused(error.value, name, value, allowed)
@@ -115,9 +113,7 @@ def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(
         ("idle_poll_interval", timedelta(milliseconds=200), "at least poll_interval"),
     ],
 )
-def test_a_wrong_duration_is_refused_as_it_would_be_written(
-    name: str, value: timedelta, allowed: str
-) -> None:
+def test_a_wrong_duration_is_refused_as_it_would_be_written(name: str, value: timedelta, allowed: str) -> None:
     settings = replace(PLAIN, poll_interval=SECOND) if "at least" in allowed else PLAIN
     with pytest.raises(SettingsError) as error:
         replace(settings, **{name: value})  # type: ignore[arg-type]
@@ -276,9 +272,7 @@ def test_settings_survive_pickling_and_copying() -> None:
 
 @pytest.mark.parametrize("name", ["application", "stream"])
 def test_what_is_required_is_asked_for_by_its_variable(name: str) -> None:
-    environment = {
-        variable: text for variable, text in ENVIRONMENT.items() if variable != PREFIX + name.upper()
-    }
+    environment = {variable: text for variable, text in ENVIRONMENT.items() if variable != PREFIX + name.upper()}
     with pytest.raises(SettingsError, match=f"set SUBLET_{name.upper()}"):
         Settings.from_environment(environment)
 
@@ -295,9 +289,7 @@ def test_every_setting_survives_the_environment() -> None:
         stream_arn=ARN,
         handler="shop.orders:handle",
         mode=Mode.CONTINUOUS,
-        start_position=StartPosition(
-            StartKind.AT_TIMESTAMP, datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
-        ),
+        start_position=StartPosition(StartKind.AT_TIMESTAMP, datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)),
         failover_time=timedelta(seconds=45),
         heartbeat_interval=timedelta(milliseconds=1500),
         worker_count=3,
@@ -368,9 +360,7 @@ def test_every_setting_survives_the_environment() -> None:
         fan_out_consumer=f"{ARN}/consumer/orders:1795457556",
         maximum_batching_window=timedelta(0),
     )
-    registering = replace(
-        several, reading=Reading.FAN_OUT, register_fan_out=True, maximum_batching_window=timedelta(0)
-    )
+    registering = replace(several, reading=Reading.FAN_OUT, register_fan_out=True, maximum_batching_window=timedelta(0))
     for settings in (PLAIN, unusual, several, pushed, registering):
         assert Settings.from_environment(settings.to_environment()) == settings
 
@@ -395,9 +385,7 @@ def test_a_window_longer_than_the_functions_timeout_less_its_margin_is_refused()
     """Lambda would kill it before its last checkpoint."""
     with pytest.raises(SettingsError) as error:
         check_window_fits(PLAIN, 14 * MINUTE)
-    refused(
-        error.value, "window", "14m", "at most 810s: the function's timeout (14m) less window_margin (30s)"
-    )
+    refused(error.value, "window", "14m", "at most 810s: the function's timeout (14m) less window_margin (30s)")
     check_window_fits(PLAIN, 15 * MINUTE)
     check_window_fits(PLAIN, 14 * MINUTE + 30 * SECOND)
 
@@ -481,10 +469,7 @@ def test_a_handler_that_checkpoints_by_itself_is_called_in_order(given: dict[str
 
 def test_forever_is_written_as_in_the_event_source_mapping() -> None:
     assert (
-        Settings.from_environment(
-            {**ENVIRONMENT, "SUBLET_MAXIMUM_RETRY_ATTEMPTS": "-1"}
-        ).maximum_retry_attempts
-        == -1
+        Settings.from_environment({**ENVIRONMENT, "SUBLET_MAXIMUM_RETRY_ATTEMPTS": "-1"}).maximum_retry_attempts == -1
     )
 
 
@@ -497,7 +482,9 @@ def test_forever_is_written_as_in_the_event_source_mapping() -> None:
     ],
 )
 def test_the_text_of_a_choice_is_refused_with_what_belongs_there(name: str, text: str, named: str) -> None:
-    """`mode="continuous"` is equal to Mode.CONTINUOUS and not the same: half of the code would go by one, half by the other."""
+    """`mode="continuous"` is equal to Mode.CONTINUOUS and not the same: half of the code would go by one, half by the
+    other.
+    """
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, **{name: text})  # type: ignore[arg-type]
     refused(error.value, name, text, named)
@@ -529,9 +516,7 @@ CONSUMER = f"{ARN}/consumer/orders:1795457556"
         ({"maximum_batching_window": SECOND}, "0s with reading=fan_out"),
     ],
 )
-def test_fan_out_needs_a_registered_consumer_and_windows_of_minutes(
-    given: dict[str, Any], refusal: str
-) -> None:
+def test_fan_out_needs_a_registered_consumer_and_windows_of_minutes(given: dict[str, Any], refusal: str) -> None:
     fitting = {
         "mode": Mode.CONTINUOUS,
         "reading": Reading.FAN_OUT,
@@ -600,9 +585,7 @@ def test_a_service_s_variables_in_kubernetes_are_no_settings(service: str) -> No
     assert found == Settings.from_environment(given)
 
 
-@pytest.mark.parametrize(
-    "variable", ["SUBLET_PORT", "SUBLET_PORT_8080_TCP", "SUBLET_SERVICE_PORT", "SUBLET_A_PORT"]
-)
+@pytest.mark.parametrize("variable", ["SUBLET_PORT", "SUBLET_PORT_8080_TCP", "SUBLET_SERVICE_PORT", "SUBLET_A_PORT"])
 def test_a_variable_like_a_service_s_is_refused_where_there_is_no_such_service(variable: str) -> None:
     given = {"SUBLET_APPLICATION": "orders", "SUBLET_STREAM": "events", "SUBLET_B_SERVICE_HOST": "10.0.12.7"}
     with pytest.raises(SettingsError, match=variable):

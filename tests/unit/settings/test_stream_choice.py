@@ -16,8 +16,11 @@ def test_streams_by_name_pattern_tag_and_arn_with_start_positions_of_their_own()
     assert str(choice) == text.replace(", audit", ",audit")
     orders, audit, tag, arn, kcls = choice.selectors
     assert (orders.is_exact, orders.start, orders.matches_name("orders"), orders.matches_name("orders2")) == (
-        True, None, True, False,
-    )  # fmt: skip
+        True,
+        None,
+        True,
+        False,
+    )
     assert audit.start is not None
     assert audit.start.kind is StartKind.LATEST
     assert audit.matches_name("audit-eu")
@@ -38,9 +41,7 @@ def test_what_names_no_streams_is_refused(text: str) -> None:
 
 
 def test_a_wrong_start_position_is_a_fault_of_the_part_that_has_it() -> None:
-    with pytest.raises(
-        SettingsError, match="setting streams = 'orders@SOON': after the @ one of TRIM_HORIZON"
-    ):
+    with pytest.raises(SettingsError, match="setting streams = 'orders@SOON': after the @ one of TRIM_HORIZON"):
         StreamChoice.parse("payments, orders@SOON")
 
 
@@ -65,9 +66,7 @@ def test_a_stream_leaves_only_when_lookers_have_missed_it_twice() -> None:
 
 def pushed(application: str = "audit", **given: Any) -> Settings:
     choice = StreamChoice.parse("orders,audit-*")
-    return Settings(
-        application=application, streams=choice, reading=Reading.FAN_OUT, mode=Mode.CONTINUOUS, **given
-    )  # fmt: skip
+    return Settings(application=application, streams=choice, reading=Reading.FAN_OUT, mode=Mode.CONTINUOUS, **given)
 
 
 def test_each_streams_fan_out_consumer_has_the_applications_name_or_the_one_stated() -> None:

@@ -17,9 +17,7 @@ SEEN = {"Filters": [{"Pattern": {"data": {"seen": [True]}}}]}
 
 
 def application_of(streams: str, criteria: Any) -> Settings:
-    return Settings(
-        application="audit", streams=StreamChoice.parse(streams), filter_criteria=json.dumps(criteria)
-    )
+    return Settings(application="audit", streams=StreamChoice.parse(streams), filter_criteria=json.dumps(criteria))
 
 
 def criteria_for(stream: str, criteria: Any) -> Any:
@@ -103,6 +101,4 @@ def test_what_can_filter_nothing_is_refused_by_name(criteria: Any, said: str) ->
 
 def test_filters_by_stream_need_the_setting_streams() -> None:
     with pytest.raises(SettingsError, match="only with the setting streams"):
-        Settings(
-            application="audit", stream="orders", filter_criteria=json.dumps({"Streams": {"orders": PAID}})
-        )
+        Settings(application="audit", stream="orders", filter_criteria=json.dumps({"Streams": {"orders": PAID}}))

@@ -50,9 +50,7 @@ def test_a_position_as_a_checkpoint(position: Position, expected: Checkpoint | N
         (Ended(), False),
     ],
 )
-def test_a_released_lease_takes_along_what_is_proved_of_its_very_checkpoint(
-    position: Position, is_proof: bool
-) -> None:
+def test_a_released_lease_takes_along_what_is_proved_of_its_very_checkpoint(position: Position, is_proof: bool) -> None:
     lease, offset = Lease("shardId-0", Checkpoint("5")), ShardOffset(position, quiet_until=NOW)
     assert quiet_of(lease, offset) == (Quiet(NOW, lease.position) if is_proof else None)
     assert quiet_of(lease, None) is None

@@ -1,4 +1,6 @@
-"""The offset log of a query of several streams: offsets are read back as written, and one stream's checkpoint can go on in it."""
+"""The offset log of a query of several streams: offsets are read back as written, and one stream's checkpoint can go on
+in it.
+"""
 
 from __future__ import annotations
 
@@ -85,11 +87,14 @@ def test_format() -> None:
         {"v": 2, "streams": []},
         {"v": 2, "streams": {"orders": {}}},
         {"v": 2, "streams": {str(AUDIT): {}}},
-        {"v": 2, "streams": {str(AUDIT): {**any_offset_to_json(TWO)["streams"][str(AUDIT)], "shards": {}, "initial": 1}}},
+        {
+            "v": 2,
+            "streams": {str(AUDIT): {**any_offset_to_json(TWO)["streams"][str(AUDIT)], "shards": {}, "initial": 1}},
+        },
         {"v": 3, "streams": {}},
         "text",
     ],
-)  # fmt: skip
+)
 def test_what_is_damaged_is_refused(damaged: Any) -> None:
     with pytest.raises(OffsetMalformed):
         any_offset_from_json(damaged)

@@ -33,9 +33,7 @@ def test_defaults() -> None:
 
 
 def test_names_come_in_any_case() -> None:
-    options = parse_options(
-        {"stream": "orders", "MAXSPANPERTRIGGER": "5m", "failondataloss": "False"}, Use.STREAM
-    )
+    options = parse_options({"stream": "orders", "MAXSPANPERTRIGGER": "5m", "failondataloss": "False"}, Use.STREAM)
     assert options.max_span_per_trigger == timedelta(minutes=5)
     assert options.fail_on_data_loss is False
 
@@ -142,16 +140,15 @@ def test_refused_for_a_batch(given: dict[str, str], named: str, why: str) -> Non
 
 def test_what_fits_no_use_is_refused_before_it_is_known_what_the_options_are_for() -> None:
     """`load()` asks for the schema only."""
-    with pytest.raises(
-        SettingsError, match="only for read, and maxSpanPerTrigger is for readStream"
-    ) as refused:
+    with pytest.raises(SettingsError, match="only for read, and maxSpanPerTrigger is for readStream") as refused:
         parse_options({"stream": "orders", "maxSpanPerTrigger": "5m", "endCheckpoints": "{}"}, None)
     assert refused.value.name == "endCheckpoints"
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"), [("orders", None), (ARN, None), ("a,b", 2), ("a*", 1), ("tag:k=v", 1), ("a@LATEST", 1), (f"{ARN},b", 2)]
-)  # fmt: skip
+    ("text", "parts"),
+    [("orders", None), (ARN, None), ("a,b", 2), ("a*", 1), ("tag:k=v", 1), ("a@LATEST", 1), (f"{ARN},b", 2)],
+)
 def test_one_stream_or_several(text: str, parts: int | None) -> None:
     options = parse_options({"stream": text}, Use.STREAM)
     assert (None if options.streams is None else len(options.streams.selectors)) == parts
@@ -191,9 +188,7 @@ def test_any_failover_time_has_its_heartbeats(seconds: int) -> None:
 
 
 def test_moments_keep_their_zone() -> None:
-    options = parse_options(
-        {"stream": "orders", "startPosition": "AT_TIMESTAMP:2026-01-31T09:00:00+01:00"}, Use.BATCH
-    )
+    options = parse_options({"stream": "orders", "startPosition": "AT_TIMESTAMP:2026-01-31T09:00:00+01:00"}, Use.BATCH)
     assert options.start_position.at == datetime(2026, 1, 31, 8, tzinfo=UTC)
 
 
@@ -223,9 +218,7 @@ def test_the_stream_and_the_lease_table_each_have_their_way_in() -> None:
     assert options.lease_access == Access(region="us-east-1", profile="ops")
     leases = parse_options({**given, "leaseRoleArn": ROLE, "roleSessionName": "audit"}, Use.STREAM)
     assert leases.access == Access(region="eu-west-1", profile="data")
-    assert leases.lease_access == Access(
-        region="eu-west-1", profile="data", role=Role(arn=ROLE, session_name="audit")
-    )
+    assert leases.lease_access == Access(region="eu-west-1", profile="data", role=Role(arn=ROLE, session_name="audit"))
 
 
 def test_an_external_id_is_in_no_message_of_ours() -> None:
@@ -261,9 +254,7 @@ def test_an_external_id_is_in_no_message_of_ours() -> None:
         ("awsSecretKey", "s3cr3t", "no keys in options"),
     ],
 )
-def test_another_connectors_option_is_refused_with_what_to_write_here(
-    name: str, value: str, says: str | None
-) -> None:
+def test_another_connectors_option_is_refused_with_what_to_write_here(name: str, value: str, says: str | None) -> None:
     with pytest.raises(SettingsError, match=re.escape(says or "no such option")) as refused:
         parse_options({"stream": "orders", name: value}, None)
     assert "AKIA" not in str(refused.value)

@@ -1,4 +1,6 @@
-"""Set-aside records in a folder, as far as only files can do it. tests/contract/test_failure_destination.py has the rest."""
+"""Set-aside records in a folder, as far as only files can do it. tests/contract/test_failure_destination.py has the
+rest.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,4 @@ def test_an_empty_batch_never_comes() -> None:
 
 
 def test_a_batch_in_a_log_shows_no_data() -> None:
-    assert (
-        repr(batch([b"secret", b"too"]))
-        == "<Batch of memory shardId-000000000000: 2 records, 1 to 2, attempt 1>"
-    )
+    assert repr(batch([b"secret", b"too"])) == "<Batch of memory shardId-000000000000: 2 records, 1 to 2, attempt 1>"

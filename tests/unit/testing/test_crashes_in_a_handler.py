@@ -1,4 +1,6 @@
-"""`simulate` lets a handler die at any of its lines and right after its checkpoints, where classic mistakes lose records."""
+"""`simulate` lets a handler die at any of its lines and right after its checkpoints, where classic mistakes lose
+records.
+"""
 
 from __future__ import annotations
 

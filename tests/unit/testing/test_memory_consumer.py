@@ -174,9 +174,7 @@ def test_a_second_go_tells_its_own_and_the_consumer_all() -> None:
     consumer.destination.refusals = 2
     for data in (b"a", b"b"):
         consumer.put(data)
-        assert [record.data for aside in consumer.consume(never).set_aside for record in aside.records] == [
-            data
-        ]
+        assert [record.data for aside in consumer.consume(never).set_aside for record in aside.records] == [data]
     assert [record.data for aside in consumer.set_aside for record in aside.records] == [b"a", b"b"]
 
 
@@ -204,9 +202,7 @@ def test_it_ends_in_both_modes_and_without_records(mode: Mode) -> None:
     assert consume(print, [], shards=3, mode=mode).batches == ()
 
 
-def test_a_handler_of_a_module_is_found_by_its_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_handler_of_a_module_is_found_by_its_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "found_handler.py").write_text("def handle(batch): batch.checkpoint(batch.records[0])")
     done = consume("found_handler:handle", [b"a"])

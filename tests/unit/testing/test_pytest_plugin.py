@@ -14,7 +14,8 @@ import sys
 
 import sublet.testing.pytest_plugin
 
-print([name for name in sys.modules if name.startswith(("msgspec", "boto", "greenlet", "sublet.")) and ".testing" not in name])
+print([name for name in sys.modules if name.startswith(("msgspec", "boto", "greenlet", "sublet.")) and ".testing" not in
+name])
 """
 
 
@@ -54,9 +55,7 @@ def test_orders(memory_consumer):
 @pytest.mark.slow
 def test_the_fixture_takes_settings_by_a_marker_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(SETTINGS)
-    done = run(
-        "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider", str(tmp_path), cwd=tmp_path
-    )
+    done = run("-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider", str(tmp_path), cwd=tmp_path)
     assert "1 passed" in done, done
 
 

@@ -256,19 +256,13 @@ def test_data_and_settings_are_the_tests() -> None:
         assert all(record.data.startswith(b'{"id": ') for record in batch.records)
         assert len(batch.records) <= 2
 
-    simulation = simulate(
-        handle, 2, data=lambda number: b'{"id": %d}' % number, mode=Mode.CATCH_UP, batch_size=2
-    )
+    simulation = simulate(handle, 2, data=lambda number: b'{"id": %d}' % number, mode=Mode.CATCH_UP, batch_size=2)
     assert all(run.records for run in simulation.runs)
 
 
 def test_without_greenlet_it_says_what_to_install() -> None:
-    program = (
-        "import sys; sys.modules['greenlet'] = None; from sublet.testing import simulate; simulate(print)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
+    program = "import sys; sys.modules['greenlet'] = None; from sublet.testing import simulate; simulate(print)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (
         "ModuleNotFoundError: sublet.testing.simulate needs greenlet: install sublet with its extra testing"
         in done.stderr

@@ -1,7 +1,7 @@
 """A handler that notes every record in the file `journal` of its folder, and fails on some, as files there say.
 
-`stuck`: fails on the record that begins with `stuck`, before it is noted. `bad`: fails on records that begin with `bad`.
-A line is: the version that handled it, the shard, the attempt, whether it is a redrive, the record.
+`stuck`: fails on the record that begins with `stuck`, before it is noted. `bad`: fails on records that begin with
+`bad`. A line is: the version that handled it, the shard, the attempt, whether it is a redrive, the record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Imports each name that it reads as JSON, as users' programs do, and prints what became of the others: by name, the error.
+"""Imports each name that it reads as JSON, as users' programs do, and prints what became of the others: by name, the
+error.
 
 A name is `module`, `module:name` or dotted, of which the last parts may be attributes. With a warning is as good.
 """

@@ -1,5 +1,5 @@
-"""Reads rows and offsets as JSON, by this version's own code, and prints what it believes of each row, and each row and offset as
-this version would write it again."""
+"""Reads rows and offsets as JSON, by this version's own code, and prints what it believes of each row, and each row and
+offset as this version would write it again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What users type and pass, as this version's own help and signatures say: prints it as JSON.
 
-Commands with their options; settings with their defaults; parameters and attributes of the public classes and constructs.
+Commands with their options; settings with their defaults; parameters and attributes of the public classes and
+constructs.
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ def help_of(*words: str) -> str:
 
 
 def commands() -> dict[str, list[str]]:
-    return {
-        name: sorted(set(OPTION.findall(help_of(name)))) for name in sorted(set(COMMAND.findall(help_of())))
-    }
+    return {name: sorted(set(OPTION.findall(help_of(name)))) for name in sorted(set(COMMAND.findall(help_of())))}
 
 
 def settings() -> dict[str, str]:

@@ -62,9 +62,7 @@ def given(folder: Path) -> dict[str, Any]:
 def deployed(app: App, folder: Path) -> Stack:
     context = {"application": "deployed", "stream_arn": ARN, "handler_code": str(folder / "code")}
     overrides = {"dependencies_layer": folder / "layer"}
-    return ConsumerStack(
-        app, "deployed", defaults={**context, "handler": "orders:handle"}, overrides=overrides
-    )
+    return ConsumerStack(app, "deployed", defaults={**context, "handler": "orders:handle"}, overrides=overrides)
 
 
 def used(app: App, folder: Path) -> Stack:

@@ -160,9 +160,7 @@ class Sandbox:
             return reply
         code = self._process.wait()
         ending = f"signal: {-code}" if code < 0 else f"exit status {code}"
-        return _failure(
-            "Runtime.ExitError", f"RequestId: {request} Error: Runtime exited with error: {ending}"
-        )
+        return _failure("Runtime.ExitError", f"RequestId: {request} Error: Runtime exited with error: {ending}")
 
     def _read_replies(self) -> None:
         assert self._process.stdout is not None

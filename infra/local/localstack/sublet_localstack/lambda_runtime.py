@@ -71,9 +71,7 @@ def read(invocations: queue.Queue[str]) -> None:
 
 def import_handler(name: str) -> Callable[[Any, Context], Any]:
     module, function = name.rsplit(".", 1)
-    handler: Callable[[Any, Context], Any] = getattr(
-        importlib.import_module(module.replace("/", ".")), function
-    )
+    handler: Callable[[Any, Context], Any] = getattr(importlib.import_module(module.replace("/", ".")), function)
     return handler
 
 

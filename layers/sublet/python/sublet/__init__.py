@@ -16,9 +16,9 @@ _PUBLIC = {
     "sublet.decisions.work_distribution": "WorkDistribution",
     "sublet.errors": (
         "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableAccessDenied "
-        "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed ProducerFailed RecordRefused RecordTimedOut "
-        "RecordsNotPut SettingsError SettingsInConflict StreamAccessDenied StreamError StreamNotAdopted StreamNotFound "
-        "SubletError TransientError"
+        "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed ProducerFailed RecordRefused "
+        "RecordTimedOut RecordsNotPut SettingsError SettingsInConflict StreamAccessDenied StreamError "
+        "StreamNotAdopted StreamNotFound SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
     "sublet.producer": "Producer",
@@ -29,8 +29,8 @@ _PUBLIC = {
     "sublet.pull.record": "Record",
     "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
-        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter HotShardKeys KclFleet LogExceptions MetricsByShard "
-        "Mode Reading Settings StartKind StartPosition"
+        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter HotShardKeys KclFleet LogExceptions "
+        "MetricsByShard Mode Reading Settings StartKind StartPosition"
     ),
 }
 """Every public name, by the module that it is loaded from."""

@@ -25,8 +25,8 @@ ALL: Tags = MappingProxyType({})
 
 
 class ApplicationRows(NamedTuple):
-    """`remembered` and `control` are None for an application without a sightings table, such as a Java KCL's, and for one
-    whose sightings may not be read: `problem` then says why.
+    """`remembered` and `control` are None for an application without a sightings table, such as a Java KCL's, and for
+    one whose sightings may not be read: `problem` then says why.
     """
 
     scan: LeaseScan
@@ -84,15 +84,17 @@ class Account(Protocol):
         """A consumer's ports, and its settings with the stream's ARN. The stream is looked up first, so that no table
         is created for a missing one. `stop` interrupts its waits.
 
-        `say` gets a line for each table created; without it the log does. Raises LeaseTableNotFound if a table is missing
-        and it may not create one.
+        `say` gets a line for each table created; without it the log does. Raises LeaseTableNotFound if a table is
+        missing and it may not create one.
         """
 
     def applications(self) -> Iterator[str]:
         """The names of all applications that have a sightings table, in order."""
 
     def tables(self, tags: Tags = ALL) -> Iterator[str]:
-        """The names of the account's DynamoDB tables, in order. With `tags`, only of the tables that have all of these tags."""
+        """The names of the account's DynamoDB tables, in order. With `tags`, only of the tables that have all of these
+        tags.
+        """
 
     def application_rows(self, table: str) -> ApplicationRows | None:
         """What is stored for the application that has this lease table. None if the table's key is not that of a lease

@@ -48,9 +48,11 @@
         └── LeaseKeeperGone      Spark: the thread that keeps the query's leases has ended
 
 `except TransientError` catches every transient error: only the type says it, and there is no list of names.
-Two classes are mixed into others of the tree, and `decisions.patience` judges by them whether a process that has worked goes on:
+Two classes are mixed into others of the tree, and `decisions.patience` judges by them whether a process that has worked
+goes on:
 
-    ├── CallFailed               every StreamError, LeaseTableError and AwsNotConfigured: AWS refused a call, or did not answer
+    ├── CallFailed               every StreamError, LeaseTableError and AwsNotConfigured: AWS refused a call, or did not
+                                 answer
     └── FinalError               those of them that waiting does not help
 
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
@@ -93,9 +95,7 @@ class SettingsError(SubletError):
         shown = value.value if isinstance(value, Enum) else value
         is_missing = value is None and allowed.startswith("required")
         super().__init__(
-            f"setting {name} is {allowed}"
-            if is_missing
-            else f"setting {name} = {_START.repr(shown)}: {allowed}"
+            f"setting {name} is {allowed}" if is_missing else f"setting {name} = {_START.repr(shown)}: {allowed}"
         )
 
 
@@ -168,8 +168,8 @@ class ProducerClosed(SubletError):
 
 
 class ProducerFailed(SubletError):
-    """The producer has stopped because of a fault in sublet itself, which is the cause. The futures of its unfinished records
-    raise this, and so does each later put.
+    """The producer has stopped because of a fault in sublet itself, which is the cause. The futures of its unfinished
+    records raise this, and so does each later put.
     """
 
 
@@ -221,7 +221,9 @@ class StreamRecreated(StreamError, FinalError):
 
 
 class DataGap(StreamError, FinalError):
-    """Records that a Spark query has not read are past retention. With `failOnDataLoss=false` it warns instead, and goes on."""
+    """Records that a Spark query has not read are past retention. With `failOnDataLoss=false` it warns instead, and
+    goes on.
+    """
 
 
 class StreamUnavailable(StreamError, TransientError):
@@ -239,13 +241,15 @@ class RecordRefused(StreamError, FinalError):
 
 
 class RecordTimedOut(StreamUnavailable):
-    """A producer gave up a record because Kinesis refused it, or did not answer, for as long as the producer's `patience`. If
-    an answer was lost, the record may be in the stream all the same.
+    """A producer gave up a record because Kinesis refused it, or did not answer, for as long as the producer's
+    `patience`. If an answer was lost, the record may be in the stream all the same.
     """
 
 
 class RecordsNotPut(StreamError, FinalError):
-    """A producer gave up records. Says how many, and why it gave up the first one; each record's future has its own reason."""
+    """A producer gave up records. Says how many, and why it gave up the first one; each record's future has its own
+    reason.
+    """
 
 
 class LeaseTableError(CallFailed):
@@ -271,7 +275,9 @@ class RemovalRefused(SubletError):
 
 
 class ControlUnreadable(SubletError):
-    """The item with an operator's orders for the leases is damaged, or was written by a later version. Says what is wrong."""
+    """The item with an operator's orders for the leases is damaged, or was written by a later version. Says what is
+    wrong.
+    """
 
 
 class ControlRefused(SubletError):

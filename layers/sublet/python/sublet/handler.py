@@ -42,23 +42,23 @@ def never_written(_: UserRecord, __: bytes) -> bool:
 class Batch(Struct, frozen=True):
     """The argument of a handler: user records of one shard, in order, none of them finished before in this window.
 
-    shard_id                           the shard's id; with the setting `streams` its name among all of them, since ids repeat:
-                                       account:stream:creation epoch:shard id
+    shard_id                           the shard's id; with the setting `streams` its name among all of them, since ids
+                                       repeat: account:stream:creation epoch:shard id
     records                            at least one; see UserRecord
     millis_behind_latest               how far the poll that fetched them ended behind the shard's tip, in milliseconds
     checkpoint(record)                 this record and all before it are done, even if the call fails afterwards.
-                                       Optional, unless `checkpointing` is manual: then only this marks records as done, and it
-                                       may be called for an earlier batch too, until the lease is given up. Returns whether
-                                       the lease table has it; with manual checkpointing False means that the lease is
-                                       lost or the table out of reach
+                                       Optional, unless `checkpointing` is manual: then only this marks records as done,
+                                       and it may be called for an earlier batch too, until the lease is given up.
+                                       Returns whether the lease table has it; with manual checkpointing False means
+                                       that the lease is lost or the table out of reach
     stream_arn                         None in a deployment or process without the setting `stream_arn`
-    attempt                            1 for the first call that begins with this record, 2 for its first retry; it goes on
-                                       in the next window, also of another owner. With `parallelization_factor`, some
+    attempt                            1 for the first call that begins with this record, 2 for its first retry; it goes
+                                       on in the next window, also of another owner. With `parallelization_factor`, some
                                        begin again there
-    remaining_time_in_millis()         until the end of the window, or until `handler_timeout` gives this call up if that is
-                                       sooner: a call that is given up may come again. No call begins after the window's
-                                       end, and the current one may go on into `window_margin`. Never negative; 0 as soon
-                                       as the lease is to be released, even before the window ends
+    remaining_time_in_millis()         until the end of the window, or until `handler_timeout` gives this call up if
+                                       that is sooner: a call that is given up may come again. No call begins after the
+                                       window's end, and the current one may go on into `window_margin`. Never negative;
+                                       0 as soon as the lease is to be released, even before the window ends
     prepare_checkpoint(record, state)  the first of two phases (KCL's pending checkpoint): stores `state`, bytes of
                                        yours, with the future checkpoint, and returns both to the next owner of the
                                        lease if it is not checkpointed before. Returns whether it is written
@@ -130,11 +130,10 @@ class Handler(Protocol):
         exception nothing after the last `batch.checkpoint` is done, and the batch is retried.
         """
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
-        """Called before the first batch of a lease in this window. It is called again, without lease_lost, if an operator has
-        moved its checkpoint in the table: then state kept for it is stale. `checkpoint` is where the next batch begins.
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
+        """Called before the first batch of a lease in this window. It is called again, without lease_lost, if an
+        operator has moved its checkpoint in the table: then state kept for it is stale. `checkpoint` is where the next
+        batch begins.
 
         `pending`: a prepared checkpoint in the row that is not checkpointed yet. A user's function gets it if it takes
         three arguments.
@@ -157,7 +156,8 @@ class Handler(Protocol):
 
 
 def does_nothing(handler: Handler) -> frozenset[str]:
-    """The optional functions that need not be called: those that the handler names in `without`, if it has that attribute.
+    """The optional functions that need not be called: those that the handler names in `without`, if it has that
+    attribute.
 
     `shard_ended` is not one of them, since after it every record of the shard has to be checkpointed.
     """

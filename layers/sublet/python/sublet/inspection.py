@@ -1,5 +1,5 @@
-"""The Inspection port: what AWS says about a stream's surroundings, for commands that an operator runs. Implemented in aws/
-and memory/.
+"""The Inspection port: what AWS says about a stream's surroundings, for commands that an operator runs. Implemented in
+aws/ and memory/.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from sublet.decisions.set_aside_waiting import SetAsideWaiting
 
 
 class Inspection(Protocol):
-    """Looks up facts about one stream, its application and their account, and changes nothing. If the application reads several
-    streams, `of_stream` answers for each of them. Every method raises CheckRefused if this role lacks the permission or the
-    service does not answer, and AwsNotConfigured if no call can be made.
+    """Looks up facts about one stream, its application and their account, and changes nothing. If the application reads
+    several streams, `of_stream` answers for each of them. Every method raises CheckRefused if this role lacks the
+    permission or the service does not answer, and AwsNotConfigured if no call can be made.
     """
 
     def of_stream(self, stream: str, arn: str) -> Inspection:
         """The inspection of one stream, by name and ARN, of an application that reads several."""
 
     def incoming(self, over: timedelta) -> Volume:
-        """What producers have written to the stream during the last `over`, according to CloudWatch, whose figures are some
-        minutes late. Zero if CloudWatch has no figures.
+        """What producers have written to the stream during the last `over`, according to CloudWatch, whose figures are
+        some minutes late. Zero if CloudWatch has no figures.
         """
 
     def incoming_by_shard(self, shard_ids: Sequence[str], over: timedelta) -> Mapping[str, Volume]:
@@ -40,8 +40,8 @@ class Inspection(Protocol):
 
     def last_hour(self) -> RecordedHour:
         """The application's own metrics of the last hour, up to some minutes ago. Makes one call, for which CloudWatch
-        charges by the metric: 3 of them, $0.00003. Empty if the application puts none of sublet's metrics, as a Java KCL
-        does not.
+        charges by the metric: 3 of them, $0.00003. Empty if the application puts none of sublet's metrics, as a Java
+        KCL does not.
         """
 
     def throttled(self, over: timedelta) -> Throttled: ...
@@ -57,22 +57,22 @@ class Inspection(Protocol):
         """
 
     def deployed_roles(self) -> DeployedRoles | None:
-        """The roles of the application's Lambda functions, found through its state machine. None if there is no state machine,
-        because the application does not run on Lambda.
+        """The roles of the application's Lambda functions, found through its state machine. None if there is no state
+        machine, because the application does not run on Lambda.
         """
 
     def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
-        """The actions that the role lacks, each with its resource, according to IAM's policy simulator. It evaluates the
-        role's own policies, its permissions boundary and the organization's policies, but not the policies of resources. A
-        condition that depends on the request counts as met.
+        """The actions that the role lacks, each with its resource, according to IAM's policy simulator. It evaluates
+        the role's own policies, its permissions boundary and the organization's policies, but not the policies of
+        resources. A condition that depends on the request counts as met.
         """
 
     def alarms(self) -> Sequence[RingingAlarm]:
         """All alarms of the account and region that are in ALARM."""
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
-        """All consumers that are registered with the stream, and whether each has subscribed in the last hour, according to
-        CloudWatch.
+        """All consumers that are registered with the stream, and whether each has subscribed in the last hour,
+        according to CloudWatch.
         """
 
     def executions(self) -> Executions | None:

@@ -58,126 +58,234 @@ class Metric(StrEnum):
         return metric
 
     TOTAL_SHARDS = (
-        "total_shards", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "total_shards",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
         "Shards with records to come.",
-    )  # fmt: skip
+    )
     TOTAL_LEASES = (
-        "total_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "total_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
         "How many of those shards have a lease, or an ancestor with one. Fewer leases than shards: data loss ahead.",
-    )  # fmt: skip
+    )
     UNCLAIMED_LEASES = (
-        "unclaimed_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "unclaimed_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
         "Leases without an owner that the limits do not let a worker take.",
-    )  # fmt: skip
+    )
     QUIET_LEASES = (
-        "quiet_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "quiet_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
         "Free leases that no worker is sent for, because nothing waits in their shards or an operator has paused them.",
-    )  # fmt: skip
+    )
     MALFORMED_ROWS = (
-        "malformed_rows", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "malformed_rows",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
         "Rows of the lease table that KCL could not have written; only their shards wait.",
-    )  # fmt: skip
+    )
     CRASHING_LEASES = (
-        "crashing_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Leases without progress after three or more crashes, or after hung calls; each is tried alone, less and less often.",
-    )  # fmt: skip
+        "crashing_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
+        (
+            "Leases without progress after three or more crashes, or after hung calls; each is tried alone, less and "
+            "less often."
+        ),
+    )
     PAUSED_LEASES = (
-        "paused_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "paused_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
         "Leases that an operator has paused or drained; put only while there are any.",
-    )  # fmt: skip
+    )
     WORKER_LEASES = (
-        "worker_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "worker_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "Leases held in a window.",
-    )  # fmt: skip
+    )
     MILLIS_BEHIND_LATEST = (
-        "millis_behind_latest", Unit.MILLISECONDS, Per.SHARD, PutBy.BOTH,
-        "How far behind its tip the shard is read; it grows while nothing is done. A tick puts it for shards without a reader.",
-    )  # fmt: skip
+        "millis_behind_latest",
+        Unit.MILLISECONDS,
+        Per.SHARD,
+        PutBy.BOTH,
+        (
+            "How far behind its tip the shard is read; it grows while nothing is done. A tick puts it for shards "
+            "without a reader."
+        ),
+    )
     CHECKPOINT_AGE = (
-        "checkpoint_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "checkpoint_age",
+        Unit.MILLISECONDS,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
         "How long a lease with records to come has stood still; 0 while it moves or has none.",
-    )  # fmt: skip
+    )
     UNREAD_AGE = (
-        "unread_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
+        "unread_age",
+        Unit.MILLISECONDS,
+        Per.TROUBLED_SHARD,
+        PutBy.TICK,
         "How long a shard is known to have had records without a reader, or without progress.",
-    )  # fmt: skip
+    )
     OWNER_STALLED_AGE = (
-        "owner_stalled_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
+        "owner_stalled_age",
+        Unit.MILLISECONDS,
+        Per.TROUBLED_SHARD,
+        PutBy.TICK,
         "How long a lease's checkpoint is known to have stood still while its owner heartbeats and records wait.",
-    )  # fmt: skip
+    )
     STREAM_STALLED_AGE = (
-        "stream_stalled_age", Unit.MILLISECONDS, Per.STREAM, PutBy.TICK,
+        "stream_stalled_age",
+        Unit.MILLISECONDS,
+        Per.STREAM,
+        PutBy.TICK,
         "With several streams: how long a shard of the stream is known to have stood still; put only while one does.",
-    )  # fmt: skip
+    )
     HANDLER_CALL_AGE = (
-        "handler_call_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "handler_call_age",
+        Unit.MILLISECONDS,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
         "How long the handler's call under way has lasted; 0 between calls.",
-    )  # fmt: skip
+    )
     OLDEST_UNFINISHED_AGE = (
-        "oldest_unfinished_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "oldest_unfinished_age",
+        Unit.MILLISECONDS,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
         "With manual checkpointing: how long ago the oldest batch without a checkpoint was handed over; 0 without one.",
-    )  # fmt: skip
+    )
     LEASES_FAILED = (
-        "leases_failed", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "leases_failed",
+        Unit.COUNT,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
         "Leases given up because Kinesis or DynamoDB refused, or because of an unexpected fault.",
-    )  # fmt: skip
+    )
     READS_REFUSED = (
-        "reads_refused", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.BOTH,
-        "Shards that Kinesis refused to read for a reason that no retry removes: a permission, a key, a deleted stream.",
-    )  # fmt: skip
+        "reads_refused",
+        Unit.COUNT,
+        Per.TROUBLED_SHARD,
+        PutBy.BOTH,
+        (
+            "Shards that Kinesis refused to read for a reason that no retry removes: a permission, a key, a deleted "
+            "stream."
+        ),
+    )
     TICKS_REFUSED = (
-        "ticks_refused", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Ticks of a process that has worked, refused by AWS: they are repeated, and after refusal_patience the process ends.",
-    )  # fmt: skip
+        "ticks_refused",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.TICK,
+        (
+            "Ticks of a process that has worked, refused by AWS: they are repeated, and after refusal_patience the "
+            "process ends."
+        ),
+    )
     FAN_OUT_POLLED_INSTEAD = (
-        "fan_out_polled_instead", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
-        "Shards that are polled although they are to be pushed, because the consumer is not registered; put as each is opened.",
-    )  # fmt: skip
+        "fan_out_polled_instead",
+        Unit.COUNT,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
+        (
+            "Shards that are polled although they are to be pushed, because the consumer is not registered; put as "
+            "each is opened."
+        ),
+    )
     THROTTLED_POLLS = (
-        "throttled_polls", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "throttled_polls",
+        Unit.COUNT,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
         "Polls of a shard refused in a row: its read limit is used up, or Kinesis does not answer.",
-    )  # fmt: skip
+    )
     BYTES = (
-        "bytes", Unit.BYTES, Per.SHARD, PutBy.WINDOW,
+        "bytes",
+        Unit.BYTES,
+        Per.SHARD,
+        PutBy.WINDOW,
         "Bytes of the stream records whose user records the handler has finished.",
-    )  # fmt: skip
+    )
     RECORDS = (
-        "records", Unit.COUNT, Per.SHARD, PutBy.WINDOW,
+        "records",
+        Unit.COUNT,
+        Per.SHARD,
+        PutBy.WINDOW,
         "User records that the handler has finished.",
-    )  # fmt: skip
+    )
     HANDLER_FAILURES = (
-        "handler_failures", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "handler_failures",
+        Unit.COUNT,
+        Per.TROUBLED_SHARD,
+        PutBy.WINDOW,
         "Calls of the handler that raised.",
-    )  # fmt: skip
+    )
     HANDLER_ATTEMPTS = (
-        "handler_attempts", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "handler_attempts",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "Failed attempts at the same records, earlier windows included; put with each call that fails.",
-    )  # fmt: skip
+    )
     RECORDS_SET_ASIDE = (
-        "records_set_aside", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "records_set_aside",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "Records that were set aside and that the failure destination has accepted.",
-    )  # fmt: skip
+    )
     DESTINATION_REFUSALS = (
-        "destination_refusals", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "destination_refusals",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "How often the failure destination did not accept records to be set aside; their shard waits.",
-    )  # fmt: skip
+    )
     LOST_LEASES = (
-        "lost_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "lost_leases",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "Leases that another owner took while a window held them.",
-    )  # fmt: skip
+    )
     LATE_CHECKPOINTS = (
-        "late_checkpoints", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "late_checkpoints",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "Checkpoints of lost leases that the new owner has not passed yet, written after the loss.",
-    )  # fmt: skip
+    )
     RECORDS_DROPPED_OUT_OF_RANGE = (
-        "records_dropped_out_of_range", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "records_dropped_out_of_range",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "User records that KCL's hash-range rule dropped.",
-    )  # fmt: skip
+    )
     AGGREGATES_DELIVERED_WHOLE = (
-        "aggregates_delivered_whole", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "aggregates_delivered_whole",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.WINDOW,
         "KPL aggregates with an impossible index or hash key: the handler gets the whole stream record.",
-    )  # fmt: skip
+    )
     DATA_GAP = (
-        "data_gap", Unit.COUNT, Per.APPLICATION, PutBy.BOTH,
+        "data_gap",
+        Unit.COUNT,
+        Per.APPLICATION,
+        PutBy.BOTH,
         "A checkpoint or the last record read was past retention, or a shard was never read to its end.",
-    )  # fmt: skip
+    )

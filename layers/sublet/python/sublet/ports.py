@@ -84,7 +84,9 @@ class PollRefusal(StrEnum):
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
     NOT_YET = "not_yet"
-    """A push has brought nothing within the time that a read waits. Read again at once: the read waits, not the caller."""
+    """A push has brought nothing within the time that a read waits. Read again at once: the read waits, not the
+    caller.
+    """
     NOT_PUSHED = "not_pushed"
     """The push's consumer is not registered any more. From the next read on, this reader polls."""
 
@@ -94,8 +96,8 @@ class PollRefusal(StrEnum):
 
 
 class Unanswered(Struct, frozen=True):
-    """A read or a call got no answer: the service failed, or its answer was lost or incomplete. Try again later. `problem`: what
-    was met, in its own words.
+    """A read or a call got no answer: the service failed, or its answer was lost or incomplete. Try again later.
+    `problem`: what was met, in its own words.
     """
 
     problem: str
@@ -106,10 +108,14 @@ Refusal = PollRefusal | Unanswered
 
 
 class Stream(Protocol):
-    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable."""
+    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied,
+    StreamUnavailable.
+    """
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
-        """Every listed shard, closed ones included; with `at`, those open at that position (ListShards' ShardFilter)."""
+        """Every listed shard, closed ones included; with `at`, those open at that position (ListShards'
+        ShardFilter).
+        """
 
     def describe(self) -> StreamDescription:
         """The stream's identity and how it places records. StreamAccessDenied if only this call is not permitted. An
@@ -135,13 +141,13 @@ class Streams(Protocol):
     def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
         """Which streams the setting `streams` names now. Some calls for the whole account: find them seldom.
 
-        A stream that has to be described by itself, as those of other accounts have, may be refused while the others are not. If
-        it is one of those `known` from before, it counts as it was then.
+        A stream that has to be described by itself, as those of other accounts have, may be refused while the others
+        are not. If it is one of those `known` from before, it counts as it was then.
         """
 
     def of(self, stream: StreamKey) -> Stream:
-        """One of the streams, whether it exists or not. Its shards are named as in the application, and StreamNotFound also means
-        that there is another stream of its name. Makes no call.
+        """One of the streams, whether it exists or not. Its shards are named as in the application, and StreamNotFound
+        also means that there is another stream of its name. Makes no call.
         """
 
     def arn(self, stream: StreamKey) -> str:
@@ -164,17 +170,19 @@ class ShardReader(Protocol):
 
 
 class PushReader(ShardReader, Protocol):
-    """A ShardReader to which records are sent as they arrive. One thread at a time reads, and another may interrupt it."""
+    """A ShardReader to which records are sent as they arrive. One thread at a time reads, and another may interrupt
+    it.
+    """
 
     def wait(self, longest: timedelta) -> bool:
-        """Wait until something has come, or for `longest`, or until interrupted. Returns whether a read will find something,
-        which may be that the service refuses. Only after that is memory for one page needed.
+        """Wait until something has come, or for `longest`, or until interrupted. Returns whether a read will find
+        something, which may be that the service refuses. Only after that is memory for one page needed.
         """
 
     @property
     def is_polling(self) -> bool:
-        """True once it polls, because the consumer is gone or to make sure of the shard's end. Its caller then has to pace its
-        reads.
+        """True once it polls, because the consumer is gone or to make sure of the shard's end. Its caller then has to
+        pace its reads.
         """
 
     @property
@@ -184,8 +192,8 @@ class PushReader(ShardReader, Protocol):
         """
 
     def interrupt(self) -> None:
-        """End the subscription and every wait, at once and for good. Any thread may call it, also in a signal handler: it
-        takes no lock and raises nothing.
+        """End the subscription and every wait, at once and for good. Any thread may call it, also in a signal handler:
+        it takes no lock and raises nothing.
         """
 
     def close(self) -> None:
@@ -193,8 +201,8 @@ class PushReader(ShardReader, Protocol):
 
 
 class Pushed(NamedTuple):
-    """One event of a subscription. `continuation`: the sequence number after which the next subscription goes on; None at
-    the shard's end, whose children `page` then names, as far as the service did.
+    """One event of a subscription. `continuation`: the sequence number after which the next subscription goes on; None
+    at the shard's end, whose children `page` then names, as far as the service did.
     """
 
     page: Page
@@ -232,12 +240,12 @@ class RecordWriter(Protocol):
     """Puts records into one stream. Safe for threads."""
 
     def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
-        """Call PutRecords once, without retries. Returns for each record where it was stored, or why it may not have been.
-        If the reply is lost, all records count as refused, though some may be stored. A record may be refused and a later
-        one stored.
+        """Call PutRecords once, without retries. Returns for each record where it was stored, or why it may not have
+        been. If the reply is lost, all records count as refused, though some may be stored. A record may be refused and
+        a later one stored.
 
-        Raises StreamNotFound, StreamKeyUnavailable, StreamAccessDenied, and RecordRefused if the service will never accept the
-        call and does not say which records are to blame.
+        Raises StreamNotFound, StreamKeyUnavailable, StreamAccessDenied, and RecordRefused if the service will never
+        accept the call and does not say which records are to blame.
         """
 
 
@@ -292,8 +300,8 @@ class SightingStore(Protocol):
         """Store the result of a description that was started at `asked_at`. The last writer wins."""
 
     def keep_streams(self, streams: Mapping[StreamKey, KnownStream]) -> None:
-        """Store what is known about these streams, if the application reads several. Other streams' notes stay as they are.
-        For each stream the last writer wins.
+        """Store what is known about these streams, if the application reads several. Other streams' notes stay as they
+        are. For each stream the last writer wins.
         """
 
     def forget_stream(self, stream: StreamKey) -> None:
@@ -324,8 +332,8 @@ class SightingStore(Protocol):
         """
 
     def end_prompted(self, token: str) -> bool:
-        """End the tick with this token. Returns whether it has to look again, because another prompt has come meanwhile or that
-        is no longer known. If it took too long and another tick has begun since, that one looks instead.
+        """End the tick with this token. Returns whether it has to look again, because another prompt has come meanwhile
+        or that is no longer known. If it took too long and another tick has begun since, that one looks instead.
         """
 
 
@@ -343,8 +351,8 @@ class SnapshotStore(Protocol):
 
 
 class ControlStore(Protocol):
-    """Where an operator's control of the leases is kept: beside the sightings, and no tick replaces it. Raises what LeaseTable
-    raises. Safe for threads.
+    """Where an operator's control of the leases is kept: beside the sightings, and no tick replaces it. Raises what
+    LeaseTable raises. Safe for threads.
     """
 
     def control(self) -> Control:
@@ -352,13 +360,13 @@ class ControlStore(Protocol):
 
     @property
     def answered_at(self) -> datetime | None:
-        """When `control` last had an answer, by the store's own clock; None if that is not known. Pauses end by this clock: an
-        operator's machine sets the end, and each worker's reads it.
+        """When `control` last had an answer, by the store's own clock; None if that is not known. Pauses end by this
+        clock: an operator's machine sets the end, and each worker's reads it.
         """
 
     def keep_control(self, control: Control) -> bool:
-        """Store this control if the stored one still has this one's `round`, and raise the round by one. Returns whether it was
-        stored: False if another operator was first. Workers may not call this.
+        """Store this control if the stored one still has this one's `round`, and raise the round by one. Returns
+        whether it was stored: False if another operator was first. Workers may not call this.
         """
 
     def replace_unreadable(self) -> None:
@@ -366,13 +374,13 @@ class ControlStore(Protocol):
 
 
 class SketchStore(Protocol):
-    """Where the sketches of the ten hottest shards are kept: beside the sightings. Ticks ignore them. Raises what LeaseTable
-    raises. Safe for threads.
+    """Where the sketches of the ten hottest shards are kept: beside the sightings. Ticks ignore them. Raises what
+    LeaseTable raises. Safe for threads.
     """
 
     def keep(self, sketch: ShardSketch) -> bool:
-        """Store the sketch if its shard is hot and among the ten hottest (decisions.sketch_places), merged with what is stored
-        for the same half hour. Returns whether it was stored.
+        """Store the sketch if its shard is hot and among the ten hottest (decisions.sketch_places), merged with what is
+        stored for the same half hour. Returns whether it was stored.
         """
 
     def sketches(self) -> tuple[ShardSketch, ...]:
@@ -380,7 +388,8 @@ class SketchStore(Protocol):
 
 
 class WorkerReports(Protocol):
-    """The reports by which workers of a KCL 3.x fleet show its leader that they are alive. Raises what LeaseTable raises.
+    """The reports by which workers of a KCL 3.x fleet show its leader that they are alive. Raises what LeaseTable
+    raises.
 
     Reports in the lease table come with its scan; others are in a separate table, which need not exist.
     """
@@ -397,7 +406,9 @@ class WorkerReports(Protocol):
         """A worker's report: from the lease table, or else from the separate table."""
 
     def put(self, report: WorkerReport) -> None:
-        """Replace the worker's report in its table. Call this only if other workers report: see decisions.fleet_kind."""
+        """Replace the worker's report in its table. Call this only if other workers report: see
+        decisions.fleet_kind.
+        """
 
     def remove(self, report: WorkerReport) -> None:
         """Delete the report from its table, if it is there."""
@@ -420,8 +431,9 @@ class FailureDestination(Protocol):
 
 
 class KeptBatch(Struct, frozen=True):
-    """A batch that a destination keeps under a name. It has a `problem` instead of the batch if the batch belongs to another
-    application or cannot be read. `version` identifies what was read, if the name may later stand for something else.
+    """A batch that a destination keeps under a name. It has a `problem` instead of the batch if the batch belongs to
+    another application or cannot be read. `version` identifies what was read, if the name may later stand for something
+    else.
     """
 
     name: str
@@ -431,8 +443,8 @@ class KeptBatch(Struct, frozen=True):
 
 
 class HeldBack(Struct, frozen=True):
-    """A FIFO queue's message group whose first messages were all left in the queue. There are as many as the queue returns of
-    one group, so the later ones cannot be received.
+    """A FIFO queue's message group whose first messages were all left in the queue. There are as many as the queue
+    returns of one group, so the later ones cannot be received.
     """
 
     group: str
@@ -470,12 +482,12 @@ class SetAsideStore(Protocol):
         """Batches that `kept` has returned are hidden, and available again after GIVEN_FOR."""
 
     def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:
-        """Yields every available batch, each shard's in order. Lazily: memory holds one batch, and the names of the others.
-        Batches of other applications may be listed without being read. HeldBack comes last.
+        """Yields every available batch, each shard's in order. Lazily: memory holds one batch, and the names of the
+        others. Batches of other applications may be listed without being read. HeldBack comes last.
 
         Remove or leave each before asking for the next. No other consumer gets it for GIVEN_FOR, unless the store says
-        that it cannot promise that; nor those that wait for their turn, for GIVEN_FOR since the last `hold`. Once this is
-        closed, or has raised, others can get what it has not returned.
+        that it cannot promise that; nor those that wait for their turn, for GIVEN_FOR since the last `hold`. Once this
+        is closed, or has raised, others can get what it has not returned.
         """
 
     def remove(self, kept: KeptBatch) -> Removal:
@@ -497,8 +509,8 @@ class Clock(Protocol):
         """The moment by the wall clock: for stored times, and for comparing with other machines' times. It may jump."""
 
     def steady(self) -> datetime:
-        """The moment by a clock for durations, which is never set and never goes back. It stands still while the machine is
-        suspended.
+        """The moment by a clock for durations, which is never set and never goes back. It stands still while the
+        machine is suspended.
         """
 
 
@@ -513,10 +525,11 @@ class Signal(Protocol):
         """Sleep until set or for `timeout`; returns whether it is set. This is the only way that the engine sleeps."""
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once when this is set, or at once if it is set already. Returns a function that takes it back.
+        """Call `callback` once when this is set, or at once if it is set already. Returns a function that takes it
+        back.
 
-        The thread that sets the signal makes the call, and may be in a signal handler: the callback takes no lock and raises
-        nothing.
+        The thread that sets the signal makes the call, and may be in a signal handler: the callback takes no lock and
+        raises nothing.
         """
 
 

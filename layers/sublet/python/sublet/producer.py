@@ -30,9 +30,7 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 WAITED_AT_ONCE = timedelta(minutes=1)
 """How long one wait lasts. Longer waits are made of several."""
 
-FORKED = (
-    "this producer was made in another process, and its threads stayed there; make a producer in each process"
-)
+FORKED = "this producer was made in another process, and its threads stayed there; make a producer in each process"
 CALLED_BACK = (
     "flush and close wait until the callbacks of all futures have returned, and this is one of them: call them from "
     "another thread, or after it"
@@ -46,29 +44,27 @@ class Producer:
             for order in orders:
                 producer.put(order.customer, order.as_json())
 
-    The block ends when all records are in the stream; if some were given up, it raises RecordsNotPut. Safe for threads. Records
-    wait in this process' memory: SIGKILL, or SIGTERM without a handler, loses them. A program that ends in another way without
-    `close` puts them at Python's exit.
+    The block ends when all records are in the stream; if some were given up, it raises RecordsNotPut. Safe for threads.
+    Records wait in this process' memory: SIGKILL, or SIGTERM without a handler, loses them. A program that ends in
+    another way without `close` puts them at Python's exit.
 
     stream                    its name or ARN
     account                   instead of this machine's configuration: `sublet.connect(...).account`
-    aggregation_enabled       pack small records of one shard into KPL aggregates, which KCL and sublet take apart. Never done
-                              where Kinesis places the records (RecordDistributionStrategy AUTO)
+    aggregation_enabled       pack small records of one shard into KPL aggregates, which KCL and sublet take apart.
+                              Never done where Kinesis places the records (RecordDistributionStrategy AUTO)
     aggregation_max_size      bytes of an aggregate
     record_max_buffered_time  seconds, or a timedelta, that a record waits for others
-    ordered                   records of one partition key are stored in the order of their puts, through refusals, retries and
-                              reshards. If an answer is lost, some may be repeated, in the same order
+    ordered                   records of one partition key are stored in the order of their puts, through refusals,
+                              retries and reshards. If an answer is lost, some may be repeated, in the same order
     rate_limit                percent of a shard's write limit (1,000 records and 1 MiB a second) to use; None: no limit
-    patience                  seconds, or a timedelta: a record is given up when Kinesis has refused it, or all of its shard's
-                              records, for this long. Waiting behind others does not count
+    patience                  seconds, or a timedelta: a record is given up when Kinesis has refused it, or all of its
+                              shard's records, for this long. Waiting behind others does not count
     max_connections           calls in flight at once
-    max_buffered_bytes        a put waits while records that are not known to be in the stream take this much memory: 500 bytes
-                              each beside their own
+    max_buffered_bytes        a put waits while records that are not known to be in the stream take this much memory:
+                              500 bytes each beside their own
     """
 
-    def __init__(
-        self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]
-    ) -> None:
+    def __init__(self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]) -> None:
         """Makes no call. Raises SettingsError."""
         self._made = LazyLoop(stream, account, options)
         self._calling_back: set[int] = set()
@@ -84,15 +80,13 @@ class Producer:
         """Counts of what it has done so far, in this process."""
         return self._made.produced
 
-    def put(
-        self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
-    ) -> Future[PutRecord]:
-        """Takes the record, and returns a future of where it is stored: a shard and a sequence number, which an aggregate's
-        records share. Waits while the buffer is full.
+    def put(self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None) -> Future[PutRecord]:
+        """Takes the record, and returns a future of where it is stored: a shard and a sequence number, which an
+        aggregate's records share. Waits while the buffer is full.
 
-        The future raises RecordRefused for a record that Kinesis will never take, RecordTimedOut for one that was given up after
-        `patience`, or another StreamError. Cancelling it does not stop the record. A record that Kinesis could never take is
-        refused here. Raises ProducerClosed, and ProducerFailed after a fault of the producer itself.
+        The future raises RecordRefused for a record that Kinesis will never take, RecordTimedOut for one that was given
+        up after `patience`, or another StreamError. Cancelling it does not stop the record. A record that Kinesis could
+        never take is refused here. Raises ProducerClosed, and ProducerFailed after a fault of the producer itself.
         """
         check_record(data, partition_key, explicit_hash_key)
         future = PutFuture()
@@ -102,8 +96,9 @@ class Producer:
         return future
 
     def flush(self) -> None:
-        """Send all that was put, without letting it wait for more. Returns when it is in the stream. Raises RecordsNotPut if
-        records were given up since the last flush. A future's callback, which it would wait for, gets a RuntimeError.
+        """Send all that was put, without letting it wait for more. Returns when it is in the stream. Raises
+        RecordsNotPut if records were given up since the last flush. A future's callback, which it would wait for, gets
+        a RuntimeError.
         """
         self._refuse_callbacks()
         if (loop := self._made.loop_if_used()) is not None:
@@ -121,9 +116,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         """Close. An exception that ends the block stays the one that is raised."""
         if kind is None:
             self.close()
@@ -136,8 +129,8 @@ class Producer:
             raise RuntimeError(CALLED_BACK)
 
     def _tell(self, settled: Sequence[Settled]) -> None:
-        """Sets all of the futures, even if a callback raises SystemExit or asyncio's CancelledError, which Future lets through.
-        Then raises the first of these.
+        """Sets all of the futures, even if a callback raises SystemExit or asyncio's CancelledError, which Future lets
+        through. Then raises the first of these.
         """
         failures: list[BaseException] = []
         self._calling_back.add(get_ident())
@@ -171,7 +164,8 @@ class LazyLoop:
         self._rules: ProducerRules = producer_rules(**options)
         self._account = account
         self._loop: PuttingLoop | None = None
-        # Guards `_loop` and `_is_closed`: two loops would break the order of keys, and only one of them would be closed.
+        # Guards `_loop` and `_is_closed`: two loops would break the order of keys, and only one of them would be
+        # closed.
         self._making = Lock()
         self._is_closed = False
         self._made_in = os.getpid()
@@ -188,8 +182,8 @@ class LazyLoop:
         return self._loop is not None
 
     def loop(self, tell: Tell) -> PuttingLoop:
-        """The loop, which the first call makes. Over AWS that loads boto3, which would block an event loop for a moment. Raises
-        ProducerClosed.
+        """The loop, which the first call makes. Over AWS that loads boto3, which would block an event loop for a
+        moment. Raises ProducerClosed.
         """
         loop = self._loop
         if loop is None:
@@ -210,8 +204,8 @@ class LazyLoop:
         return self._loop
 
     def loop_to_close(self) -> PuttingLoop | None:
-        """Allows no new loop from now on, and returns the loop to close. None if this process has none. Call `closed` once it is:
-        a signal's handler may end the program while it waits for that.
+        """Allows no new loop from now on, and returns the loop to close. None if this process has none. Call `closed`
+        once it is: a signal's handler may end the program while it waits for that.
         """
         if self._loop is None:
             with self._making:

@@ -45,9 +45,15 @@ class FanOutReader:
     """The PushReader port."""
 
     def __init__(
-        self, pushes: Pushes, stream: Stream, shard_id: str, position: ReadPosition, clock: Clock, tasks: Tasks,
+        self,
+        pushes: Pushes,
+        stream: Stream,
+        shard_id: str,
+        position: ReadPosition,
+        clock: Clock,
+        tasks: Tasks,
         chance: Chance,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._pushes = pushes
         self._stream = stream
         self._shard_id = shard_id
@@ -181,8 +187,8 @@ class FanOutReader:
         return None
 
     def _ended(self, page: Page) -> Refusal | None:
-        """Checks an event that says that the shard has ended. If that is not so, the position stays where it is, so the event's
-        records are read again.
+        """Checks an event that says that the shard has ended. If that is not so, the position stays where it is, so the
+        event's records are read again.
         """
         meaning = ending(self._shard_id, page.child_shards, self._stream.list_shards())
         if meaning is NoContinuation.SHARD_ENDED:
@@ -203,9 +209,7 @@ class FanOutReader:
         if not has_more or not page.records:
             return page
         behind = self._clock.now() - page.records[-1].approximate_arrival_timestamp
-        return page._replace(
-            millis_behind_latest=max(page.millis_behind_latest, behind // timedelta(milliseconds=1))
-        )
+        return page._replace(millis_behind_latest=max(page.millis_behind_latest, behind // timedelta(milliseconds=1)))
 
     def _cut(self, limit: int) -> Page:
         """Takes at most `limit` records of what has come. The rest waits for the next read."""

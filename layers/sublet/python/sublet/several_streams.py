@@ -158,8 +158,8 @@ class AllStreams:
         for found in self.streams.find().streams:
             return self.streams.of(found.stream).service_time()
         raise StreamNotFound(
-            "there is none of the streams that the setting streams names in this account and region; check the names, and the "
-            "region (AWS_DEFAULT_REGION)"
+            "there is none of the streams that the setting streams names in this account and region; check the names, "
+            "and the region (AWS_DEFAULT_REGION)"
         )
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:

@@ -1,4 +1,6 @@
-"""Describes a stream once for all processes of an application: an account has 20 calls of DescribeStreamSummary a second."""
+"""Describes a stream once for all processes of an application: an account has 20 calls of DescribeStreamSummary a
+second.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def shared_placement(
     remembered: Remembered,
     now: datetime,
 ) -> Placement:
-    """One process at a time makes the call and stores the answer; the others wait for it, and call themselves after `PATIENCE`.
+    """One process at a time makes the call and stores the answer; the others wait for it, and call themselves after
+    `PATIENCE`.
 
     Raises what `describe` and the sightings' store raise.
     """

@@ -43,8 +43,8 @@ LAMBDA = replace(PER_LEASE, thread_per_lease=False, handler_contract=HandlerCont
 
 @dataclass
 class Guarded:
-    """A guard on real threads. Each call comes from another session's thread, as in another window, and other work has taken
-    the threads that were idle."""
+    """A guard on real threads. Each call comes from another session's thread, as in another window, and other work has
+    taken the threads that were idle."""
 
     settings: Settings
     tasks: ThreadTasks = field(default_factory=ThreadTasks)
@@ -54,9 +54,7 @@ class Guarded:
         ports = replace(memory_ports(MemoryStream()), tasks=self.tasks)
         self.guard = CallGuard(ports, self.settings, ProcessHealth(ports, self.settings.handler_slots))
 
-    def call(
-        self, lease_key: str, what: str, work: Callable[[], object] = lambda: None
-    ) -> tuple[int, HandlerCall]:
+    def call(self, lease_key: str, what: str, work: Callable[[], object] = lambda: None) -> tuple[int, HandlerCall]:
         """Returns the identity of the thread that did the work, and the call."""
         seen: list[int] = []
         made = HandlerCall(lease_key, lease_key, what)

@@ -1,4 +1,6 @@
-"""Records that lanes have finished beyond a failing record are not handed out again, as long as the lease's row can say so."""
+"""Records that lanes have finished beyond a failing record are not handed out again, as long as the lease's row can say
+so.
+"""
 
 from __future__ import annotations
 
@@ -152,8 +154,7 @@ def test_aggregates_as_they_were_put_have_lanes_of_their_own() -> None:
     """By their own keys: what is said of them is not believed of their user records."""
     world = World(replace(SIDE_BY_SIDE, deaggregate=False))
     inside = {
-        aggregate([(f"key-{n}", None, b"%d" % (1000 + n)), ("x", None, b"%d" % (2000 + n))]): n
-        for n in range(20)
+        aggregate([(f"key-{n}", None, b"%d" % (1000 + n)), ("x", None, b"%d" % (2000 + n))]): n for n in range(20)
     }
     for data, n in inside.items():
         world.world.shards.put(f"key-{19 - n}", data, 0)
@@ -213,9 +214,7 @@ def late_by_the_version_before(world: World) -> None:
 
 def late_by_this_one(world: World) -> None:
     lease = world.world.table.lease()
-    assert isinstance(
-        world.world.table.real.apply(late_checkpoint(lease, Checkpoint(world.numbers[150]))), Applied
-    )
+    assert isinstance(world.world.table.real.apply(late_checkpoint(lease, Checkpoint(world.numbers[150]))), Applied)
     moved_to(lease.checkpoint)(world)
 
 
@@ -285,9 +284,7 @@ def test_a_release_meets_a_row_that_was_moved_just_before() -> None:
 
 def test_what_is_set_aside_beyond_the_checkpoint_is_noted_at_once() -> None:
     """The process dies right after it: another would give the same records to the destination again."""
-    settings = replace(
-        SIDE_BY_SIDE, batch_size=1, maximum_retry_attempts=0, handler_attempts=50, on_failure=QUEUE
-    )
+    settings = replace(SIDE_BY_SIDE, batch_size=1, maximum_retry_attempts=0, handler_attempts=50, on_failure=QUEUE)
     world = World(settings, poison=30)
     elsewhere = lane_of("key-10", 4)
     hangs_at = next(b"%d" % n for n in range(20) if lane_of(f"key-{n}", 4) != elsewhere)

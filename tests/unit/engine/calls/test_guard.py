@@ -74,7 +74,9 @@ def test_a_call_that_takes_its_time_but_not_too_long_is_left_alone() -> None:
 
 
 def test_a_wait_that_is_over_too_soon_gives_no_call_up() -> None:
-    """The machine was suspended: its steady clock stood still, and the time that it was to wait for is over all the same."""
+    """The machine was suspended: its steady clock stood still, and the time that it was to wait for is over all the
+    same.
+    """
     world = hung_world(shards=1)
     world.handler.script = hanging(world, b"poison", lasts=19 * SECOND)
     signal = world.tasks.signal
@@ -225,9 +227,7 @@ def test_a_call_that_hangs_when_all_of_its_records_are_done_gives_its_lease_up_a
     factor: int,
 ) -> None:
     """No record is left to hand over, so nothing would repeat the call."""
-    world = EngineWorld(
-        replace(CONTINUOUS, handler_timeout=20 * SECOND, parallelization_factor=factor), shards=1
-    )
+    world = EngineWorld(replace(CONTINUOUS, handler_timeout=20 * SECOND, parallelization_factor=factor), shards=1)
     world.put("a")
 
     def script(batch: Batch) -> None:
@@ -281,9 +281,7 @@ def test_what_another_call_held_up_is_no_attempt_and_no_crash(has_begun: bool, f
 # When the runtime ends the process
 
 
-def test_where_the_process_is_cut_off_a_call_may_take_what_is_left_of_the_window_and_most_of_its_margin() -> (
-    None
-):
+def test_where_the_process_is_cut_off_a_call_may_take_what_is_left_of_the_window_and_most_of_its_margin() -> None:
     """14 minutes and 30 s: 14:20, so that 10 s are left for the releases."""
     world = hung_world(NO_WAITING)
     report = world.window(lasts=14 * MINUTE, margin=30 * SECOND)

@@ -44,9 +44,7 @@ def finishing(place: int) -> Callable[[Batch], None]:
 
 def checkpoints(world: EngineWorld) -> list[float]:
     return [
-        (write.at - world.began).total_seconds()
-        for write in world.table.writes
-        if write.kind is WriteKind.CHECKPOINT
+        (write.at - world.began).total_seconds() for write in world.table.writes if write.kind is WriteKind.CHECKPOINT
     ]
 
 
@@ -189,9 +187,7 @@ def test_after_the_window_it_says_no_and_writes_nothing(settings: Settings) -> N
     [(MANUAL, Outcome.CAUGHT_UP), (KEPT, Outcome.WINDOW_ENDED)],
     ids=["released", "kept"],
 )
-def test_the_handler_flushes_before_the_window_s_last_checkpoint(
-    settings: Settings, outcome: Outcome
-) -> None:
+def test_the_handler_flushes_before_the_window_s_last_checkpoint(settings: Settings, outcome: Outcome) -> None:
     """Also where the lease is kept: the next window begins at the checkpoint, in whichever process."""
     world = EngineWorld(settings)
     first, second = world.put("a", "b")
@@ -217,9 +213,7 @@ def test_the_handler_flushes_before_the_window_s_last_checkpoint(
 def test_a_handler_that_checkpoints_seldom_does_not_stall() -> None:
     """The budget counts what is fetched and not yet returned: here it is full with each poll."""
     world = EngineWorld(
-        replace(
-            KEPT, batch_size=1, poll_limit=10, max_bytes_in_flight=20 * 2**20, max_records_in_flight=10_000
-        )
+        replace(KEPT, batch_size=1, poll_limit=10, max_bytes_in_flight=20 * 2**20, max_records_in_flight=10_000)
     )
     at: list[float] = []
     kept: list[Batch] = []
@@ -290,7 +284,9 @@ def test_what_is_kept_is_checkpointed_when_the_shard_has_ended() -> None:
 
 
 def test_what_is_dropped_or_empty_is_passed_once_what_comes_before_is_finished() -> None:
-    """An aggregate of another shard's keys yields nothing: its place must not be read for ever, nor hide what is unfinished."""
+    """An aggregate of another shard's keys yields nothing: its place must not be read for ever, nor hide what is
+    unfinished.
+    """
     world = EngineWorld(replace(KEPT, poll_limit=1), shards=2)
     [first] = world.put("a", of=2)
     elsewhere = aggregate([("k", str(2**127 + 1), b"of the other shard")])
@@ -394,9 +390,7 @@ def test_nothing_is_prepared_with_a_record_of_another_batch() -> None:
 
     world.handler.script = script
     world.window()
-    assert refused == [
-        "batch.prepare_checkpoint(record, state): the record is not one of this batch's records"
-    ]
+    assert refused == ["batch.prepare_checkpoint(record, state): the record is not one of this batch's records"]
     assert world.table.lease().pending is None
 
 

@@ -1,5 +1,5 @@
-"""Several calls of one shard at once: each partition key is in only one of them, in order, and the checkpoint is before the
-first gap.
+"""Several calls of one shard at once: each partition key is in only one of them, in order, and the checkpoint is before
+the first gap.
 """
 
 from __future__ import annotations
@@ -84,8 +84,11 @@ def test_calls_go_on_side_by_side_and_each_key_keeps_its_order() -> None:
     world = SideBySide(settings_with(10))
     report = only(world.world.window())
     assert (report.outcome, report.user_records, report.handler_failures, report.problem) == (
-        Outcome.CAUGHT_UP, 400, 0, None,
-    )  # fmt: skip
+        Outcome.CAUGHT_UP,
+        400,
+        0,
+        None,
+    )
     assert world.broken == []
     assert world.data() == list(range(400))
     assert world.most_at_once == 10
@@ -138,8 +141,10 @@ def test_what_fails_for_good_holds_the_checkpoint_before_it(poison: int) -> None
     world.poison = {b"%d" % poison}
     report = only(world.world.window(lasts=5 * MINUTE))
     assert (report.outcome, report.user_records, report.handler_failures) == (
-        Outcome.HANDLER_FAILED, len(world.done), 2,
-    )  # fmt: skip
+        Outcome.HANDLER_FAILED,
+        len(world.done),
+        2,
+    )
     assert "ValueError" in (report.problem or "")
     assert world.broken == []
     assert world.world.table.lease().checkpoint.sequence_number == world.numbers[poison - 1]

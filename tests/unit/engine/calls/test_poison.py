@@ -1,4 +1,6 @@
-"""A record that kills every process that handles it: it is tried alone, less and less often, while other shards continue."""
+"""A record that kills every process that handles it: it is tried alone, less and less often, while other shards
+continue.
+"""
 
 from __future__ import annotations
 
@@ -118,9 +120,7 @@ def test_it_is_tried_ever_more_seldom_and_named() -> None:
     late = [at for at in fleet.killed_at if at > timedelta(minutes=45)]
     assert 1 <= len(late) <= 8, fleet.killed_at
     assert fleet.world.metrics.values(Metric.CRASHING_LEASES)[-1] == 1
-    named = [
-        line.fields["lease_key"] for line in fleet.world.log.lines if "next records dies" in line.message
-    ]
+    named = [line.fields["lease_key"] for line in fleet.world.log.lines if "next records dies" in line.message]
     assert set(named) == {POISON}
 
 
@@ -186,9 +186,7 @@ def test_one_that_kills_side_by_side_is_set_aside_too() -> None:
 
 def test_what_joins_a_record_that_kills_is_not_given_up_with_it() -> None:
     fleet = Fleet(
-        settings=replace(
-            NO_WAITING, maximum_retry_attempts=1, on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"
-        )
+        settings=replace(NO_WAITING, maximum_retry_attempts=1, on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up")
     )
     for minute in range(40):
         fleet.tick()
@@ -202,8 +200,8 @@ def test_what_joins_a_record_that_kills_is_not_given_up_with_it() -> None:
 
 @pytest.mark.parametrize(("batch_size", "repeated"), [(10_000, 0), (100, 200), (10, 210)])
 def test_narrowing_down_keeps_what_it_has_done(batch_size: int, repeated: int) -> None:
-    """What the first crash finds unwritten comes again once, and nothing a third time, however long the interval between
-    checkpoints. Written by that alone it took 121 starts with batches of ten, and 18,000 repeats.
+    """What the first crash finds unwritten comes again once, and nothing a third time, however long the interval
+    between checkpoints. Written by that alone it took 121 starts with batches of ten, and 18,000 repeats.
     """
     fleet = Fleet(
         shards=1,
@@ -244,9 +242,7 @@ def test_after_a_crash_each_batch_is_checkpointed_for_an_interval() -> None:
     assert world.table.kinds().count(WriteKind.CHECKPOINT) == 4, "and the last one"
 
 
-@pytest.mark.parametrize(
-    ("why", "crashes"), [(ClaimReason.EXPIRED, 1), (ClaimReason.FREE, 0), (ClaimReason.STEAL, 0)]
-)
+@pytest.mark.parametrize(("why", "crashes"), [(ClaimReason.EXPIRED, 1), (ClaimReason.FREE, 0), (ClaimReason.STEAL, 0)])
 def test_an_owner_that_is_gone_without_releasing_counts_as_crashed(why: ClaimReason, crashes: int) -> None:
     world = EngineWorld(NO_WAITING)
     world.handler.on_acquired = lambda *_: seen.append(world.table.lease().crashes)

@@ -60,9 +60,7 @@ def test_a_batch_tells_stream_shard_records_and_lag() -> None:
 
 
 def test_a_batch_tells_where_its_stream_is_if_the_settings_do() -> None:
-    world = EngineWorld(
-        replace(NO_WAITING, stream_arn="arn:aws:kinesis:eu-west-1:123456789012:stream/events")
-    )
+    world = EngineWorld(replace(NO_WAITING, stream_arn="arn:aws:kinesis:eu-west-1:123456789012:stream/events"))
     world.put("a")
     world.window()
     (batch,) = world.handler.batches
@@ -197,9 +195,7 @@ def test_a_handler_that_fails_a_few_times_gets_the_same_batch_again_and_nothing_
 
 
 def test_between_its_calls_the_wait_doubles_up_to_the_longest() -> None:
-    world = EngineWorld(
-        replace(NO_WAITING, handler_attempts=6, handler_backoff=SECOND, handler_backoff_max=5 * SECOND)
-    )
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=6, handler_backoff=SECOND, handler_backoff_max=5 * SECOND))
     world.put("a")
     called_at: list[float] = []
     fail = failing(5)
@@ -213,9 +209,7 @@ def test_between_its_calls_the_wait_doubles_up_to_the_longest() -> None:
     assert called_at == [0, 1, 3, 7, 12, 17]
 
 
-def test_a_handler_that_fails_for_ever_has_its_lease_given_back_right_after_the_last_finished_record() -> (
-    None
-):
+def test_a_handler_that_fails_for_ever_has_its_lease_given_back_right_after_the_last_finished_record() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     (good, *_) = world.put("good", "bad", "never")
     world.handler.script = lambda batch: raising(ValueError())() if batch.records[0].data == b"bad" else None

@@ -1,4 +1,6 @@
-"""Records that are given up: the destination has them before the checkpoint goes past them, and nothing else is lost."""
+"""Records that are given up: the destination has them before the checkpoint goes past them, and nothing else is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -251,9 +253,14 @@ def test_what_is_too_old_is_set_aside_without_a_call() -> None:
 def test_what_is_set_aside_bears_the_failure_of_the_last_call_that_it_was_in_itself() -> None:
     """The first record alone is called until the others behind it are too old: they were in larger calls."""
     settings = replace(
-        NO_WAITING, on_failure=QUEUE, on_failure_details=FailureDetails.FULL, bisect_batch_on_function_error=True,
-        maximum_record_age=timedelta(hours=1), handler_attempts=1_000, handler_backoff_max=MINUTE,
-    )  # fmt: skip
+        NO_WAITING,
+        on_failure=QUEUE,
+        on_failure_details=FailureDetails.FULL,
+        bisect_batch_on_function_error=True,
+        maximum_record_age=timedelta(hours=1),
+        handler_attempts=1_000,
+        handler_backoff_max=MINUTE,
+    )
     world = EngineWorld(settings)
     world.put("1", "2", "3", "4")
 
@@ -262,9 +269,7 @@ def test_what_is_set_aside_bears_the_failure_of_the_last_call_that_it_was_in_its
 
     world.handler.script = script
     world.window(lasts=3 * 60 * MINUTE)
-    told = [
-        (data_of(kept), kept.failure and kept.failure.text, kept.attempts) for kept in world.destination.taken
-    ]
+    told = [(data_of(kept), kept.failure and kept.failure.text, kept.attempts) for kept in world.destination.taken]
     assert [data for data, *_ in told] == [[b"1"], [b"2"], [b"3", b"4"]]
     assert ["ValueError: 1 records" in str(told[0][1]), "ValueError: 2 records" in str(told[1][1])] == [
         True,
@@ -310,8 +315,8 @@ def test_a_handler_that_mends_in_time_loses_nothing() -> None:
 
 
 def test_a_record_that_ends_each_process_is_narrowed_down_and_set_aside() -> None:
-    """Its handler sends the process SIGTERM: each ends in good order, so that no crash tells of it, and 172 of them had not
-    got past it.
+    """Its handler sends the process SIGTERM: each ends in good order, so that no crash tells of it, and 172 of them had
+    not got past it.
     """
     world = EngineWorld(replace(BISECT, handler_attempts=5))
     world.put(*(f"{n}" for n in range(200)))
@@ -409,7 +414,5 @@ def test_without_a_destination_records_wait_and_the_log_says_why() -> None:
     world.destination = None  # type: ignore[assignment]
     assert only(world.window()).outcome is Outcome.HANDLER_FAILED
     refused = [line.fields for line in world.log.lines if "failure destination refused" in line.message]
-    assert {str(line["problem"]) for line in refused} == {
-        "there is none: the setting on_failure is not given"
-    }
+    assert {str(line["problem"]) for line in refused} == {"there is none: the setting on_failure is not given"}
     assert "tried 3 times" in str(refused[0]["why"])

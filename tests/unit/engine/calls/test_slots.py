@@ -35,8 +35,8 @@ class Flushing(Functions):
 
 
 def released_while_a_call_hangs(world: EngineWorld, handler: Handler) -> set[str]:
-    """Put a record into HANGS, then one into WAITS, whose call has to wait. Stop after a minute. Returns the leases that are
-    released ten seconds later.
+    """Put a record into HANGS, then one into WAITS, whose call has to wait. Stop after a minute. Returns the leases
+    that are released ten seconds later.
     """
     stop, released = world.tasks.signal(), set[str]()
 

@@ -101,7 +101,9 @@ def test_a_pin_whose_response_got_lost_is_done() -> None:
 def test_a_write_after_one_that_timed_out_but_was_applied_is_made_again(
     make: Callable[[Lease], LeaseWrite],
 ) -> None:
-    """The row's counter is one further, by our own heartbeat: that is no proof that this other write happened as well."""
+    """The row's counter is one further, by our own heartbeat: that is no proof that this other write happened as
+    well.
+    """
     world = EngineWorld()
     held, stop = hold(world)
     world.table.disturb = unavailable_once(applied=True)
@@ -207,7 +209,9 @@ def test_what_a_move_has_overtaken_is_not_written() -> None:
 
 
 def test_a_kcl_3_handoff_drains_checkpoints_and_hands_over() -> None:
-    """The leader names the new owner and leaves the counter; the old one is checkpointOwner until it says that it has drained."""
+    """The leader names the new owner and leaves the counter; the old one is checkpointOwner until it says that it has
+    drained.
+    """
     world = EngineWorld()
     held, stop = hold(world)
     world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0")
@@ -383,8 +387,6 @@ def test_a_refused_write_costs_the_lease_only_once_it_lasts_for_failover_time(re
 def test_an_ended_lease_stays_ended() -> None:
     world = EngineWorld()
     held, _ = hold(world)
-    world.change_lease(
-        checkpoint=SHARD_END, lease_owner=None, holder=None, lease_counter=held.lease.lease_counter + 5
-    )
+    world.change_lease(checkpoint=SHARD_END, lease_owner=None, holder=None, lease_counter=held.lease.lease_counter + 5)
     assert not held.write(TO_100)
     assert world.table.lease().is_ended

@@ -42,9 +42,7 @@ def put_one_a_second(world: EngineWorld, seconds: int) -> None:
 def checkpoints(world: EngineWorld) -> list[float]:
     """When, in seconds since the world began."""
     return [
-        (write.at - world.began).total_seconds()
-        for write in world.table.writes
-        if write.kind is WriteKind.CHECKPOINT
+        (write.at - world.began).total_seconds() for write in world.table.writes if write.kind is WriteKind.CHECKPOINT
     ]
 
 
@@ -67,7 +65,9 @@ def test_what_has_been_written_is_not_written_again() -> None:
 
 
 def test_what_a_heartbeat_has_noted_ahead_is_not_noted_again() -> None:
-    """The process stood still as records were set aside: the heartbeat that is due by then says what has been set aside too."""
+    """The process stood still as records were set aside: the heartbeat that is due by then says what has been set aside
+    too.
+    """
     world = EngineWorld(CONTINUOUS)
     world.manager().tick()
     (item,) = world.dispatcher.take()
@@ -132,15 +132,11 @@ def test_a_checkpoint_that_could_not_be_written_is_written_later() -> None:
     assert world.table.lease().checkpoint == last
 
 
-def test_records_finished_but_not_written_when_the_table_is_out_of_reach_come_again_and_none_is_lost() -> (
-    None
-):
+def test_records_finished_but_not_written_when_the_table_is_out_of_reach_come_again_and_none_is_lost() -> None:
     world = EngineWorld()
     world.put("a")
     works = world.table.disturb
-    world.handler.script = lambda _: setattr(
-        world.table, "disturb", raising(LeaseTableUnavailable("timed out"))
-    )
+    world.handler.script = lambda _: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out")))
     world.window()
     world.table.disturb = works
     world.handler.script = lambda _: None

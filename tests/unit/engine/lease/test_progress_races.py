@@ -1,4 +1,5 @@
-"""The session, the heartbeats and the handler's threads change one Progress: a switch between any two of its steps loses nothing.
+"""The session, the heartbeats and the handler's threads change one Progress: a switch between any two of its steps
+loses nothing.
 
 Each read and each write of a field of Progress may let another task run, as a thread may be interrupted between any two
 instructions. Without its lock the same tasks make a position go back: so the lock is what keeps it.
@@ -55,7 +56,9 @@ class Switching:
 
 
 class Race:
-    """One lease of which the session handles LAST records, while heartbeats write and threads of the handler checkpoint."""
+    """One lease of which the session handles LAST records, while heartbeats write and threads of the handler
+    checkpoint.
+    """
 
     def __init__(self, seed: int) -> None:
         self.scheduler = Scheduler(Random(seed))
@@ -109,9 +112,7 @@ class Race:
                 self.scheduler.sleep(self.scheduler.chance.randrange(20))
                 progress.heartbeat_if_due(timedelta(0), timedelta(microseconds=5))
 
-        for task in [
-            self.tasks.spawn(work) for work in (session, handlers_thread, handlers_thread, heartbeats)
-        ]:
+        for task in [self.tasks.spawn(work) for work in (session, handlers_thread, handlers_thread, heartbeats)]:
             task.result()
         progress.write()
         last = self.positions[-1]

@@ -1,4 +1,6 @@
-"""Acquiring a lease in as few requests as may be, and deleting one whose shard is gone: what was not read is reported."""
+"""Acquiring a lease in as few requests as may be, and deleting one whose shard is gone: what was not read is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from sublet.protocol.lease_writes import delete
 from tests.doubles.engine_world import EngineWorld
 
 
-@pytest.mark.parametrize(("is_there", "is_ended", "reported"), [
-    (True, False, [1]),
-    (False, False, [1]),
-    (True, True, []),
-    (False, True, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("is_there", "is_ended", "reported"),
+    [
+        (True, False, [1]),
+        (False, False, [1]),
+        (True, True, []),
+        (False, True, []),
+    ],
+)
 def test_a_loss_is_reported_also_if_the_row_has_gone_already(
     is_there: bool, is_ended: bool, reported: list[float]
 ) -> None:
@@ -45,9 +50,7 @@ def test_a_lease_that_has_changed_is_neither_deleted_nor_reported() -> None:
     assert world.metrics.values(Metric.DATA_GAP) == []
 
 
-@pytest.mark.parametrize(
-    ("acquired", "reads"), [(acquire_lease, 0), (partial(acquire_lease, after_crash=True), 1)]
-)
+@pytest.mark.parametrize(("acquired", "reads"), [(acquire_lease, 0), (partial(acquire_lease, after_crash=True), 1)])
 def test_a_row_is_read_before_it_is_acquired_only_to_count_its_owner_s_crash(
     acquired: Callable[[LeaseTable, LeaseFence, str, str], object], reads: int
 ) -> None:

@@ -1,4 +1,6 @@
-"""Whose leases these are: another stream, and this one created again, are refused by name before anything is written."""
+"""Whose leases these are: another stream, and this one created again, are refused by name before anything is
+written.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,7 @@ def test_another_stream_is_refused_before_anything_is_written() -> None:
     world.shards.split(SHARD)
     world.manager().tick()
     before, seen = world.table.real.rows(), world.sightings.load()
-    with pytest.raises(
-        StreamNotAdopted, match=r"stream/events, created .*stream/invoices, created .* --adopt"
-    ):
+    with pytest.raises(StreamNotAdopted, match=r"stream/events, created .*stream/invoices, created .* --adopt"):
         manager_on(world, MemoryStream(2, clock=world.clock, name="invoices")).tick()
     assert (world.table.real.rows(), world.sightings.load()) == (before, seen)
 

@@ -72,8 +72,7 @@ def test_twins_that_start_before_either_has_a_lease_are_fenced_as_any_two_owners
     """Neither can tell the other's leases from its own by their names, and both go on: as one worker of two halves."""
     world = EngineWorld(MINE, shards=2)
     assert [
-        claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
-        for _ in range(2)
+        claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) for _ in range(2)
     ] == [
         (),
         (),

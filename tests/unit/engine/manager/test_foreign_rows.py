@@ -1,4 +1,6 @@
-"""How a lease worker treats rows that others wrote, such as Java workers, which leave our holder in place, and late parents."""
+"""How a lease worker treats rows that others wrote, such as Java workers, which leave our holder in place, and late
+parents.
+"""
 
 from __future__ import annotations
 

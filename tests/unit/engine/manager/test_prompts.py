@@ -43,7 +43,9 @@ class SlowStore(MemorySightingStore):
 
 @dataclass
 class Storm:
-    """Items' windows that end within a second; then each prompts, and what is dispatched starts a second or two later."""
+    """Items' windows that end within a second; then each prompts, and what is dispatched starts a second or two
+    later.
+    """
 
     world: EngineWorld
     store: SlowStore

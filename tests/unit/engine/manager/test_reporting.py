@@ -1,4 +1,6 @@
-"""Reports to a KCL 3.x leader, and what it does with them: made by ticks and windows, kept apart from whatever else they do."""
+"""Reports to a KCL 3.x leader, and what it does with them: made by ticks and windows, kept apart from whatever else
+they do.
+"""
 
 from __future__ import annotations
 
@@ -94,9 +96,7 @@ def test_a_window_renews_the_report_that_a_tick_has_made() -> None:
     world.put("a")
     world.manager().tick()
     world.window(lasts=70 * SECOND)
-    assert reports.get("orders-lambda-0") == WorkerReport(
-        "orders-lambda-0", BEGINNING + 60 * SECOND, Place.LEASE_TABLE
-    )
+    assert reports.get("orders-lambda-0") == WorkerReport("orders-lambda-0", BEGINNING + 60 * SECOND, Place.LEASE_TABLE)
 
 
 def test_a_window_creates_no_report() -> None:
@@ -125,7 +125,9 @@ def test_without_the_port_nothing_is_reported() -> None:
 
 
 def test_heartbeats_and_checkpoints_say_what_a_lease_brings() -> None:
-    """KCL's leader goes by it: a KiB in the first ten seconds, of which half is left after as long again, with nothing more."""
+    """KCL's leader goes by it: a KiB in the first ten seconds, of which half is left after as long again, with nothing
+    more.
+    """
     world, _ = world_with()
     world.put("x" * 1024)
     world.window(lasts=15 * SECOND)

@@ -129,9 +129,7 @@ def test_one_stream_that_is_refused_ends_nothing_for_the_others_and_is_read_when
     for ticking in (manager, world.manager()):  # the second has just started
         world.clock.advance(10 * MINUTE)
         world.put("orders", "a")
-        assert world.shard("orders") in {
-            claim.lease_key for item in ticking.tick().dispatched for claim in item.claims
-        }
+        assert world.shard("orders") in {claim.lease_key for item in ticking.tick().dispatched for claim in item.claims}
         world.read()
     assert world.handler.data() == [b"a", b"a"]
     assert world.leases().keys() == {world.shard("orders"), world.shard("theirs")}
@@ -172,9 +170,7 @@ def test_leases_of_a_stream_that_left_the_list_wait_untouched() -> None:
     world.clock.advance(30 * MINUTE)
     for _ in range(3):
         report = world.manager("payments").tick()
-        assert world.shard("orders") not in {
-            claim.lease_key for item in report.dispatched for claim in item.claims
-        }
+        assert world.shard("orders") not in {claim.lease_key for item in report.dispatched for claim in item.claims}
         assert (report.deleted, report.total_leases) == (0, 1)
         world.clock.advance(30 * MINUTE)
     assert world.leases()[world.shard("orders")] == before
@@ -190,9 +186,7 @@ def test_different_lists_on_different_workers_delete_nothing_and_both_are_read()
         world.clock.advance(30 * MINUTE)
     assert len(world.leases()) == 3
     known = world.sightings.load().streams
-    assert all(
-        world.clock.now() - each.named_at < world.settings.former_streams_wait for each in known.values()
-    )
+    assert all(world.clock.now() - each.named_at < world.settings.former_streams_wait for each in known.values())
 
 
 def test_sightings_of_streams_in_another_list_are_kept() -> None:
@@ -232,7 +226,9 @@ def test_a_deleted_stream_needs_no_worker_and_keeps_its_leases() -> None:
 
 
 def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
-    """Only if Kinesis does not describe it either. An older version of the rule cost a KCL user all positions of a stream."""
+    """Only if Kinesis does not describe it either. An older version of the rule cost a KCL user all positions of a
+    stream.
+    """
     world = SeveralWorld("orders,payments", "orders", "payments")
     manager = world.manager()
     manager.tick()
@@ -240,9 +236,7 @@ def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 2
     assert world.sightings.load().streams[world.key("orders")].gone_at is None
-    with pytest.raises(
-        StreamUnavailable, match="but Kinesis describes it"
-    ):  # passes by itself: no process ends for it
+    with pytest.raises(StreamUnavailable, match="but Kinesis describes it"):  # passes by itself: no process ends for it
         world.manager("orders").tick()
     world.streams["orders"].fails["describe"] = StreamNotFound("no such stream")
     world.clock.advance(LISTED_EVERY)
@@ -312,7 +306,9 @@ def test_a_stream_created_again_is_another_with_leases_of_its_own() -> None:
 
 
 def test_a_reshard_stays_within_its_stream() -> None:
-    """Children and parents are named in the same stream, by their own ids in the rows, and the other stream is left alone."""
+    """Children and parents are named in the same stream, by their own ids in the rows, and the other stream is left
+    alone.
+    """
     world = SeveralWorld("orders,payments", "orders", "payments")
     manager = world.manager()
     world.put("orders", "a")
@@ -335,7 +331,9 @@ def test_a_reshard_stays_within_its_stream() -> None:
 
 
 def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_30_calls_a_second() -> None:
-    """The first tick also writes a lease and a note of each: one after the other, these alone would take four seconds."""
+    """The first tick also writes a lease and a note of each: one after the other, these alone would take four
+    seconds.
+    """
     names = [f"orders-{n:03}" for n in range(200)]
     world = SeveralWorld("orders-*", *names)
     world.write_takes = A_WRITE
@@ -353,9 +351,7 @@ def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_3
         world.counted()
         world.clock.advance(MINUTE)
     assert len(world.leases()) == 200
-    described = [
-        known for known in world.sightings.load().streams.values() if known.placement.last is not None
-    ]
+    described = [known for known in world.sightings.load().streams.values() if known.placement.last is not None]
     assert len(described) == 8 * DESCRIBED_MAX
 
 
@@ -370,8 +366,8 @@ def test_a_lease_that_cannot_be_created_holds_up_no_other_stream_s_and_the_next_
 
 
 def test_a_stream_whose_other_shards_are_quiet_is_as_far_behind_as_they_are() -> None:
-    """A lag of zero is put for it, since the least lagging of its shards is at its tip. No stream that is quiet as a whole is put
-    one, for it would be billed for that.
+    """A lag of zero is put for it, since the least lagging of its shards is at its tip. No stream that is quiet as a
+    whole is put one, for it would be billed for that.
     """
     world = SeveralWorld("orders,payments")
     world.create("orders", shards=2)

@@ -110,7 +110,9 @@ def test_latest_begins_with_the_shards_that_are_open_and_a_moment_that_is_pinned
 
 
 def test_of_two_first_ticks_at_latest_around_two_reshards_only_the_first_starts_leases() -> None:
-    """Otherwise the grandchild would start at its own first opening, and the records of the shards in between be skipped."""
+    """Otherwise the grandchild would start at its own first opening, and the records of the shards in between be
+    skipped.
+    """
     world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)), leases=False)
     first = world.manager()
 
@@ -253,9 +255,7 @@ def test_two_overlapping_ticks_create_once_and_dispatch_once() -> None:
     world = EngineWorld(CONTINUOUS, shards=3, leases=False)
     world.put("a", "b", "c")
     first, second = world.manager(), world.manager()
-    looks = [
-        look(manager.ports, manager.settings, ControlWatch(manager.ports)) for manager in (first, second)
-    ]
+    looks = [look(manager.ports, manager.settings, ControlWatch(manager.ports)) for manager in (first, second)]
     plans = []
     for manager, seen in zip((first, second), looks, strict=True):
         ports = replace(manager.ports, table=_SeenAs(world, seen.scan))  # type: ignore[arg-type]
@@ -310,9 +310,7 @@ def test_a_malformed_row_is_reported_and_left_untouched_and_its_shard_alone_wait
     assert world.table.real.rows()[SHARD_1] == broken
 
 
-@pytest.mark.parametrize(
-    ("row", "at"), [(None, NO_WAITING.start_position), ({"leaseKey": {"S": SHARD}}, None)]
-)
+@pytest.mark.parametrize(("row", "at"), [(None, NO_WAITING.start_position), ({"leaseKey": {"S": SHARD}}, None)])
 def test_a_listing_begins_where_reading_does_only_for_a_table_without_any_row(
     row: dict[str, AttributeValue] | None, at: StartPosition | None
 ) -> None:
@@ -597,9 +595,7 @@ def test_workers_of_the_other_kind_are_not_waited_for_by_a_fleet_at_work() -> No
 
 
 @pytest.mark.parametrize(("stream", "is_ours"), [("another", True), (None, False)])
-def test_a_kcl_of_several_streams_is_not_waited_for_nor_other_streams(
-    stream: str | None, is_ours: bool
-) -> None:
+def test_a_kcl_of_several_streams_is_not_waited_for_nor_other_streams(stream: str | None, is_ours: bool) -> None:
     world = EngineWorld(CONTINUOUS)
     of_the_other_kind(world, stream or world.settings.stream, is_ours=is_ours)
     assert len(world.manager().tick().dispatched) == 1

@@ -27,7 +27,9 @@ HOUR = timedelta(hours=1)
 
 
 def test_at_a_shards_end_its_childrens_leases_come_first_then_their_names_then_the_end() -> None:
-    """A crash in between leaves a parent that is not ended; one that ended without children's leases is a hole for ever."""
+    """A crash in between leaves a parent that is not ended; one that ended without children's leases is a hole for
+    ever.
+    """
     world = EngineWorld()
     world.put("last")
     children = world.shards.split(SHARD)
@@ -84,10 +86,10 @@ def test_a_shards_end_after_a_heartbeat_that_timed_out_but_happened_still_names_
     assert world.table.lease().child_shard_ids == frozenset(children)
 
 
-def test_a_process_that_was_paused_at_the_end_creates_no_children_of_a_shard_that_others_are_done_with() -> (
-    None
-):
-    """They have ended it and its children too, and the rows are gone: children created again would be read once more."""
+def test_a_process_that_was_paused_at_the_end_creates_no_children_of_a_shard_that_others_are_done_with() -> None:
+    """They have ended it and its children too, and the rows are gone: children created again would be read once
+    more.
+    """
     world = EngineWorld()
     world.shards.split(SHARD)
 
@@ -126,7 +128,9 @@ def test_a_handler_that_refuses_the_end_keeps_the_shard_from_being_ended() -> No
 
 
 def test_a_merge_whose_other_parent_has_no_lease_yet_waits_for_it() -> None:
-    """Ended now, the child would begin without the other parent's records (KCL blocks too). The next tick creates that lease."""
+    """Ended now, the child would begin without the other parent's records (KCL blocks too). The next tick creates that
+    lease.
+    """
     world = EngineWorld(shards=2, leases=False)
     world.put_lease(lease_of(world.shards.list_shards()[0]))
     world.put("a")

@@ -1,4 +1,6 @@
-"""Records that the handler does not want count as done: they are never handed over, and the checkpoint moves past them."""
+"""Records that the handler does not want count as done: they are never handed over, and the checkpoint moves past
+them.
+"""
 
 from __future__ import annotations
 
@@ -131,9 +133,7 @@ def test_each_field_of_the_event_is_there_to_be_matched(pattern: dict[str, Any])
 def test_the_checkpoint_goes_past_the_whole_of_an_aggregate_whose_last_records_do_not_match() -> None:
     """Else the row would never say that the shard is read, and each owner would read the aggregate again."""
     world = world_with(ORDERS)
-    aggregated = aggregate(
-        [("a", None, ORDER.encode()), ("b", None, VISIT.encode()), ("c", None, VISIT.encode())]
-    )
+    aggregated = aggregate([("a", None, ORDER.encode()), ("b", None, VISIT.encode()), ("c", None, VISIT.encode())])
     number = world.shards.put("key", aggregated, 0)
     world.window()
     assert world.handler.data() == [ORDER.encode()]

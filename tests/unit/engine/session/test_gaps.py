@@ -24,7 +24,9 @@ def opened(world: EngineWorld) -> list[IteratorType]:
 
 
 def held_up(world: EngineWorld, lasts: timedelta, retention: timedelta) -> None:
-    """Five records in as many pages; the call with the second one takes this long, and another record comes meanwhile."""
+    """Five records in as many pages; the call with the second one takes this long, and another record comes
+    meanwhile.
+    """
     world.put(*"abcde")
     world.clock.advance(SECOND)
 
@@ -89,11 +91,9 @@ def undated(poll: Poll) -> Polled:
     return Polled(Page((), 0, 60_000), reply.next_iterator)
 
 
-def asked_after(
-    world: EngineWorld, answers: list[Callable[[Poll], Polled | Refusal]], stop: Signal
-) -> list[float]:
-    """Seconds from a page that comes a day after the one before, whose record is past retention: when it is asked for that.
-    `answers`: the first ones.
+def asked_after(world: EngineWorld, answers: list[Callable[[Poll], Polled | Refusal]], stop: Signal) -> list[float]:
+    """Seconds from a page that comes a day after the one before, whose record is past retention: when it is asked for
+    that. `answers`: the first ones.
     """
     watch = GapWatch(world.ports, world.table.lease(), stop)
     for hour, data in ((0, "a"), (25, "b")):

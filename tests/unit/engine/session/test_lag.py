@@ -101,7 +101,9 @@ def test_rates_are_those_of_the_time_between_two_reports_even_if_nobody_read_in_
 
 
 def test_no_write_is_made_for_it() -> None:
-    """A checkpoint each checkpoint_interval in which something was handled, and heartbeats between them, as without reports."""
+    """A checkpoint each checkpoint_interval in which something was handled, and heartbeats between them, as without
+    reports.
+    """
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=30 * SECOND, heartbeat_interval=10 * SECOND))
     world.put("a", "b", "c")
     world.at(MINUTE, lambda: world.put("d"))
@@ -145,7 +147,9 @@ def test_after_a_move_back_a_session_reports_nothing() -> None:
 
 
 def test_a_report_of_a_checkpoint_whose_arrival_is_not_known_is_not_kept() -> None:
-    """Among the others, which are ordered by arrival, it would look like the shard's beginning: as if it had been moved back."""
+    """Among the others, which are ordered by arrival, it would look like the shard's beginning: as if it had been moved
+    back.
+    """
     before = (LagSeen(FakeClock().now() - HOUR / 2, timedelta(0), FakeClock().now() - HOUR),)
     of_another = lag_of(Lease("shard", Checkpoint("50"), lag_history=before)).report(Checkpoint("50"))
     assert of_another is not None
@@ -195,10 +199,10 @@ def test_a_report_that_says_nothing_is_replaced_by_the_next_one() -> None:
 
 
 def test_the_lag_is_that_of_the_record_that_follows_and_not_of_the_one_before() -> None:
-    """Two records arrive an hour apart, and the second fails: the next owner, which reads from there, would say less."""
-    world = EngineWorld(
-        replace(CONTINUOUS, batch_size=1, checkpoint_interval=timedelta(0), handler_attempts=2)
-    )
+    """Two records arrive an hour apart, and the second fails: the next owner, which reads from there, would say
+    less.
+    """
+    world = EngineWorld(replace(CONTINUOUS, batch_size=1, checkpoint_interval=timedelta(0), handler_attempts=2))
     world.put("a")
     world.clock.advance(HOUR)
     arrived_at = world.clock.now()

@@ -42,9 +42,7 @@ def test_after_stealing_the_owner_before_has_time_for_a_late_checkpoint_and_we_s
     world = EngineWorld(CONTINUOUS)
     first, second, _ = world.put("a", "b", "c")
     world.change_lease(lease_owner="java-1", lease_counter=7, checkpoint=Checkpoint(first))
-    world.at(
-        4 * SECOND, lambda: world.table.real.apply(late_checkpoint(world.table.lease(), Checkpoint(second)))
-    )
+    world.at(4 * SECOND, lambda: world.table.real.apply(late_checkpoint(world.table.lease(), Checkpoint(second))))
     world.window(world.item(why=ClaimReason.STEAL))
     assert world.handler.data() == [b"c"]
     assert (world.stream.polls[0][0] - world.began) == CONTINUOUS.handover_wait
@@ -192,9 +190,7 @@ def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_ca
     assert world.handler.data() == [b"a"]
 
 
-def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_over_without_another_call() -> (
-    None
-):
+def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_over_without_another_call() -> None:
     """It is still its own, as the table confirms; who asked waits for as long as a call takes."""
     world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
     world.put("a", "b", "c")
@@ -276,7 +272,9 @@ def test_a_kept_lease_that_is_taken_between_two_windows_is_reported_lost() -> No
 
 
 def test_no_second_call_for_a_shard_while_an_earlier_window_of_the_process_is_still_in_one() -> None:
-    """The lease was lost in mid-call, and could be had again: two calls for one shard at once would be two owners in one."""
+    """The lease was lost in mid-call, and could be had again: two calls for one shard at once would be two owners in
+    one.
+    """
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     under_way = most = 0

@@ -33,8 +33,8 @@ def metrics_of(world: EngineWorld) -> LeaseMetrics:
 
 
 def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:
-    """A lease of which nothing has been handled, `after` its window began or its last page was polled. `throttled`: polls since,
-    and a call of the handler is under way all the while."""
+    """A lease of which nothing has been handled, `after` its window began or its last page was polled. `throttled`:
+    polls since, and a call of the handler is under way all the while."""
     world = EngineWorld(CONTINUOUS)
     metrics = metrics_of(world)
     if polled:

@@ -70,9 +70,7 @@ def test_a_session_that_reads_again_after_a_move_notices_a_lost_lease() -> None:
         (AT_ONCE, AT_TIMESTAMP, [b"c"]),
     ],
 )
-def test_moved_to_where_a_shard_may_begin(
-    settings: Settings, moved_to: Checkpoint, again: list[bytes]
-) -> None:
+def test_moved_to_where_a_shard_may_begin(settings: Settings, moved_to: Checkpoint, again: list[bytes]) -> None:
     """Also where nothing has been written yet, and the row stood at the shard's beginning."""
     world = EngineWorld(settings)
     world.put("a", "b")

@@ -1,4 +1,6 @@
-"""Polling one shard: at the pace that Kinesis allows, ahead of the handler, and without losing or repeating a record."""
+"""Polling one shard: at the pace that Kinesis allows, ahead of the handler, and without losing or repeating a
+record.
+"""
 
 from __future__ import annotations
 

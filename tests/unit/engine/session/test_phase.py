@@ -50,8 +50,17 @@ def test_what_the_handler_says_counts_until_the_session_is_over() -> None:
 
 def test_a_recall_keeps_nothing_allows_nothing_more_and_stays() -> None:
     assert {phase: ALLOWED[phase].recalled for phase in Phase} == {
-        OPEN: RO, R: RR, L: RL, KO: OVER, K: OVER, KL: OVER, RO: RO, RR: RR, RL: RL, OVER: OVER,
-    }  # fmt: skip
+        OPEN: RO,
+        R: RR,
+        L: RL,
+        KO: OVER,
+        K: OVER,
+        KL: OVER,
+        RO: RO,
+        RR: RR,
+        RL: RL,
+        OVER: OVER,
+    }
     for allowed in ALLOWED.values():
         recalled = ALLOWED[allowed.recalled]
         assert not recalled.keeps
@@ -61,7 +70,9 @@ def test_a_recall_keeps_nothing_allows_nothing_more_and_stays() -> None:
 
 
 def test_the_handler_hears_that_it_is_to_release_a_lease_once_at_most() -> None:
-    """Within one session: after lease_releasing no event leads to a phase that allows it again, but for another session's."""
+    """Within one session: after lease_releasing no event leads to a phase that allows it again, but for another
+    session's.
+    """
     within, seen, found = (
         set(PhaseEvent) - {PhaseEvent.GOES_ON},
         set[Phase](),

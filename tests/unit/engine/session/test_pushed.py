@@ -39,9 +39,7 @@ def test_records_are_handled_as_they_are_put_and_nothing_is_polled() -> None:
     pushed = Pushed()
     world = pushed.world
     came: list[tuple[bytes, float]] = []
-    world.handler.script = lambda batch: came.extend(
-        (record.data, world.seconds()) for record in batch.records
-    )
+    world.handler.script = lambda batch: came.extend((record.data, world.seconds()) for record in batch.records)
     for at in (3, 3.5, 20, 47):
         world.at(timedelta(seconds=at), partial(world.put, str(at)))
     world.window()
@@ -173,7 +171,9 @@ def test_a_lost_lease_ends_the_subscription_at_once_although_the_handler_is_busy
 
 
 def test_a_new_owner_takes_the_shard_over_and_the_old_one_stays_away() -> None:
-    """A zombie that does not know yet that its lease is lost must not take the shard back every five seconds (FLINK-38814)."""
+    """A zombie that does not know yet that its lease is lost must not take the shard back every five seconds
+    (FLINK-38814).
+    """
     pushed = Pushed()
     world = pushed.world
     world.at(10 * SECOND, lambda: pushed.consumer.subscribe(SHARD, HORIZON))
@@ -208,9 +208,7 @@ def test_without_its_consumer_a_shard_is_polled_and_this_is_logged() -> None:
     assert world.stream.polls
     (line,) = [line for line in world.log.lines if "polled instead" in line.message]
     assert line.fields == {"shard_id": SHARD, "consumer": CONTINUOUS.fan_out_consumer}
-    assert [
-        each.value for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD
-    ] == [1]
+    assert [each.value for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD] == [1]
 
 
 def test_with_a_consumer_that_could_not_be_registered_a_shard_is_polled_and_counted() -> None:
@@ -219,14 +217,14 @@ def test_with_a_consumer_that_could_not_be_registered_a_shard_is_polled_and_coun
     world.put("one")
     world.window()
     assert world.handler.data() == [b"one"]
-    assert [
-        each.shard_id for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD
-    ] == [SHARD]
+    assert [each.shard_id for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD] == [
+        SHARD
+    ]
 
 
 def test_a_page_read_late_is_of_when_it_was_sent() -> None:
-    """What has come while the handler was busy was sent at any time since the reader last found nothing to read. So only that
-    time is known as one when the shard was at its tip.
+    """What has come while the handler was busy was sent at any time since the reader last found nothing to read. So
+    only that time is known as one when the shard was at its tip.
     """
     pushed = Pushed()
     world = pushed.world
@@ -246,9 +244,7 @@ def test_a_page_read_late_is_of_when_it_was_sent() -> None:
     feed.close()
 
 
-def test_what_is_pushed_waits_for_memory_that_other_shards_have_and_counts_towards_it_once_it_is_read() -> (
-    None
-):
+def test_what_is_pushed_waits_for_memory_that_other_shards_have_and_counts_towards_it_once_it_is_read() -> None:
     world = Pushed().world
     world.put("one")
     everything = PageSize(POLL_REPLY_MAX, 100_000)

@@ -50,9 +50,7 @@ def test_a_stream_without_its_consumer_is_polled_alone_and_pushed_again_in_the_n
     pushed.consumers["orders"].is_registered = True
     assert pushed.window("3") == set()
     for name in NAMES:
-        came = [
-            record.data for batch in world.handler.batches if batch.stream == name for record in batch.records
-        ]
+        came = [record.data for batch in world.handler.batches if batch.stream == name for record in batch.records]
         assert came == [b"1", b"2", b"3"]
     lines = [line for line in world.log.lines if "polled instead" in line.message]
     assert [line.fields["shard_id"] for line in lines] == [world.shard("orders")]

@@ -150,9 +150,7 @@ def test_what_the_stream_refuses_in_mid_window_is_an_outcome_and_what_was_finish
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(number), None)
 
 
-def test_a_stream_that_cannot_be_asked_for_want_of_descriptors_ends_the_process_and_a_refusal_does_not() -> (
-    None
-):
+def test_a_stream_that_cannot_be_asked_for_want_of_descriptors_ends_the_process_and_a_refusal_does_not() -> None:
     """The next process has them again; a refusal would come to it too."""
     exhausted = StreamUnavailable("could not connect")
     exhausted.__cause__ = OSError(errno.EMFILE, "Too many open files")
@@ -168,9 +166,7 @@ def test_a_lease_table_out_of_reach_for_less_than_failover_time_changes_nothing(
     world = EngineWorld(IMMEDIATE)
     keep_putting(world, 50)
     works = world.table.disturb
-    world.at(
-        10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out")))
-    )
+    world.at(10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out"))))
     world.at(35 * SECOND, lambda: setattr(world.table, "disturb", works))
     assert only(world.window()).outcome is Outcome.WINDOW_ENDED
     assert world.handler.data() == [str(n).encode() for n in range(50)]
@@ -179,9 +175,7 @@ def test_a_lease_table_out_of_reach_for_less_than_failover_time_changes_nothing(
 def test_a_lease_table_out_of_reach_for_longer_loses_the_lease_and_stops_handling() -> None:
     world = EngineWorld(IMMEDIATE)
     keep_putting(world, 59)
-    world.at(
-        10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out")))
-    )
+    world.at(10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out"))))
     assert only(world.window()).outcome is Outcome.LEASE_LOST
     assert 35 < len(world.handler.data()) < 45
     assert world.handler.calls[-1] == ("lease_lost", SHARD)
@@ -226,9 +220,7 @@ def test_a_page_without_records_has_no_slices() -> None:
 TWO_MIB = [("k", None, b"%01024d" % n) for n in range(2_100)]
 
 
-def test_an_aggregate_too_large_for_memory_is_handled_in_parts_and_goes_on_within_it_after_a_failure() -> (
-    None
-):
+def test_an_aggregate_too_large_for_memory_is_handled_in_parts_and_goes_on_within_it_after_a_failure() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=5_000))
     number = world.shards.put("k", aggregate(TWO_MIB))
     calls: list[int] = []

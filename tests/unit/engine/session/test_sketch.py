@@ -1,4 +1,6 @@
-"""A worker stores the sketch of a hot shard in the session that read it, at little cost and without harm to the session."""
+"""A worker stores the sketch of a hot shard in the session that read it, at little cost and without harm to the
+session.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,9 @@ def test_without_a_store_nothing_is_sketched() -> None:
 
 @pytest.mark.parametrize("is_answer_lost", [False, True])
 def test_a_session_that_ends_twice_stores_one(is_answer_lost: bool) -> None:
-    """As one whose lease was kept for the next window, and is given back after all; also if the first answer was lost."""
+    """As one whose lease was kept for the next window, and is given back after all; also if the first answer was
+    lost.
+    """
     world, _ = a_world()
     kept: list[ShardSketch] = []
 

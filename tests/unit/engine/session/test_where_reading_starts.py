@@ -32,9 +32,7 @@ from tests.doubles.engine_world import (
 )
 
 HOUR = timedelta(hours=1)
-SLOWLY = replace(
-    CONTINUOUS, idle_poll_interval=MINUTE, heartbeat_interval=5 * MINUTE, failover_time=15 * MINUTE
-)
+SLOWLY = replace(CONTINUOUS, idle_poll_interval=MINUTE, heartbeat_interval=5 * MINUTE, failover_time=15 * MINUTE)
 
 
 def put_aggregate(world: EngineWorld, *texts: str, hash_key: int = 0) -> str:
@@ -111,9 +109,7 @@ def test_a_java_workers_at_timestamp_lease_starts_at_our_own_setting() -> None:
     world = EngineWorld()
     world.put("before")
     world.clock.advance(HOUR)
-    world.settings = replace(
-        NO_WAITING, start_position=StartPosition(StartKind.AT_TIMESTAMP, world.clock.now())
-    )
+    world.settings = replace(NO_WAITING, start_position=StartPosition(StartKind.AT_TIMESTAMP, world.clock.now()))
     world.change_lease(checkpoint=AT_TIMESTAMP)
     world.put("after")
     world.window()
@@ -140,10 +136,10 @@ def test_a_finished_record_does_not_come_again() -> None:
     assert len(world.handler.batches) == 1
 
 
-def test_an_aggregate_out_of_the_shards_hash_range_is_dropped_and_counted_and_the_checkpoint_moves_on() -> (
-    None
-):
-    """KCL's rule: after a reshard the KPL sends it again. A checkpoint that stays would drop it for ever, and count for ever."""
+def test_an_aggregate_out_of_the_shards_hash_range_is_dropped_and_counted_and_the_checkpoint_moves_on() -> None:
+    """KCL's rule: after a reshard the KPL sends it again. A checkpoint that stays would drop it for ever, and count for
+    ever.
+    """
     world = EngineWorld(shards=2)
     number = world.shards.put("k", aggregate([("key", str(2**128 - 1), b"elsewhere")]), 0)
     report = only(world.window(world.item(SHARD)))

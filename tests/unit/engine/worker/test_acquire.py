@@ -1,4 +1,6 @@
-"""Acquiring what a worker item names: a table out of reach, leases that are asked for, and what crashed attempts leave."""
+"""Acquiring what a worker item names: a table out of reach, leases that are asked for, and what crashed attempts
+leave.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def test_a_lease_to_be_stolen_whose_row_goes_meanwhile_is_not_acquired(asks: boo
 
 
 def crashed_attempt(world: EngineWorld, *lease_keys: str, crashes: int) -> WorkerItem:
-    """An item of these leases that an attempt at it had acquired when it died. `crashes`: of each lease, before that."""
+    """An item of these leases that an attempt at it had acquired when it died. `crashes`: of each lease, before
+    that.
+    """
     item = world.item(*lease_keys)
     for lease_key in lease_keys:
         world.steal(lease_key, item.worker_id, f"{item.item_id}/crashed")

@@ -25,9 +25,7 @@ from tests.doubles.engine_world import (
 CHILD_1, CHILD_2 = "shardId-000000000001", "shardId-000000000002"
 
 
-def test_below_a_parent_that_is_cleaned_up_goes_on_what_a_crashed_attempt_had_as_far_as_there_is_room() -> (
-    None
-):
+def test_below_a_parent_that_is_cleaned_up_goes_on_what_a_crashed_attempt_had_as_far_as_there_is_room() -> None:
     """Through what has ended to what comes after it, and past what cannot be read."""
     world = EngineWorld(replace(NO_WAITING, leases_per_worker=1))
     child, other = world.shards.split(SHARD)

@@ -127,9 +127,7 @@ def test_one_that_a_java_leader_wants_handed_over_is_released_first() -> None:
 
     def ask() -> None:
         ours = world.table.lease()
-        world.change_lease(
-            lease_owner="java", checkpoint_owner=ours.lease_owner, lease_counter=ours.lease_counter + 1
-        )
+        world.change_lease(lease_owner="java", checkpoint_owner=ours.lease_owner, lease_counter=ours.lease_counter + 1)
 
     world.at(5 * SECOND, ask)
     world.window()

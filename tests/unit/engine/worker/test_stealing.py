@@ -90,9 +90,7 @@ def test_an_owner_is_asked_for_its_lease_for_a_while_and_then_stolen_from(
     if given_back_after is not None:
         world.at(given_back_after * SECOND, lambda: world.change_lease(lease_owner=None))
     world.window(item, worker=LeaseWorker(world.ports, world.handler, world.settings, asks=True))
-    acquired = next(
-        write.at for write in world.table.writes if write.kind is WriteKind.ACQUIRE and write.applied
-    )
+    acquired = next(write.at for write in world.table.writes if write.kind is WriteKind.ACQUIRE and write.applied)
     assert (acquired - world.began) // SECOND == acquired_after
 
 

@@ -55,9 +55,7 @@ def test_a_checkpoint_is_a_heartbeat() -> None:
     kinds = world.table.kinds()
     assert WriteKind.CHECKPOINT in kinds
     assert kinds.count(WriteKind.HEARTBEAT) <= 1
-    assert most_in(MINUTE, (write.at for write in world.table.writes)) <= 7, (
-        "six, and the last one at the end"
-    )
+    assert most_in(MINUTE, (write.at for write in world.table.writes)) <= 7, "six, and the last one at the end"
 
 
 def test_leases_are_heartbeat_during_a_handler_call_that_takes_longer_than_failover_time() -> None:
@@ -88,7 +86,9 @@ def test_one_lease_that_is_lost_does_not_end_the_heartbeats_of_the_others() -> N
 
 
 def test_an_unexpected_fault_in_one_lease_s_heartbeat_ends_that_lease_only() -> None:
-    """An expired token, a denied permission, a bug: the others are heartbeaten on, and this one again when it has passed."""
+    """An expired token, a denied permission, a bug: the others are heartbeaten on, and this one again when it has
+    passed.
+    """
     world = EngineWorld(CONTINUOUS, shards=2)
     odd, failures = "shardId-000000000000", 2
 

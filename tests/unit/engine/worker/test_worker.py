@@ -71,7 +71,9 @@ def test_an_acquire_whose_response_got_lost_is_an_acquire() -> None:
 
 
 def test_a_second_attempt_at_an_item_takes_over_what_the_first_one_held_when_it_crashed() -> None:
-    """No waiting for an expiry: the state machine runs the same item again at once, and the holder proves whose it was."""
+    """No waiting for an expiry: the state machine runs the same item again at once, and the holder proves whose it
+    was.
+    """
     world = EngineWorld()
     world.put("a")
     item = world.item()
@@ -181,9 +183,7 @@ def test_a_stopping_worker_does_not_wait_for_the_lease_table() -> None:
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     stop = world.tasks.signal()
     world.at(2 * SECOND, stop.set)
-    world.stream.disturb_listing = raising(
-        AssertionError("its row is not known to be gone, so nothing is below it")
-    )
+    world.stream.disturb_listing = raising(AssertionError("its row is not known to be gone, so nothing is below it"))
     assert only(world.window(stop=stop)).outcome is Outcome.COULD_NOT_ACQUIRE
     assert world.seconds() < 3
 
@@ -271,9 +271,7 @@ def observe_memory(world: EngineWorld) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(("bytes_max", "records_max"), [(20 * 2**20, 400_000), (2**30, 10_000)])
 def test_fifty_leases_share_a_small_memory_and_none_waits_for_ever(bytes_max: int, records_max: int) -> None:
     """Bytes and records fetched and not yet handled stay within the settings, whatever the number of leases."""
-    small = replace(
-        NO_WAITING, max_bytes_in_flight=bytes_max, max_records_in_flight=records_max, poll_limit=10_000
-    )
+    small = replace(NO_WAITING, max_bytes_in_flight=bytes_max, max_records_in_flight=records_max, poll_limit=10_000)
     world = EngineWorld(small, shards=50)
     payload = "x" * 2**20
     for shard in range(50):
@@ -370,7 +368,9 @@ def test_a_process_with_a_stop_signal_that_is_not_set_starts_children() -> None:
 
 
 def test_of_two_windows_of_one_process_the_later_goes_without_a_lease_that_the_earlier_is_still_in() -> None:
-    """The earlier has lost it, and is in a call of its handler: two calls at once for a shard, in one process, are never made."""
+    """The earlier has lost it, and is in a call of its handler: two calls at once for a shard, in one process, are
+    never made.
+    """
     world = EngineWorld(replace(NO_WAITING, leases_per_worker=1), shards=2)
     world.put("slow", of=2)
     children, worker = world.shards.split(CHILD_1), world.worker()
@@ -380,9 +380,7 @@ def test_of_two_windows_of_one_process_the_later_goes_without_a_lease_that_the_e
     world.change_lease(lease_owner=None, holder=None, lease_counter=9)
     report = world.window(world.item(SHARD, CHILD_1), worker=worker)
     assert outcomes(report)[SHARD] is Outcome.COULD_NOT_ACQUIRE
-    assert "an earlier window of this process is still in a handler call of this lease" in world.log.messages(
-        "warning"
-    )
+    assert "an earlier window of this process is still in a handler call of this lease" in world.log.messages("warning")
     assert world.handler.calls.count(("handle", SHARD)) == 1
     assert world.table.lease().lease_counter == 9
     assert outcomes(report)[children[0]] is Outcome.CAUGHT_UP, "what it goes without takes no room"

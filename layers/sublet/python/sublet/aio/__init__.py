@@ -4,7 +4,8 @@
         async for record in consumer.messages():
             await record.ack()
 
-The engine runs in threads. The loop takes a record in one step, without an await, so a cancelled task never loses a record.
+The engine runs in threads. The loop takes a record in one step, without an await, so a cancelled task never loses a
+record.
 """
 
 from typing import TYPE_CHECKING

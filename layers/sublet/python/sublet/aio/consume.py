@@ -25,7 +25,9 @@ def check_callback(callback: object) -> None:
 
 
 class Consuming:
-    """Does what `sublet.pull.consume.Consuming` does, as a task on the event loop that was running when it was created."""
+    """Does what `sublet.pull.consume.Consuming` does, as a task on the event loop that was running when it was
+    created.
+    """
 
     def __init__(
         self,
@@ -50,7 +52,9 @@ class Consuming:
         return self._running.done()
 
     def stop(self) -> None:
-        """Start no further call, and put buffered records back. Call this on the event loop; the callback may call it too."""
+        """Start no further call, and put buffered records back. Call this on the event loop; the callback may call it
+        too.
+        """
         self._calls.is_stopped = True
         self._records.stop()
 
@@ -64,8 +68,8 @@ class Consuming:
         self._running.cancel()
 
     async def wait(self) -> None:
-        """Wait until `closed` is true. Raises the error that ended the consume, or RuntimeError if the callback calls this.
-        Cancelling the wait cancels nothing else.
+        """Wait until `closed` is true. Raises the error that ended the consume, or RuntimeError if the callback calls
+        this. Cancelling the wait cancels nothing else.
         """
         if asyncio.current_task() in self._lanes:
             raise RuntimeError(WAITS_FOR_ITSELF)
@@ -82,8 +86,8 @@ class Consuming:
             await self._records.aclose()
 
     async def _hand_out(self) -> SubletError | None:
-        """Give records to the lanes until there are no more, then let the lanes finish theirs. Returns the error that ended the
-        consumer, if there was one.
+        """Give records to the lanes until there are no more, then let the lanes finish theirs. Returns the error that
+        ended the consumer, if there was one.
         """
         try:
             async for record in self._records:

@@ -28,8 +28,8 @@ from sublet.settings.keywords import ProcessKeywords
 
 
 class Consumer:
-    """An application's consumer in this process, to pull from. `sublet.Consumer` documents the arguments and methods. `on_event`
-    is called on the event loop that used this consumer last.
+    """An application's consumer in this process, to pull from. `sublet.Consumer` documents the arguments and methods.
+    `on_event` is called on the event loop that used this consumer last.
     """
 
     def __init__(
@@ -46,9 +46,16 @@ class Consumer:
         **settings: Unpack[ProcessKeywords],
     ) -> None:
         self._arguments = Arguments(
-            application, stream, None, ports=ports, account=account, ack_wait=ack_wait,
-            max_ack_pending=max_ack_pending, on_event=on_event, settings=settings,
-        )  # fmt: skip
+            application,
+            stream,
+            None,
+            ports=ports,
+            account=account,
+            ack_wait=ack_wait,
+            max_ack_pending=max_ack_pending,
+            on_event=on_event,
+            settings=settings,
+        )
         self._until_signalled = until_signalled
         self._at_exit = ExitStack()
         self._consumings: WeakSet[Consuming] = WeakSet()
@@ -121,8 +128,8 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Wait for callbacks in progress, or cancel them if an exception ended the block. Then checkpoint acknowledged records
-        and release every lease. Cancelling the task does not cut this short.
+        """Wait for callbacks in progress, or cancel them if an exception ended the block. Then checkpoint acknowledged
+        records and release every lease. Cancelling the task does not cut this short.
         """
         with self._at_exit:
             if kind is not None:
@@ -160,22 +167,27 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks. Any other
-        callback raises SettingsError.
+        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks. Any
+        other callback raises SettingsError.
         """
         check_callback(callback)
         lanes = checked_parallelism(partition_by_key)
         subscription = self._group.messages(buffering, on_event=_on_loop(on_event))
         consuming = Consuming(
-            Records(subscription), callback, auto_ack=auto_ack, lanes=lanes,
+            Records(subscription),
+            callback,
+            auto_ack=auto_ack,
+            lanes=lanes,
             bound=subscription.request.wants.max_records,
-        )  # fmt: skip
+        )
         self._consumings.add(consuming)
         return consuming
 
 
 def _on_loop(on_event: Callable[[Event], object] | None) -> Callable[[Event], object] | None:
-    """Returns a function that any thread may call: it calls `on_event` on the loop that is running now, unless that is closed."""
+    """Returns a function that any thread may call: it calls `on_event` on the loop that is running now, unless that is
+    closed.
+    """
     if on_event is None:
         return None
     loop = asyncio.get_running_loop()

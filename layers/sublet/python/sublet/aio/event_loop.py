@@ -1,4 +1,6 @@
-"""Bridges an event loop and threads: makes blocking calls outside the loop, and lets a task on the loop wait for a thread."""
+"""Bridges an event loop and threads: makes blocking calls outside the loop, and lets a task on the loop wait for a
+thread.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 async def to_its_end(call: Callable[[], T]) -> T:
-    """Like `in_thread`, but a cancelled caller continues only when the call has ended, however often it is cancelled."""
+    """Like `in_thread`, but a cancelled caller continues only when the call has ended, however often it is
+    cancelled.
+    """
     call_ends = _begin(call)
     cancelled: asyncio.CancelledError | None = None
     while not call_ends.done():
@@ -40,7 +44,9 @@ async def to_its_end(call: Callable[[], T]) -> T:
 
 
 def _begin(call: Callable[[], T]) -> asyncio.Future[T]:
-    """Start the call. Cancelling the future does not cancel it; asyncio.to_thread would drop a call that no thread has begun."""
+    """Start the call. Cancelling the future does not cancel it; asyncio.to_thread would drop a call that no thread has
+    begun.
+    """
     ended: Future[T] = Future()
     ended.set_running_or_notify_cancel()
 

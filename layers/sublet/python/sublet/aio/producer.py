@@ -27,12 +27,11 @@ class Producer:
             for order in orders:
                 await producer.put(order.customer, order.as_json())
 
-    `await producer.put(...)` waits only while the buffer is full. It returns a future whose result says where the record is.
+    `await producer.put(...)` waits only while the buffer is full. It returns a future whose result says where the
+    record is.
     """
 
-    def __init__(
-        self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]
-    ) -> None:
+    def __init__(self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]) -> None:
         """See sublet.Producer."""
         self._made = LazyLoop(stream, account, options)
 
@@ -76,7 +75,9 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Close the producer. If an exception ended the block, that is the one raised, and not an error of the close."""
+        """Close the producer. If an exception ended the block, that is the one raised, and not an error of the
+        close.
+        """
         if kind is None:
             await self.close()
         elif (loop := self._made.loop_to_close()) is not None:
@@ -119,7 +120,9 @@ async def _until_set_once(signal: Signal) -> None:
 
 
 async def _until_set(signal: Signal) -> None:
-    """Returns a turn later at the earliest: the futures of what was reported before the signal was set are settled in it."""
+    """Returns a turn later at the earliest: the futures of what was reported before the signal was set are settled in
+    it.
+    """
     while not signal.is_set():
         await _until_set_once(signal)
     await asyncio.sleep(0)

@@ -16,7 +16,9 @@ from sublet.pull.record import Record as PlainRecord
 
 
 class Record(Struct, frozen=True, gc=False, eq=False):
-    """Does what `sublet.Record` does. Only `term` calls AWS. The others return at once, and the checkpoint is written later."""
+    """Does what `sublet.Record` does. Only `term` calls AWS. The others return at once, and the checkpoint is written
+    later.
+    """
 
     _buffer: Buffer
     _delivery: Delivery

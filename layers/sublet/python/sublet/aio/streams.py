@@ -56,9 +56,7 @@ class Context:
         return Stream(self._plain.account, stream)
 
 
-def connect(
-    session: Session | None = None, region: str | None = None, endpoint: str | None = None
-) -> Context:
+def connect(session: Session | None = None, region: str | None = None, endpoint: str | None = None) -> Context:
     """See sublet.connect."""
     return Context(plain.connect(session, region, endpoint).account)
 
@@ -109,8 +107,6 @@ class Stream:
         """See sublet.Stream.get."""
         return await in_thread(self._plain.get, shard_id, sequence_number)
 
-    async def put(
-        self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
-    ) -> PutRecord:
+    async def put(self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None) -> PutRecord:
         """See sublet.Stream.put."""
         return await in_thread(self._plain.put, partition_key, data, explicit_hash_key=explicit_hash_key)

@@ -16,14 +16,14 @@ from sublet.pull.session import GroupSession
 from sublet.pull.subscription import Subscription
 
 HOLDS_LOOP = 0.0005
-"""Seconds for which buffered records are handed out before other tasks get to run. Shorter than a millisecond, the resolution of
-uvloop's clock.
+"""Seconds for which buffered records are handed out before other tasks get to run. Shorter than a millisecond, the
+resolution of uvloop's clock.
 """
 
 
 class Records:
-    """Does what `sublet.pull.subscription.Records` does, with `async for` and `async with`. Only one task at a time may use it;
-    any task may call `stop` and `drain`.
+    """Does what `sublet.pull.subscription.Records` does, with `async for` and `async with`. Only one task at a time may
+    use it; any task may call `stop` and `drain`.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -51,7 +51,9 @@ class Records:
                 else:
                     return Record(self._buffer, self._last)
             return Record(self._buffer, await self._wait())
-        except BaseException:  # perhaps a signal handler's, after a record was taken: asking for the next must not acknowledge it
+        except (
+            BaseException
+        ):  # perhaps a signal handler's, after a record was taken: asking for the next must not acknowledge it
             self._last = None
             self._buffer.end_prefetch()
             raise
@@ -97,11 +99,15 @@ class Records:
         self._slice_ends = 0.0
 
     def drain(self) -> None:
-        """Read no new records. The buffered ones are handed out, and the iterator ends when all of them are acknowledged."""
+        """Read no new records. The buffered ones are handed out, and the iterator ends when all of them are
+        acknowledged.
+        """
         self._subscription.drain()
 
     async def aclose(self) -> None:
-        """End the iterator. Outside of `async with consumer:` this returns when the leases are released, even if cancelled."""
+        """End the iterator. Outside of `async with consumer:` this returns when the leases are released, even if
+        cancelled.
+        """
         await to_its_end(self._subscription.close)
 
     async def __aenter__(self) -> Self:

@@ -122,15 +122,11 @@ class AwsAccount:
         count = {} if shards is None else {"ShardCount": shards}
         with named_stream_errors(stream):
             try:
-                self._kinesis.create_stream(
-                    StreamName=stream, StreamModeDetails={"StreamMode": mode.value}, **count
-                )
+                self._kinesis.create_stream(StreamName=stream, StreamModeDetails={"StreamMode": mode.value}, **count)
             except ClientError as error:
                 if code_of(error) != "ResourceInUseException":
                     raise
-                raise StreamExists(
-                    f"stream {stream} exists already; update it, or use it as it is"
-                ) from error
+                raise StreamExists(f"stream {stream} exists already; update it, or use it as it is") from error
 
     def change(self, stream: str, change: Change) -> None:
         kinesis, named = self._kinesis, _named(stream)
@@ -273,14 +269,13 @@ class AwsAccount:
                 yield from page["TableNames"]
 
     def _tagged(self, tags: Tags) -> Sequence[str]:
-        """Finds tables by the Resource Groups Tagging API, with a call for each hundred tables that have the tags. DynamoDB's
-        ListTagsOfResource is one call for each table of the account, at most ten a second.
+        """Finds tables by the Resource Groups Tagging API, with a call for each hundred tables that have the tags.
+        DynamoDB's ListTagsOfResource is one call for each table of the account, at most ten a second.
         """
         pages = self._tagging.get_paginator("get_resources").paginate(
             ResourceTypeFilters=["dynamodb:table"],
             TagFilters=[
-                {"Key": name, **({} if value is None else {"Values": [value]})}
-                for name, value in tags.items()
+                {"Key": name, **({} if value is None else {"Values": [value]})} for name, value in tags.items()
             ],
         )
         arns = [found["ResourceARN"] for page in pages for found in page["ResourceTagMappingList"]]

@@ -60,9 +60,7 @@ class _Provider:
         client: Any = self._own.client(
             "sts",
             endpoint_url=role.sts_endpoint_url,
-            config=Config(
-                retries={"mode": "standard", "total_max_attempts": 4}, connect_timeout=3, read_timeout=10
-            ),
+            config=Config(retries={"mode": "standard", "total_max_attempts": 4}, connect_timeout=3, read_timeout=10),
         )
         try:
             reply = client.assume_role(RoleArn=role.arn, RoleSessionName=role.session_name, **external_id)
@@ -71,7 +69,8 @@ class _Provider:
                 raise
             said = error.response.get("Error", {}).get("Message", "")
             raise AwsNotConfigured(
-                f"role {role.arn} cannot be assumed: {said}; check its trust policy (who may assume it, with which external id)"
+                f"role {role.arn} cannot be assumed: {said}; check its trust policy (who may assume it, with which "
+                "external id)"
             ) from None
         given = reply["Credentials"]
         return {

@@ -40,9 +40,9 @@ CONNECTIONS_MAX = 1_000
 """Creating a pool of this size takes four milliseconds, even if few connections are used."""
 
 _MAKING = Lock()
-"""Held while a client is made. boto3's clients are safe for threads, but its sessions are not: two threads that make a client at
-once may find the default session half made, and any thread may be the first to need a client. A child that is forked meanwhile
-gets a lock of its own, since the thread that holds this one stays in the parent.
+"""Held while a client is made. boto3's clients are safe for threads, but its sessions are not: two threads that make a
+client at once may find the default session half made, and any thread may be the first to need a client. A child that is
+forked meanwhile gets a lock of its own, since the thread that holds this one stays in the parent.
 """
 
 
@@ -90,8 +90,8 @@ def kinesis_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """The client for every call but GetRecords. GetShardIterator allows 5 calls a second per shard, shared by all readers, hence
-    the many attempts.
+    """The client for every call but GetRecords. GetShardIterator allows 5 calls a second per shard, shared by all
+    readers, hence the many attempts.
 
     Kinesis validates the parameters, because older botocore's model does not know records without a partition key.
     """
@@ -123,8 +123,8 @@ def kinesis_put_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """The client for PutRecords. It makes one attempt: the producer puts again what was refused, in the order that its records
-    need.
+    """The client for PutRecords. It makes one attempt: the producer puts again what was refused, in the order that its
+    records need.
 
     Kinesis validates the parameters: see `kinesis_client`.
     """
@@ -136,18 +136,16 @@ def kinesis_put_client(
 
 
 def s3_client(region: str | None = None, session: Session | None = None) -> S3Client:
-    """The client for buckets: it writes records set aside, and makes a few small reads after a Spark query has ended."""
-    client: S3Client = _client(
-        "s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
-    )
+    """The client for buckets: it writes records set aside, and makes a few small reads after a Spark query has
+    ended.
+    """
+    client: S3Client = _client("s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session)
     return client
 
 
 def sqs_client(region: str | None = None, session: Session | None = None) -> SQSClient:
     """The client for records set aside in a queue. A queue's endpoint is in the queue's own region."""
-    client: SQSClient = _client(
-        "sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
-    )
+    client: SQSClient = _client("sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session)
     return client
 
 
@@ -173,9 +171,12 @@ def cloudwatch_client(
 ) -> CloudWatchClient:
     """The client for commands that show figures and alarms."""
     client: CloudWatchClient = _client(
-        "cloudwatch", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
-        region, endpoint_url, session,
-    )  # fmt: skip
+        "cloudwatch",
+        _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region,
+        endpoint_url,
+        session,
+    )
     return client
 
 
@@ -189,8 +190,10 @@ def tagging_client(
     return _client(
         "resourcegroupstaggingapi",
         _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
-        region, endpoint_url, session,
-    )  # fmt: skip
+        region,
+        endpoint_url,
+        session,
+    )
 
 
 def lambda_client(
@@ -201,9 +204,12 @@ def lambda_client(
 ) -> LambdaClient:
     """The client for the account's quota."""
     client: LambdaClient = _client(
-        "lambda", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
-        region, endpoint_url, session,
-    )  # fmt: skip
+        "lambda",
+        _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region,
+        endpoint_url,
+        session,
+    )
     return client
 
 
@@ -215,9 +221,12 @@ def iam_client(
 ) -> IAMClient:
     """The client for commands that ask what a role may do."""
     client: IAMClient = _client(
-        "iam", _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
-        region, endpoint_url, session,
-    )  # fmt: skip
+        "iam",
+        _config(attempts=4, connect_timeout=3, read_timeout=15, connections=connections),
+        region,
+        endpoint_url,
+        session,
+    )
     return client
 
 
@@ -252,9 +261,7 @@ def _client(
         ) from problem
 
 
-def _config(
-    *, attempts: int, connect_timeout: float, read_timeout: float, connections: int = CONNECTIONS
-) -> Config:
+def _config(*, attempts: int, connect_timeout: float, read_timeout: float, connections: int = CONNECTIONS) -> Config:
     return Config(
         retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=connect_timeout,

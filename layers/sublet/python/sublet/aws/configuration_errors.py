@@ -64,9 +64,7 @@ def not_configured(problem: Exception) -> AwsNotConfigured:
                 "or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
         case _:
-            return AwsNotConfigured(
-                f"AWS cannot be called from here: {problem}; check AWS_PROFILE and ~/.aws"
-            )
+            return AwsNotConfigured(f"AWS cannot be called from here: {problem}; check AWS_PROFILE and ~/.aws")
 
 
 def credentials_refused(error: ClientError) -> AwsNotConfigured | None:

@@ -22,7 +22,9 @@ CONTROL = "control"
 
 
 class DynamoDbControlStore:
-    """The ControlStore port. Each use calls `connect` for the client, so a short-lived worker that needs none never makes it."""
+    """The ControlStore port. Each use calls `connect` for the client, so a short-lived worker that needs none never
+    makes it.
+    """
 
     def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
         self._connect = connect
@@ -31,9 +33,7 @@ class DynamoDbControlStore:
 
     def control(self) -> Control:
         with named_table_errors(WHAT, self._table, KEY):
-            item = self._connect().get_item(
-                TableName=self._table, Key={KEY: {"S": CONTROL}}, ConsistentRead=True
-            )
+            item = self._connect().get_item(TableName=self._table, Key={KEY: {"S": CONTROL}}, ConsistentRead=True)
         self._answered_at = service_date(item)
         return NO_CONTROL if "Item" not in item else _read(item["Item"])
 
@@ -63,9 +63,7 @@ class DynamoDbControlStore:
                 raise
             reply: Any = error.response
             refused_by = reply.get("Item", {})
-            return bool(
-                refused_by.get(ROUND) == item[ROUND] and refused_by.get(DATA, {}).get("B") == data["B"]
-            )
+            return bool(refused_by.get(ROUND) == item[ROUND] and refused_by.get(DATA, {}).get("B") == data["B"])
         return True
 
     def replace_unreadable(self) -> None:

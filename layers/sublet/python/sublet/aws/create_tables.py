@@ -57,8 +57,8 @@ def missing_tables(client: DynamoDBClient, settings: Settings) -> tuple[Table, .
 
 
 def _is_there(client: DynamoDBClient, table: Table) -> bool:
-    """Uses only calls that a consumer may make. It may call neither DescribeTable nor, on the sightings table, GetItem, so an
-    empty table with another key is not noticed.
+    """Uses only calls that a consumer may make. It may call neither DescribeTable nor, on the sightings table, GetItem,
+    so an empty table with another key is not noticed.
     """
     try:
         with named_table_errors(table.what, table.name, table.key):
@@ -101,9 +101,7 @@ def make_sightings_table(client: DynamoDBClient, settings: Settings) -> None:
     _create(client, sighted, settings.application)
 
 
-def create_tables(
-    client: DynamoDBClient, settings: Settings, stop: Signal, say: Callable[[str], None]
-) -> None:
+def create_tables(client: DynamoDBClient, settings: Settings, stop: Signal, say: Callable[[str], None]) -> None:
     """Create the missing tables and wait until they are active, also for those that another process is creating.
 
     Raises LeaseTableNotFound if the application has worked before: its lease table has then been deleted, and an
@@ -125,16 +123,14 @@ def create_tables(
             elif not table.is_backed_up:
                 say(f"created {table.what} {table.name}, paid per request")
             elif problem := _back_up(client, table, stop):
-                say(
-                    f"created {table.what} {table.name}, paid per request; no point-in-time recovery: {problem}"
-                )
+                say(f"created {table.what} {table.name}, paid per request; no point-in-time recovery: {problem}")
             else:
                 say(f"created {table.what} {table.name}, paid per request, with point-in-time recovery")
 
 
 def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Table]) -> bool:
-    """Whether there are sightings but no lease table. Checks for the lease table again, because another process may have created
-    both meanwhile.
+    """Whether there are sightings but no lease table. Checks for the lease table again, because another process may
+    have created both meanwhile.
     """
     leases, sighted = tables_of(settings)
     if leases not in missing or sighted in missing:
@@ -168,9 +164,7 @@ def _wait_until_active(client: DynamoDBClient, table: Table) -> None:
             WaiterConfig={"Delay": int(PAUSE.total_seconds()), "MaxAttempts": ACTIVE_WITHIN},
         )
     except WaiterError as late:
-        raise LeaseTableUnavailable(
-            f"{table.what} {table.name} is not active yet: {late}; try again"
-        ) from late
+        raise LeaseTableUnavailable(f"{table.what} {table.name} is not active yet: {late}; try again") from late
 
 
 def _back_up(client: DynamoDBClient, table: Table, stop: Signal) -> str | None:

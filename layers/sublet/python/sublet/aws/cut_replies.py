@@ -29,7 +29,9 @@ C = TypeVar("C", bound=AnyClient)
 
 
 def refuse_cut_replies(client: C) -> C:
-    """Make the client retry replies that are shorter than their Content-Length, and finally raise them as ClientError."""
+    """Make the client retry replies that are shorter than their Content-Length, and finally raise them as
+    ClientError.
+    """
     service = client.meta.service_model.service_id.hyphenize()
     client.meta.events.register_first(f"needs-retry.{service}", _look, unique_id="sublet-cut-replies")
     return client

@@ -18,8 +18,8 @@ GONE_WITHIN = 60
 
 
 def delete_tables(client: DynamoDBClient, settings: Settings) -> None:
-    """Deletes the lease table first. If this is interrupted, another call finishes it. The application's name may be that of an
-    unrelated table, so both tables are checked to be a consumer's before either is deleted.
+    """Deletes the lease table first. If this is interrupted, another call finishes it. The application's name may be
+    that of an unrelated table, so both tables are checked to be a consumer's before either is deleted.
     """
     there = [table for table in tables_of(settings) if _is_there(client, table)]
     if not there:

@@ -52,7 +52,9 @@ class DynamoDbLeaseTable:
         return replace(scan, at=dates[-1] if dates else None)
 
     def _with_key(self, item: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
-        """Every row of a lease table has the key, so a row without it is not a damaged row: the table is another one."""
+        """Every row of a lease table has the key, so a row without it is not a damaged row: the table is another
+        one.
+        """
         if LEASE_KEY not in item:
             because = f"a row has no {LEASE_KEY}"
             raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, LEASE_KEY, because))
@@ -60,9 +62,7 @@ class DynamoDbLeaseTable:
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         with self._named_errors():
-            reply = self._client.get_item(
-                TableName=self._table, Key={LEASE_KEY: {"S": lease_key}}, ConsistentRead=True
-            )
+            reply = self._client.get_item(TableName=self._table, Key={LEASE_KEY: {"S": lease_key}}, ConsistentRead=True)
         return decode_row(reply["Item"]) if "Item" in reply else None
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
@@ -93,8 +93,8 @@ class DynamoDbLeaseTable:
                 return self._updated(request)
 
     def _updated(self, request: Mapping[str, Any]) -> Mapping[str, AttributeValue]:
-        """Repeats the write through botocore unless it plainly succeeded. As with any lost reply, the first write may have been
-        carried out.
+        """Repeats the write through botocore unless it plainly succeeded. As with any lost reply, the first write may
+        have been carried out.
         """
         with suppress(*CONNECTION_FAILED, ValueError, LookupError):
             answer = self._update_again(request)

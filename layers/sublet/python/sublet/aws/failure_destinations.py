@@ -58,9 +58,7 @@ class FifoFields(TypedDict, total=False):
     MessageDeduplicationId: str
 
 
-def failure_destination(
-    arn: str, session: Session | None = None, *, is_connected: bool = False
-) -> FailureDestination:
+def failure_destination(arn: str, session: Session | None = None, *, is_connected: bool = False) -> FailureDestination:
     """Makes the destination that the `on_failure` setting names, already validated.
 
     is_connected   make the client now, from the current environment, since a handler may change AWS_* in its process,
@@ -184,8 +182,8 @@ class SnsDestination:
 
 
 class _SentPart(NamedTuple):
-    """The first records of a batch, which are not sent again when it is retried. It is forgotten soon, and by the lease's next
-    holder: a program that reads the records once more, after a seek, must find all of them.
+    """The first records of a batch, which are not sent again when it is retried. It is forgotten soon, and by the
+    lease's next holder: a program that reads the records once more, after a seek, must find all of them.
     """
 
     identity: str
@@ -198,8 +196,8 @@ class _SentPart(NamedTuple):
 
 @dataclass(slots=True)
 class _Sending:
-    """Sends batches in messages of the size that a queue or topic takes. That is learnt from its refusals, which needs no
-    permission, and forgotten if a record is too large: somebody may raise it.
+    """Sends batches in messages of the size that a queue or topic takes. That is learnt from its refusals, which needs
+    no permission, and forgotten if a record is too large: somebody may raise it.
 
     usual  bytes of a message to begin with
     most   what is tried for a record that is larger
@@ -238,8 +236,8 @@ class _Sending:
                 sent += message.records
 
     def _taken_at_most(self, refusal: ClientError, refused_bytes: int) -> int:
-        """How many bytes are taken in a message, from the refusal of one. Where the refusal does not say it, or says something
-        else, half of what was refused. Raises any other refusal.
+        """How many bytes are taken in a message, from the refusal of one. Where the refusal does not say it, or says
+        something else, half of what was refused. Raises any other refusal.
         """
         said = refusal.response.get("Error", {}).get("Message", "")
         if code_of(refusal) not in TOO_LONG or not re.search("shorter|long|large|size", said):

@@ -21,8 +21,8 @@ LOOKS_MAX = 60
 """Registering takes some seconds. Kinesis does not say how many at most."""
 
 CONSUMERS_MAX = 20
-"""A stream may have this many consumers; some accounts may have 50. Kinesis gives the same code where it already registers five
-consumers.
+"""A stream may have this many consumers; some accounts may have 50. Kinesis gives the same code where it already
+registers five consumers.
 """
 
 _LIMIT, _IN_USE = "LimitExceededException", "ResourceInUseException"
@@ -51,8 +51,8 @@ class FanOutConsumer:
 
 
 def registered(client: Any, stream_arn: str, name: str, stop: Signal) -> FanOutConsumer | None:
-    """Finds or registers the consumer, and waits until it is active. None if the stream has as many consumers as it may have (20,
-    or 50 in some accounts). Raises what Stream raises.
+    """Finds or registers the consumer, and waits until it is active. None if the stream has as many consumers as it may
+    have (20, or 50 in some accounts). Raises what Stream raises.
     """
     is_new = False
     with named_stream_errors(stream_arn.rpartition("/")[2]):
@@ -68,9 +68,7 @@ def registered(client: Any, stream_arn: str, name: str, stop: Signal) -> FanOutC
             if stop.wait(LOOKED_EVERY):
                 break
             found = look(client, stream_arn, name)
-    raise StreamError(
-        f"the consumer {name} of {stream_arn} does not become active; look at it, and try again"
-    )
+    raise StreamError(f"the consumer {name} of {stream_arn} does not become active; look at it, and try again")
 
 
 def look(client: Any, stream_arn: str, name: str) -> Looked:
@@ -113,8 +111,8 @@ class StreamConsumer(Protocol):
     """The registered consumer that subscribes to a stream's shards. Thread-safe."""
 
     def arn(self) -> str | PushEnd | Unanswered:
-        """The consumer's ARN. Otherwise NO_CONSUMER if there is none, so the caller polls instead; IN_USE if it is being created;
-        Unanswered if Kinesis does not say. Raises errors that no retry removes.
+        """The consumer's ARN. Otherwise NO_CONSUMER if there is none, so the caller polls instead; IN_USE if it is
+        being created; Unanswered if Kinesis does not say. Raises errors that no retry removes.
         """
 
     def lost(self, arn: str) -> bool:
@@ -137,9 +135,7 @@ class StatedConsumer:
 class NamedConsumer:
     """A StreamConsumer that is given by its name, for all the process' readers of the stream."""
 
-    def __init__(
-        self, client: Any, stream_arn: str, name: str, clock: Clock, log: Log, *, may_register: bool
-    ) -> None:
+    def __init__(self, client: Any, stream_arn: str, name: str, clock: Clock, log: Log, *, may_register: bool) -> None:
         self._client = client
         self._stream_arn = stream_arn
         self._name = name
@@ -169,9 +165,7 @@ class NamedConsumer:
             known = self._known
             if search(known, self._clock.steady()) is Search.WAIT:
                 return PushEnd.IN_USE
-            return (
-                known.arn if known.standing is ConsumerStanding.ACTIVE and known.arn else PushEnd.NO_CONSUMER
-            )
+            return known.arn if known.standing is ConsumerStanding.ACTIVE and known.arn else PushEnd.NO_CONSUMER
 
     def lost(self, arn: str) -> bool:
         with self._lock:
@@ -202,6 +196,4 @@ class NamedConsumer:
 
     def _log_standing(self, standing: ConsumerStanding, stream: str) -> None:
         if standing in _WITHOUT:
-            self._log.warning(
-                f"{_WITHOUT[standing]}: it is polled instead", stream=stream, consumer=self._name
-            )
+            self._log.warning(f"{_WITHOUT[standing]}: it is polled instead", stream=stream, consumer=self._name)

@@ -40,20 +40,14 @@ class Figures:
     def incoming(self, stream: str, over: timedelta) -> Volume:
         bytes_in, records_in = (
             sum(values)
-            for values in self.values(
-                [_of_stream(stream, name) for name in ("IncomingBytes", "IncomingRecords")], over
-            )
+            for values in self.values([_of_stream(stream, name) for name in ("IncomingBytes", "IncomingRecords")], over)
         )
         return Volume(bytes_in / over.total_seconds(), records_in / over.total_seconds())
 
-    def incoming_by_shard(
-        self, stream: str, shard_ids: Sequence[str], over: timedelta
-    ) -> Mapping[str, Volume]:
+    def incoming_by_shard(self, stream: str, shard_ids: Sequence[str], over: timedelta) -> Mapping[str, Volume]:
         seconds = over.total_seconds()
         metrics = [
-            _of_shard(stream, shard_id, name)
-            for shard_id in shard_ids
-            for name in ("IncomingBytes", "IncomingRecords")
+            _of_shard(stream, shard_id, name) for shard_id in shard_ids for name in ("IncomingBytes", "IncomingRecords")
         ]
         found = self.values(metrics, over)
         pairs = zip(shard_ids, found[::2], found[1::2], strict=True)
@@ -96,8 +90,8 @@ class Figures:
         return timedelta(seconds=ages[0]) if ages else None
 
     def values(self, metrics: Sequence[Series], over: timedelta) -> list[list[float]]:
-        """Each metric's values, the newest first: one for each minute that has one; for more than two weeks, for each five
-        minutes or hour. `over` ends where figures are complete.
+        """Each metric's values, the newest first: one for each minute that has one; for more than two weeks, for each
+        five minutes or hour. `over` ends where figures are complete.
         """
         return [[value for _, value in found] for found in self._by_time(metrics, over)]
 
@@ -109,18 +103,14 @@ class Figures:
         return found
 
     def _some(self, metrics: Sequence[Series], over: timedelta) -> list[list[tuple[datetime, float]]]:
-        until = (self._now - LATE).replace(
-            second=0, microsecond=0
-        )  # CloudWatch counts minutes from the StartTime
+        until = (self._now - LATE).replace(second=0, microsecond=0)  # CloudWatch counts minutes from the StartTime
         period = next(period for kept, period in PERIODS if over + LATE <= kept)
         values: dict[str, list[tuple[datetime, float]]] = {f"m{index}": [] for index in range(len(metrics))}
         pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
             StartTime=until - over,
             EndTime=until,
             ScanBy="TimestampDescending",
-            MetricDataQueries=[
-                _query(name, metric, period) for name, metric in zip(values, metrics, strict=True)
-            ],
+            MetricDataQueries=[_query(name, metric, period) for name, metric in zip(values, metrics, strict=True)],
         )
         for page in pages:
             for result in page["MetricDataResults"]:

@@ -1,4 +1,6 @@
-"""The Inspection port over boto3. It asks CloudWatch, Kinesis, DynamoDB, Step Functions, Lambda and IAM, and changes nothing."""
+"""The Inspection port over boto3. It asks CloudWatch, Kinesis, DynamoDB, Step Functions, Lambda and IAM, and changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -119,9 +121,7 @@ class AwsInspection:
                     return ("kinesis:GetShardIterator",)
                 raise
         model = kinesis.meta.service_model.operation_model("GetRecords").input_shape.members
-        dry = ({"DryRun": True} if "DryRun" in model else {}) | (
-            {"StreamARN": self._arn} if self._arn else {}
-        )
+        dry = ({"DryRun": True} if "DryRun" in model else {}) | ({"StreamARN": self._arn} if self._arn else {})
         with asking("kinesis:GetRecords"):
             try:
                 kinesis.get_records(ShardIterator=iterator, Limit=1, **dry)
@@ -174,9 +174,7 @@ class AwsInspection:
         if functions is None:
             return None
         if not {WINDOW, PROMPT} <= functions.keys():
-            raise CheckRefused(
-                f"{machine} does not look like the construct's, so its functions are not known"
-            )
+            raise CheckRefused(f"{machine} does not look like the construct's, so its functions are not known")
         with asking("lambda:GetFunctionConfiguration"):
             return roles_of(clients.lambda_client(*self._connection), functions, machine)
 

@@ -1,5 +1,5 @@
-"""Reads the batches that a FIFO queue keeps. SQS returns a message group's messages in order, at most ten at a time, and
-returns none of a group while one of its messages is hidden:
+"""Reads the batches that a FIFO queue keeps. SQS returns a message group's messages in order, at most ten at a time,
+and returns none of a group while one of its messages is hidden:
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html"""
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class _Held(NamedTuple):
 
 
 def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
-    """Yields each message once, in its group's order. Messages that the caller leaves come again together with those behind
-    them. If up to nine are left, others still come; ten fill a reply, and the group is then reported as HeldBack.
+    """Yields each message once, in its group's order. Messages that the caller leaves come again together with those
+    behind them. If up to nine are left, others still come; ten fill a reply, and the group is then reported as
+    HeldBack.
     """
     giving = _Giving(queue)
     try:
@@ -57,7 +58,9 @@ class _Giving:
     in_hand: list[MessageTypeDef] = field(default_factory=list)
 
     def new_in(self, messages: Sequence[MessageTypeDef]) -> Generator[KeptBatch, None, None]:
-        """Yields the messages not seen before. Releases each group that has some, so that its next messages can follow."""
+        """Yields the messages not seen before. Releases each group that has some, so that its next messages can
+        follow.
+        """
         by_group = _by_group(messages)
         is_cut_short = len(by_group) > 1 and len(messages) == RECEIVED_AT_ONCE
         for group, of_group in by_group.items():

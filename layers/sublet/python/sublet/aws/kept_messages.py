@@ -1,5 +1,5 @@
-"""Reads the batches that a standard queue keeps, in order. SQS returns messages in any order, so all are received first.
-Their bodies go to a temporary file and are read back one by one.
+"""Reads the batches that a standard queue keeps, in order. SQS returns messages in any order, so all are received
+first. Their bodies go to a temporary file and are read back one by one.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
     """Yields each message once, in order per shard within a round. Messages left by the caller come again in the next
     round, if there is one, and then stay hidden until the end: a dead-letter queue takes what is received too often.
 
-    A message whose visibility timeout passed while it waited is yielded in a later round, if no other redrive has removed
-    it.
+    A message whose visibility timeout passed while it waited is yielded in a later round, if no other redrive has
+    removed it.
     """
     known: set[str] = set()
     is_over = False

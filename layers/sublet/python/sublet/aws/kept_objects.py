@@ -49,9 +49,7 @@ class S3Destination:
 
     def put(self, batch: SetAsideBatch) -> None:
         try:
-            self._client.put_object(
-                Bucket=self._bucket, Key=object_key(batch, self._prefix), Body=object_bytes(batch)
-            )
+            self._client.put_object(Bucket=self._bucket, Key=object_key(batch, self._prefix), Body=object_bytes(batch))
         except REFUSED as problem:
             refused(self._said, problem)
 
@@ -78,9 +76,7 @@ class S3Destination:
         folder = f"{self._prefix.strip('/')}/" if self._prefix.strip("/") else ""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
         for page in pages:
-            yield from (
-                entry["Key"] for entry in page.get("Contents", ()) if entry["Key"].endswith(OBJECT_SUFFIX)
-            )
+            yield from (entry["Key"] for entry in page.get("Contents", ()) if entry["Key"].endswith(OBJECT_SUFFIX))
 
     def _read(self, key: str) -> KeptBatch | None:
         """Returns None if another redrive has removed the object since it was listed."""
@@ -100,8 +96,9 @@ class S3Destination:
             return KeptBatch(key, None, f"object {key} cannot be read: {problem}")
 
     def remove(self, kept: KeptBatch) -> Removal:
-        """Removes the object only if it is still the one that was read. A store that ignores conditions, as S3 itself did until
-        2025, removes whatever has the key, which since this version can only be another object with the same records.
+        """Removes the object only if it is still the one that was read. A store that ignores conditions, as S3 itself
+        did until 2025, removes whatever has the key, which since this version can only be another object with the same
+        records.
         """
         try:
             self._client.delete_object(Bucket=self._bucket, Key=kept.name, IfMatch=kept.version)

@@ -77,9 +77,7 @@ class KinesisStream:
         with self._named_errors():
             while True:
                 try:
-                    return tuple(
-                        shard_of(item) for page in self._listing(arguments) for item in page["Shards"]
-                    )
+                    return tuple(shard_of(item) for page in self._listing(arguments) for item in page["Shards"])
                 except ClientError as error:
                     if code_of(error) not in EXPIRED_LISTING:
                         raise
@@ -117,9 +115,7 @@ class KinesisStream:
             if position.type is not IteratorType.AT_TIMESTAMP:
                 return self._at_number(shard_id, position)
             if position.sequence_number is not None:
-                self._at_number(
-                    shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number)
-                )
+                self._at_number(shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number))
             try:
                 return self._iterator(shard_id, ReadPosition(position.type, at=position.at))
             except ClientError as error:
@@ -208,14 +204,13 @@ class KinesisStream:
             page = self._client.list_shards(NextToken=token)
             yield page
 
-    def _named_errors(
-        self, shard_id: str | None = None, number: str | None = None
-    ) -> AbstractContextManager[None]:
+    def _named_errors(self, shard_id: str | None = None, number: str | None = None) -> AbstractContextManager[None]:
         return named_stream_errors(self._name, lambda error: self._not_found(shard_id, number, error))
 
     def _not_found(self, shard_id: str | None, number: str | None, error: ClientError) -> StreamError:
-        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message. The same code may mean a
-        sequence number of another stream. But a listing may lag behind, so that case has no error class of its own.
+        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message. The same code may
+        mean a sequence number of another stream. But a listing may lag behind, so that case has no error class of its
+        own.
         """
         if shard_id is None:
             return stream_not_found(self._name, error)

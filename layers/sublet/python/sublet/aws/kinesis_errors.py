@@ -1,4 +1,6 @@
-"""Turns Kinesis' error codes into a refused poll or a named error. An unknown code becomes a StreamError with Kinesis' text."""
+"""Turns Kinesis' error codes into a refused poll or a named error. An unknown code becomes a StreamError with Kinesis'
+text.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,16 @@ def stream_not_found(stream: str, error: ClientError) -> StreamNotFound:
 
 def shard_not_found(stream: str, shard_id: str) -> ShardNotFound:
     return ShardNotFound(
-        f"stream {stream} has no shard {shard_id}; check its name. If it existed, its records are past retention and lost"
+        f"stream {stream} has no shard {shard_id}; check its name. If it existed, its records are past retention and "
+        "lost"
     )
 
 
 def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
     """What to raise for an exception of CONNECTION_FAILED."""
     return StreamUnreachable(
-        f"no reply about stream {stream}: {failure}; if this lasts, check the network path to that host: Kinesis has hosts for "
+        f"no reply about stream {stream}: {failure}; if this lasts, check the network path to that host: Kinesis has "
+        "hosts for "
         'each account besides the region\'s (docs/operations.md, "Closed networks")'
     )
 
@@ -77,15 +81,11 @@ def stream_error(error: ClientError, stream: str) -> SubletError | None:
     """The named error for a code that means the same in every call."""
     code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
     if code in _KEY_UNAVAILABLE:
-        return StreamKeyUnavailable(
-            f"stream {stream} cannot be decrypted ({code}: {said}); check its KMS key"
-        )
+        return StreamKeyUnavailable(f"stream {stream} cannot be decrypted ({code}: {said}); check its KMS key")
     if code in ACCESS_DENIED:
         return StreamAccessDenied(f"not allowed on stream {stream}: {said}; grant it to this role")
     if code == "ResourceInUseException":
-        return StreamNotFound(
-            f"stream {stream} is being created or deleted ({said}); try again when it is active"
-        )
+        return StreamNotFound(f"stream {stream} is being created or deleted ({said}); try again when it is active")
     if is_transient(error):
         return StreamUnavailable(
             f"stream {stream} keeps refusing ({code}: {said}); if this lasts, it has too many readers or too few shards"
@@ -94,9 +94,7 @@ def stream_error(error: ClientError, stream: str) -> SubletError | None:
 
 
 @contextmanager
-def named_stream_errors(
-    stream: str, not_found: Callable[[ClientError], StreamError] | None = None
-) -> Iterator[None]:
+def named_stream_errors(stream: str, not_found: Callable[[ClientError], StreamError] | None = None) -> Iterator[None]:
     """Translate boto3's errors into a StreamError or AwsNotConfigured. `not_found` finds out whether stream or shard
     is gone."""
     try:

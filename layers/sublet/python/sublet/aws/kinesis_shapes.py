@@ -90,9 +90,7 @@ def _record(item: Mapping[str, Any]) -> StreamRecord:
         raise StreamError(f"record {number} cannot be read: {type(problem).__name__} {problem}") from problem
 
 
-def with_arrivals(
-    records: tuple[StreamRecord, ...], replied_at: Callable[[], datetime]
-) -> tuple[StreamRecord, ...]:
+def with_arrivals(records: tuple[StreamRecord, ...], replied_at: Callable[[], datetime]) -> tuple[StreamRecord, ...]:
     """Gives records without an arrival time the time of the reply, since they did not arrive later."""
     if NO_ARRIVAL_TIME not in map(_arrival_of, records):
         return records
@@ -132,8 +130,9 @@ def _identity(summary: Mapping[str, Any]) -> StreamIdentity:
 
 
 def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
-    """Reads DescribeStreamSummary's raw reply: older botocore drops fields that it does not know, such as the distribution. A
-    provisioned stream does not distribute records itself; whether an on-demand one does is unknown unless the reply says so.
+    """Reads DescribeStreamSummary's raw reply: older botocore drops fields that it does not know, such as the
+    distribution. A provisioned stream does not distribute records itself; whether an on-demand one does is unknown
+    unless the reply says so.
     """
     summary = _summary(response)
     mode = summary.get("StreamModeDetails", {}).get("StreamMode")
@@ -149,7 +148,9 @@ def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
 
 
 def shard_of(item: Mapping[str, Any]) -> Shard:
-    """Reads an element of ListShards' Shards. A shard is closed if it has an ending sequence number, whatever the number is."""
+    """Reads an element of ListShards' Shards. A shard is closed if it has an ending sequence number, whatever the
+    number is.
+    """
     numbers = item["SequenceNumberRange"]
     return Shard(
         shard_id=item["ShardId"],

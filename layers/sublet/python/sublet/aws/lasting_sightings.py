@@ -1,5 +1,5 @@
-"""The sightings of a running fleet outlast their table: without it each process goes on with what it remembers itself, and one
-that may make tables makes it again.
+"""The sightings of a running fleet outlast their table: without it each process goes on with what it remembers itself,
+and one that may make tables makes it again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ T = TypeVar("T")
 class LastingSightings:
     """The SightingStore port. Not thread-safe, like the store that it wraps.
 
-    It raises LeaseTableNotFound only where the lease table is missing or empty too: that may be another account or region, or
-    an application that is being deleted, and its leases must not begin again at start_position. Announcements and prompts
-    are lost meanwhile: they are for other processes.
+    It raises LeaseTableNotFound only where the lease table is missing or empty too: that may be another account or
+    region, or an application that is being deleted, and its leases must not begin again at start_position.
+    Announcements and prompts are lost meanwhile: they are for other processes.
     """
 
     def __init__(
@@ -140,10 +140,17 @@ class LastingSightings:
         problem = self._make()
         if is_known and not problem:
             return
-        self._known = self._known if is_known else Remembered(
-            self._known.sightings, self._known.stream, unread=self._known.unread, streams=self._known.streams,
-            placement=self._known.placement,
-        )  # fmt: skip
+        self._known = (
+            self._known
+            if is_known
+            else Remembered(
+                self._known.sightings,
+                self._known.stream,
+                unread=self._known.unread,
+                streams=self._known.streams,
+                placement=self._known.placement,
+            )
+        )
         self._log.warning(
             "there is no sightings table; this process goes on with what it remembers itself",
             problem=str(missing),

@@ -1,7 +1,7 @@
 """Says in which region and account a call did not find something.
 
-The region is the client's. AWS' errors do not name it, and only Kinesis' error about a stream names the account. A wrong region
-is the most frequent reason why a stream or a table is not found.
+The region is the client's. AWS' errors do not name it, and only Kinesis' error about a stream names the account. A
+wrong region is the most frequent reason why a stream or a table is not found.
 """
 
 from __future__ import annotations

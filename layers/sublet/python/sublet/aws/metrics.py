@@ -67,7 +67,9 @@ class EmfMetrics:
                 self._add((self._application, *_of_shard(shard_id)), metric, value)
 
     def _has_its_own(self, metric: Metric) -> bool:
-        """Whether to put this metric for the shard too. With `worst`, only metrics about a shard in trouble are put for it."""
+        """Whether to put this metric for the shard too. With `worst`, only metrics about a shard in trouble are put for
+        it.
+        """
         is_worst = self._by_shard is MetricsByShard.WORST and metric.per is Per.TROUBLED_SHARD
         return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not Per.STREAM)
 
@@ -85,8 +87,8 @@ class EmfMetrics:
 
 
 def _of_shard(shard_id: str) -> _Dimensions:
-    """A shard's dimensions. In an application of several streams they have the stream's name, since shard ids repeat from stream
-    to stream.
+    """A shard's dimensions. In an application of several streams they have the stream's name, since shard ids repeat
+    from stream to stream.
     """
     stream = stream_key_of(shard_id)
     named = () if stream is None else (("stream", stream.stream),)

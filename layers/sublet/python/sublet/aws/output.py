@@ -71,9 +71,7 @@ class Output:
             return
         self._has_said = True
         with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(
-                f"sublet: {self._name} cannot be written, and log lines and metrics are lost: {problem}\n"
-            )
+            sys.stderr.write(f"sublet: {self._name} cannot be written, and log lines and metrics are lost: {problem}\n")
             sys.stderr.flush()
 
 

@@ -54,8 +54,8 @@ def aws_ports(
     @cache
     def connect() -> DynamoDBClient:
         """A second client, since the lease table's returns Scan replies as raw JSON. A tick makes it before the
-        handler is first called. A lease worker makes it after ten seconds at the earliest, to see whether its leases are
-        paused: creating it is a tenth of its cold start."""
+        handler is first called. A lease worker makes it after ten seconds at the earliest, to see whether its leases
+        are paused: creating it is a tenth of its cold start."""
         return clients.dynamodb_client(*connection)
 
     streams = None if settings.streams is None else kinesis_streams(settings, connection)
@@ -69,9 +69,7 @@ def aws_ports(
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
-        metrics=EmfMetrics(
-            settings.application, by_shard=settings.metrics_by_shard, output=output or MetricsLogger()
-        ),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=output or MetricsLogger()),
         log=log,
         destination=_destination(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
@@ -124,7 +122,9 @@ def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> Aws
 def _pushes(
     settings: Settings, connection: Connection, streams: AwsStreams | None, clock: Clock, log: Log
 ) -> Pushes | None:
-    """Raises SettingsError if the package for HTTP/2 is missing, unless the endpoint is not encrypted, as an emulator's is."""
+    """Raises SettingsError if the package for HTTP/2 is missing, unless the endpoint is not encrypted, as an emulator's
+    is.
+    """
     if settings.reading is Reading.POLLING:
         return None
     from sublet.aws.push_requests import PushRequests, has_http2  # noqa: PLC0415 - would add to every cold start

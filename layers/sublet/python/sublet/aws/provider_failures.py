@@ -1,8 +1,8 @@
 """Names the failures of a credential provider that botocore lets through as they are.
 
-A token's file that is away (OSError), a `credential_process` that prints no JSON (ValueError), `aws login` that has expired, and
-refreshed credentials that are past their time by this machine's clock (RuntimeError) say the same: there are no credentials for
-now.
+A token's file that is away (OSError), a `credential_process` that prints no JSON (ValueError), `aws login` that has
+expired, and refreshed credentials that are past their time by this machine's clock (RuntimeError) say the same: there
+are no credentials for now.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def named_provider_failures() -> Iterator[None]:
 
 
 def name_provider_failures(client: C) -> C:
-    """Make each call of the client fetch its credentials before botocore does, which then has them. The event is the first of a
-    call: a service's endpoint may depend on the account, which comes with the credentials.
+    """Make each call of the client fetch its credentials before botocore does, which then has them. The event is the
+    first of a call: a service's endpoint may depend on the account, which comes with the credentials.
     """
     signer: Any = getattr(client, "_request_signer", None)
     credentials: Any = getattr(signer, "_credentials", None)

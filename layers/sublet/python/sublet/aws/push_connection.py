@@ -60,8 +60,8 @@ def tls_context(
     is_verified: bool,
     is_http2: bool = False,
 ) -> ssl.SSLContext:
-    """`bundle`: the file of authorities; `certificate`: the client's own, and its key; `is_verified`: whether the service's
-    is verified; `is_http2`: whether HTTP/2 may be spoken.
+    """`bundle`: the file of authorities; `certificate`: the client's own, and its key; `is_verified`: whether the
+    service's is verified; `is_http2`: whether HTTP/2 may be spoken.
     """
     context = ssl.create_default_context(cafile=bundle)
     if not is_verified:
@@ -81,7 +81,9 @@ class _Connected(NamedTuple):
 
 
 class PushConnection:
-    """One request and its reply, for one thread at a time; any thread may interrupt it. Raises OSError and ReplyDamaged."""
+    """One request and its reply, for one thread at a time; any thread may interrupt it. Raises OSError and
+    ReplyDamaged.
+    """
 
     def __init__(self, request: Request, network: Network) -> None:
         """Sends the request."""
@@ -119,7 +121,9 @@ class PushConnection:
         return max((until - self._steady()).total_seconds(), 0.0)
 
     def receive(self, seconds: float) -> bytes | None:
-        """The next bytes of the body; None if nothing comes within this time. Empty at the end, or if only other bytes came."""
+        """The next bytes of the body; None if nothing comes within this time. Empty at the end, or if only other bytes
+        came.
+        """
         came, self._came = self._came, b""
         if came or self._reply.is_over:
             return came
@@ -143,8 +147,8 @@ class PushConnection:
         return self._reply.is_over and not self._came
 
     def interrupt(self) -> None:
-        """Any thread may call this. It does not use `SSLSocket.shutdown`, which would take the TLS object from the thread that
-        uses it.
+        """Any thread may call this. It does not use `SSLSocket.shutdown`, which would take the TLS object from the
+        thread that uses it.
         """
         with suppress(OSError):
             socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
@@ -186,9 +190,7 @@ def _connected(url: SplitResult, network: Network) -> _Connected:
         from urllib3.util.ssltransport import SSLTransport  # noqa: PLC0415 - for TLS within TLS alone
 
         within = SSLTransport(wire, network.tls(), server_hostname=host)
-        return _Connected(
-            cast("socket.socket", within), wire
-        )  # it has a socket's methods, as far as we call them
+        return _Connected(cast("socket.socket", within), wire)  # it has a socket's methods, as far as we call them
     except BaseException:
         wire.close()
         raise

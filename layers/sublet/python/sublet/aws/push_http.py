@@ -1,7 +1,7 @@
 """Parses one long HTTP reply, over HTTP/1.1 or HTTP/2: bytes in, bytes out, no socket.
 
-AWS declares SubscribeToShard for HTTP/2, which its endpoints offer, and does not promise it over HTTP/1.1. HTTP/1.1 is used
-for endpoints without HTTP/2, such as an emulator's or some proxies.
+AWS declares SubscribeToShard for HTTP/2, which its endpoints offer, and does not promise it over HTTP/1.1. HTTP/1.1 is
+used for endpoints without HTTP/2, such as an emulator's or some proxies.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ class Http1Reply:
             raise ReplyDamaged("a reply that does not begin with HTTP/1.1 and a status")
         if HTTPStatus.CONTINUE <= int(status) < HTTPStatus.OK:
             return True
-        headers = {
-            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
-        }
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         self.head = Head(int(status), headers)
         self._is_chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length", "")
@@ -172,9 +170,16 @@ class Http2Reply:
         self._unacknowledged = 0
         url = request.url
         fields = [
-            (":method", "POST"), (":scheme", url.scheme), (":authority", host_of(url)), (":path", url.path or "/"),
-            *((name.lower(), value) for name, value in request.headers.items() if name.lower() not in _OF_THE_CONNECTION),
-        ]  # fmt: skip
+            (":method", "POST"),
+            (":scheme", url.scheme),
+            (":authority", host_of(url)),
+            (":path", url.path or "/"),
+            *(
+                (name.lower(), value)
+                for name, value in request.headers.items()
+                if name.lower() not in _OF_THE_CONNECTION
+            ),
+        ]
         self._http.send_headers(self._stream, fields)
         self._http.send_data(self._stream, request.body, end_stream=True)
 

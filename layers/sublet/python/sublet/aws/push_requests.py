@@ -1,7 +1,7 @@
 """The requests of SubscribeToShard.
 
-botocore makes and signs them, so that endpoints, credentials and validation are its own. It does not send them: it gets a
-reply without events instead, because an exception would be an error in the eyes of every tracer.
+botocore makes and signs them, so that endpoints, credentials and validation are its own. It does not send them: it gets
+a reply without events instead, because an exception would be an error in the eyes of every tracer.
 """
 
 from __future__ import annotations
@@ -79,14 +79,16 @@ class PushRequests:
         bundle, proxies = _bundle(verify) if verify else None, session["_proxy_config"]
         context = tls_context(
             bundle, certificate and (certificate, session["_key_file"]), is_verified=bool(verify), is_http2=has_http2()
-        )  # fmt: skip
+        )
         return Network(
             lambda: context, proxies.proxy_url_for, lambda: _proxy_tls(proxies.settings, bundle, bool(verify))
         )
 
 
 def _proxy_tls(settings: Mapping[str, Any], bundle: str | None, is_verified: bool) -> ssl.SSLContext:
-    """What botocore's `proxies_config` says of a proxy's certificate and ours; without that, the service's authorities count."""
+    """What botocore's `proxies_config` says of a proxy's certificate and ours; without that, the service's authorities
+    count.
+    """
     own = settings.get("proxy_client_cert")
     certificate = (own, None) if isinstance(own, str) else own
     return tls_context(settings.get("proxy_ca_bundle") or bundle, certificate, is_verified=is_verified)

@@ -44,9 +44,7 @@ _LOST = (OSError, ReplyDamaged, StreamDamaged, msgspec.DecodeError)
 class KinesisPushes:
     """The Pushes port over one stream. Thread-safe."""
 
-    def __init__(
-        self, requests: PushRequests, stream: KinesisStream, name: str, consumer: StreamConsumer
-    ) -> None:
+    def __init__(self, requests: PushRequests, stream: KinesisStream, name: str, consumer: StreamConsumer) -> None:
         self._requests = requests
         self._stream = stream
         self._name = name
@@ -69,9 +67,7 @@ class KinesisPushes:
     ) -> ShardSubscription | PushEnd | Unanswered:
         """A time that the service's clock has not reached (ours may be ahead) is opened as LATEST."""
         if position.type is IteratorType.AT_TIMESTAMP and position.sequence_number is not None:
-            self._stream.open(
-                shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number)
-            )
+            self._stream.open(shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number))
         try:
             return self._subscribed(consumer_arn, shard_id, position)
         except ClientError as error:
@@ -125,7 +121,9 @@ class KinesisPushes:
         )
 
     def _not_found(self, shard_id: str) -> PushEnd:
-        """The same code is used for a stream, a shard and a consumer that is gone. Raises StreamNotFound, ShardNotFound."""
+        """The same code is used for a stream, a shard and a consumer that is gone. Raises StreamNotFound,
+        ShardNotFound.
+        """
         if not self._stream.has_shard(shard_id):
             raise shard_not_found(self._name, shard_id)
         return PushEnd.NO_CONSUMER
@@ -135,9 +133,7 @@ class KinesisPushes:
         records = with_arrivals(reply.records, self._stream.service_time)
         stated = reply.millis_behind_latest
         children = child_shards(reply.child_shards)
-        page = Page(
-            records, data_bytes_of(records), UNSTATED_LAG if stated is None else stated, child_shards=children
-        )
+        page = Page(records, data_bytes_of(records), UNSTATED_LAG if stated is None else stated, child_shards=children)
         return Pushed(page, reply.continuation_sequence_number or None)
 
 
@@ -182,8 +178,8 @@ class KinesisSubscription:
         self._connection.close()
 
     def _look(self, *, is_whole: bool = False) -> bool:
-        """Whether there is a message, other than the first response, or an end. `is_whole`: the beginning of a message does not
-        count.
+        """Whether there is a message, other than the first response, or an end. `is_whole`: the beginning of a message
+        does not count.
         """
         if self._ready is None and self._end is None:
             try:
@@ -196,14 +192,18 @@ class KinesisSubscription:
         return is_there or (self._messages.is_begun and not is_whole)
 
     def _next_message(self) -> EventMessage | None:
-        """The next message that is not an event of another type, such as the initial response: those say nothing of records."""
+        """The next message that is not an event of another type, such as the initial response: those say nothing of
+        records.
+        """
         message = self._messages.next()
         while message is not None and message.headers.get(":event-type", _RECORDS) != _RECORDS:
             message = self._messages.next()
         return message
 
     def _receive(self, seconds: float, *, is_whole: bool = False) -> bool:
-        """Receives bytes. Returns False if nothing came within this time. `is_whole`: bytes of events, not of the connection."""
+        """Receives bytes. Returns False if nothing came within this time. `is_whole`: bytes of events, not of the
+        connection.
+        """
         receive = self._connection.receive_body if is_whole else self._connection.receive
         try:
             body = receive(seconds)

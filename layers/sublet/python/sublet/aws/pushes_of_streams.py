@@ -1,4 +1,6 @@
-"""The Pushes port of an application of several streams: each stream has a fan-out consumer of its own, found by name."""
+"""The Pushes port of an application of several streams: each stream has a fan-out consumer of its own, found by
+name.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from sublet.settings import Settings
 
 
 class PushesOfStreams:
-    """The Pushes of each stream that is read. Thread-safe. All of them share two clients. `client`: see NamedConsumer."""
+    """The Pushes of each stream that is read. Thread-safe. All of them share two clients. `client`: see
+    NamedConsumer.
+    """
 
     def __init__(
         self, requests: PushRequests, client: Any, streams: AwsStreams, settings: Settings, clock: Clock, log: Log
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._requests = requests
         self._client = client
         self._streams = streams
@@ -39,7 +43,11 @@ class PushesOfStreams:
 
     def _new(self, stream: StreamKey) -> Pushes:
         consumer = NamedConsumer(
-            self._client, self._streams.arn(stream), self._settings.fan_out_name, self._clock, self._log,
+            self._client,
+            self._streams.arn(stream),
+            self._settings.fan_out_name,
+            self._clock,
+            self._log,
             may_register=self._settings.register_fan_out,
-        )  # fmt: skip
+        )
         return KinesisPushes(self._requests, self._streams.alone(stream), stream.stream, consumer)

@@ -42,15 +42,13 @@ _decode = Decoder(_Reply).decode
 
 
 class KinesisWriter:
-    """The RecordWriter port. Thread-safe. `client` must not be shared: botocore does not parse its PutRecords replies (see
-    raw_json), and it must not retry by itself, which would take the order from the records."""
+    """The RecordWriter port. Thread-safe. `client` must not be shared: botocore does not parse its PutRecords replies
+    (see raw_json), and it must not retry by itself, which would take the order from the records."""
 
     def __init__(self, client: KinesisClient, settings: Settings) -> None:
         self._client: Any = client
         self._name = settings.stream
-        self._stream = (
-            {"StreamARN": settings.stream_arn} if settings.stream_arn else {"StreamName": settings.stream}
-        )
+        self._stream = {"StreamARN": settings.stream_arn} if settings.stream_arn else {"StreamName": settings.stream}
         keep_raw_json(client, "DescribeStreamSummary")
         keep_raw_json(client, "PutRecords", _decode)
         self._put_again = RepeatedCall(client, "PutRecords")
@@ -68,7 +66,8 @@ class KinesisWriter:
                 if all(record.partition_key is not None for record in records):
                     raise RecordRefused(f"botocore refuses the call: {error}") from error
                 raise RecordRefused(
-                    f"this botocore ({botocore.__version__}) cannot put a record without a partition key; use 1.44.5 or later"
+                    f"this botocore ({botocore.__version__}) cannot put a record without a partition key; use 1.44.5 "
+                    "or later"
                 ) from error
         outcomes = [_outcome(item) for item in reply.records]
         return [self._explained(record, each) for record, each in zip(records, outcomes, strict=True)]
@@ -83,7 +82,9 @@ class KinesisWriter:
         return _decode(answer.body)
 
     def _refused(self, records: Sequence[NewRecord], error: ClientError) -> list[PutRecord | PutRefused]:
-        """The answers if the whole call was refused. Raises RecordRefused if it is not known which records are to blame."""
+        """The answers if the whole call was refused. Raises RecordRefused if it is not known which records are to
+        blame.
+        """
         code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
         if code in BAD_ARGUMENT:
             reasons = self._too_large_ones(records)

@@ -1,11 +1,12 @@
-"""Decodes JSON replies without botocore's typed parsing, which would cost more than everything else that we do with them.
+"""Decodes JSON replies without botocore's typed parsing, which would cost more than everything else that we do with
+them.
 
 botocore parses a reply member by member in Python: 21 us per record of GetRecords. msgspec needs 1 us and makes our
 records directly. botocore's `before-parse` event passes the body to a listener, which may add to the response. We
 decode the body there and leave an empty reply to parse. Errors, other formats and retries remain botocore's.
 
-What botocore makes of that still fits the operation's model, because wrappers of botocore's calls, such as tracers', look
-for what AWS always sends. An error of theirs would be ours.
+What botocore makes of that still fits the operation's model, because wrappers of botocore's calls, such as tracers',
+look for what AWS always sends. An error of theirs would be ours.
 """
 
 from __future__ import annotations
@@ -36,11 +37,9 @@ EMPTY: Mapping[str, bytes] = MappingProxyType(
 """Replies with nothing to parse, by operation: those whose replies are large."""
 
 
-def keep_raw_json(
-    client: AnyClient, operation: str, decode: Callable[[bytes], object] = msgspec.json.decode
-) -> None:
-    """Make the client's responses to this operation hold the decoded body, under RAW, and of its own members only empty ones.
-    Those of an operation that is not in EMPTY are left as they are.
+def keep_raw_json(client: AnyClient, operation: str, decode: Callable[[bytes], object] = msgspec.json.decode) -> None:
+    """Make the client's responses to this operation hold the decoded body, under RAW, and of its own members only empty
+    ones. Those of an operation that is not in EMPTY are left as they are.
 
     A body that `decode` refuses with a ValueError is left to botocore.
     """
@@ -58,9 +57,7 @@ def keep_raw_json(
         response_dict["body"] = empty or body
 
     service = client.meta.service_model.service_id.hyphenize()
-    client.meta.events.register(
-        f"before-parse.{service}.{operation}", take_body, unique_id=f"sublet-raw-{operation}"
-    )
+    client.meta.events.register(f"before-parse.{service}.{operation}", take_body, unique_id=f"sublet-raw-{operation}")
 
 
 def decode_binary(item: dict[str, dict[str, Any]]) -> dict[str, AttributeValue]:

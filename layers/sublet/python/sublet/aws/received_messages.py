@@ -58,8 +58,8 @@ class Queue:
         return messages
 
     def hold(self) -> None:
-        """Hides all that is hidden for another GIVEN_FOR. Whatever that cannot be done for is no longer ours, or has been
-        hidden for the 12 hours that SQS allows.
+        """Hides all that is hidden for another GIVEN_FOR. Whatever that cannot be done for is no longer ours, or has
+        been hidden for the 12 hours that SQS allows.
         """
         self.hidden -= self._change_all(SECONDS_HIDDEN)
 
@@ -94,9 +94,7 @@ class Queue:
 
     def _change(self, handle: str, seconds: int) -> bool:
         try:
-            self.client.change_message_visibility(
-                QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=seconds
-            )
+            self.client.change_message_visibility(QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=seconds)
         except ClientError as refused:
             if not _is_no_longer_ours(refused):
                 raise
@@ -116,9 +114,7 @@ class Queue:
                     for number, handle in enumerate(handles)
                 ],
             )
-            refused.update(
-                handles[int(each["Id"])] for each in reply.get("Failed", ()) if each["SenderFault"]
-            )
+            refused.update(handles[int(each["Id"])] for each in reply.get("Failed", ()) if each["SenderFault"])
         return refused
 
 

@@ -71,7 +71,9 @@ def error_of(answer: HttpReply, operation: str) -> ClientError:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that botocore sent, with the parts of its signature. `signed`: header names in the signature's order."""
+    """A request that botocore sent, with the parts of its signature. `signed`: header names in the signature's
+    order.
+    """
 
     request: Any
     headers: Mapping[str, str]
@@ -129,9 +131,7 @@ def sent(request: Any, credentials: Any) -> Sent | None:
         return None
     access_key, _, region, service, _ = scope
     signed = tuple(fields.get("SignedHeaders", "").split(";"))
-    found = Sent(
-        request, headers, signed, access_key, region, service, fields.get("Signature", ""), host_of(url)
-    )
+    found = Sent(request, headers, signed, access_key, region, service, fields.get("Signature", ""), host_of(url))
     try:
         is_proved = found.signed_with(headers, request.body, credentials.secret_key) == found.signature
     except KeyError:  # a signed header was not sent

@@ -47,7 +47,9 @@ def roles_of(client: Any, functions: Mapping[str, str], state_machine: str) -> D
 
 
 def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
-    """The needs that the role lacks. Makes a call for each resource, since IAM tries each action on each resource of a call."""
+    """The needs that the role lacks. Makes a call for each resource, since IAM tries each action on each resource of a
+    call.
+    """
     return [
         f"{each['EvalActionName']} on {need.resource}"
         for need in needs

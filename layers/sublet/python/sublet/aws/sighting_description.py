@@ -39,7 +39,9 @@ def described_item(placement: Placement, asked_at: datetime) -> dict[str, Any]:
 
 
 def described_of(item: Mapping[str, Any] | None) -> tuple[Placement, datetime | None]:
-    """The description and when it was last requested. An unreadable item counts as missing: the next tick asks again."""
+    """The description and when it was last requested. An unreadable item counts as missing: the next tick asks
+    again.
+    """
     if item is None:
         return Placement(), None
     return Placement(_description(item), _moment(item, AUTO_SEEN_AT)), _moment(item, ASKED_AT)

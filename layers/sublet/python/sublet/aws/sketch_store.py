@@ -1,4 +1,5 @@
-"""The SketchStore port: eleven items of the sightings table, whose keys begin with "hot". A role can be limited to these.
+"""The SketchStore port: eleven items of the sightings table, whose keys begin with "hot". A role can be limited to
+these.
 
 One item says which shard has which place, and each place is an item of its own. Ticks ignore all of them.
 """
@@ -37,9 +38,7 @@ TRIES = 3
 class DynamoDbSketchStore:
     """The SketchStore port. Each use calls `connect` for the client: most workers never make it."""
 
-    def __init__(
-        self, connect: Callable[[], DynamoDBClient], table: str, *, with_names: bool = False
-    ) -> None:
+    def __init__(self, connect: Callable[[], DynamoDBClient], table: str, *, with_names: bool = False) -> None:
         self._connect, self._table, self._with_names = connect, table, with_names
 
     def keep(self, sketch: ShardSketch) -> bool:
@@ -74,9 +73,7 @@ class DynamoDbSketchStore:
 
     def _item(self, key: str) -> Any:
         with self._named_errors():
-            reply = self._connect().get_item(
-                TableName=self._table, Key={KEY: {"S": key}}, ConsistentRead=True
-            )
+            reply = self._connect().get_item(TableName=self._table, Key={KEY: {"S": key}}, ConsistentRead=True)
         return reply.get("Item", {})
 
     def _take(self, places: tuple[SketchPlace, ...], seen_round: int) -> bool:
@@ -86,9 +83,7 @@ class DynamoDbSketchStore:
             DATA: {"B": encode_places(places)},
             ROUND: {"N": str(seen_round + 1)},
         }
-        values: dict[str, Any] = (
-            {"ExpressionAttributeValues": {":round": {"N": str(seen_round)}}} if seen_round else {}
-        )
+        values: dict[str, Any] = {"ExpressionAttributeValues": {":round": {"N": str(seen_round)}}} if seen_round else {}
         try:
             with self._named_errors():
                 self._connect().put_item(

@@ -1,8 +1,8 @@
 """The SnapshotStore port: items of the sightings table, which ticks ignore, since their keys are not numbers.
 
-A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. The first item names the others by a
-hash of the whole, so a reader notices a part that is missing or left over from another write. A writer that is killed may
-leave parts behind that no first item names: the next snapshot after a day deletes them.
+A snapshot of thousands of shards is larger than an item may be, so it is kept in parts. The first item names the others
+by a hash of the whole, so a reader notices a part that is missing or left over from another write. A writer that is
+killed may leave parts behind that no first item names: the next snapshot after a day deletes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ TAKEN_AT = "taken_at"
 """When a part was taken, in epoch seconds."""
 
 ABANDONED_AFTER = timedelta(days=1)
-"""How long parts without a first item are kept, since their writer may be at work: a seek stores its snapshot again at its end.
+"""How long parts without a first item are kept, since their writer may be at work: a seek stores its snapshot again at
+its end.
 """
 
 
@@ -79,10 +80,12 @@ class DynamoDbSnapshotStore:
         """The keys of the other items of the snapshot that is kept under this name."""
         with named_table_errors(WHAT, self._table, KEY):
             reply = self._connect().get_item(
-                TableName=self._table, Key={KEY: {"S": FIRST + name}}, ConsistentRead=True,
+                TableName=self._table,
+                Key={KEY: {"S": FIRST + name}},
+                ConsistentRead=True,
                 ProjectionExpression="#parts, #digest",
                 ExpressionAttributeNames={"#parts": PARTS, "#digest": DIGEST},
-            )  # fmt: skip
+            )
         return _keys_of_others(name, reply.get("Item", {}))
 
     def _put(self, key: str, columns: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The Streams port over boto3: which streams an application of several reads, and each of them.
 
-ListStreams describes every stream of the account and region, a hundred or more on a page. The whole account may call it 5 times
-a second. Tags come from the Resource Groups Tagging API, because Kinesis needs a call for each stream's tags.
+ListStreams describes every stream of the account and region, a hundred or more on a page. The whole account may call it
+5 times a second. Tags come from the Resource Groups Tagging API, because Kinesis needs a call for each stream's tags.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ STREAM_RESOURCES = "kinesis:stream"
 
 
 class AwsStreams:
-    """The Streams port. Thread-safe. All its streams share two clients. `tagging` makes a third, if streams are chosen by tag."""
+    """The Streams port. Thread-safe. All its streams share two clients. `tagging` makes a third, if streams are chosen
+    by tag.
+    """
 
     def __init__(
         self,
@@ -71,19 +73,15 @@ class AwsStreams:
         return f"arn:{self._partition}:kinesis:{self._region}:{stream.account}:stream/{stream.stream}"
 
     def _listed(self, known: Collection[StreamKey] = ()) -> Iterator[StreamIdentity]:
-        """The account's streams. Some emulators reply without StreamSummaries, with names alone; then each stream that may be
-        chosen is described.
+        """The account's streams. Some emulators reply without StreamSummaries, with names alone; then each stream that
+        may be chosen is described.
         """
         for page in self._pages():
             described = {summary["StreamName"]: summary for summary in page.get("StreamSummaries", ())}
             for name in page["StreamNames"]:
                 if name in described:
-                    yield StreamIdentity(
-                        described[name]["StreamARN"], described[name]["StreamCreationTimestamp"]
-                    )
-                elif any(
-                    each.matches_name(name) or each.tag or each.is_arn for each in self._choice.selectors
-                ):
+                    yield StreamIdentity(described[name]["StreamARN"], described[name]["StreamCreationTimestamp"])
+                elif any(each.matches_name(name) or each.tag or each.is_arn for each in self._choice.selectors):
                     yield from self._described(name, known=[each for each in known if each.stream == name])
 
     def _pages(self) -> Iterator[dict[str, Any]]:
@@ -99,7 +97,9 @@ class AwsStreams:
     def _described(
         self, name: str, arn: str | None = None, known: Collection[StreamKey] = ()
     ) -> Iterator[StreamIdentity]:
-        """Yields its identity; nothing if there is no such stream. If Kinesis does not say, what was known of it before."""
+        """Yields its identity; nothing if there is no such stream. If Kinesis does not say, what was known of it
+        before.
+        """
         stream = KinesisStream(self._client, self._poll_client, of_one_stream(self._settings, name, arn))
         try:
             yield stream.describe().identity
@@ -118,13 +118,13 @@ class AwsStreams:
                 own = own or self._own_account()
                 named = StreamArn.parse(selector.what)
                 if named.account != own:
-                    here = [
-                        each for each in known if (each.account, each.stream) == (named.account, named.stream)
-                    ]
+                    here = [each for each in known if (each.account, each.stream) == (named.account, named.stream)]
                     yield from self._described(named.stream, selector.what, here)
 
     def _own_account(self) -> str:
-        """The account's id, from the ARN of any of its streams. Empty if it has none: then every ARN names another account."""
+        """The account's id, from the ARN of any of its streams. Empty if it has none: then every ARN names another
+        account.
+        """
         for identity in self._listed():
             return StreamArn.parse(identity.arn).account
         return ""
@@ -133,8 +133,9 @@ class AwsStreams:
         name, value = tag
         client = self._tagging()
         arguments: dict[str, Any] = {
-            "ResourceTypeFilters": [STREAM_RESOURCES], "TagFilters": [{"Key": name, "Values": [value]}],
-        }  # fmt: skip
+            "ResourceTypeFilters": [STREAM_RESOURCES],
+            "TagFilters": [{"Key": name, "Values": [value]}],
+        }
         found: set[str] = set()
         while True:
             with named_stream_errors(f"with tag {name}"):

@@ -1,5 +1,5 @@
-"""Turns DynamoDB's errors on the lease table and the sightings table into named errors. A refused condition stays as it is: it is
-an expected answer."""
+"""Turns DynamoDB's errors on the lease table and the sightings table into named errors. A refused condition stays as it
+is: it is an expected answer."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def _named(error: ClientError, what: str, table: str, key: str) -> SubletError:
     if code in ACCESS_DENIED:
         return LeaseTableAccessDenied(f"not allowed on {what} {table}: {error}; grant it to this role")
     if is_transient(error):
-        return LeaseTableUnavailable(
-            f"{what} {table} keeps refusing: {error}; if this lasts, raise its capacity"
-        )
+        return LeaseTableUnavailable(f"{what} {table} keeps refusing: {error}; if this lasts, raise its capacity")
     return credentials_refused(error) or LeaseTableError(f"DynamoDB's error about {what} {table}: {error}")
 
 

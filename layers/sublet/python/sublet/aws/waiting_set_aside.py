@@ -67,16 +67,14 @@ def _expires_after(s3: Any, bucket: str, folder: str) -> timedelta | None:
     days = [
         rule["Expiration"]["Days"]
         for rule in rules
-        if rule["Status"] == "Enabled"
-        and "Days" in rule.get("Expiration", {})
-        and folder.startswith(_prefix_of(rule))
+        if rule["Status"] == "Enabled" and "Days" in rule.get("Expiration", {}) and folder.startswith(_prefix_of(rule))
     ]
     return DAY * min(days) if days else None
 
 
 def _prefix_of(rule: Any) -> str:
-    """The prefix by which a lifecycle rule selects objects. A rule may also select by tags or sizes and spare these objects. It
-    counts all the same: a warning too many is better than one too few.
+    """The prefix by which a lifecycle rule selects objects. A rule may also select by tags or sizes and spare these
+    objects. It counts all the same: a warning too many is better than one too few.
     """
     chosen = rule.get("Filter", {})
     prefix = chosen.get("Prefix", chosen.get("And", {}).get("Prefix", rule.get("Prefix", "")))

@@ -31,7 +31,9 @@ class _Placeholders:
 
 
 def write_request(write: LeaseWrite) -> dict[str, Any]:
-    """Everything but the table's name. A refusal returns the row that stood there, a success the row after the write."""
+    """Everything but the table's name. A refusal returns the row that stood there, a success the row after the
+    write.
+    """
     used = _Placeholders()
     request: dict[str, Any] = {
         "ConditionExpression": render(write.condition, used.name, used.value),

@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from sublet.decisions.fleet_status import FleetStatus
 
 DESCRIPTION = """\
-Show every application of this account and region, worst first: its shards by word, its worst lag, its live workers, when a lease
-was last written to, and its stream. An application is a DynamoDB table with the key of KCL's lease table, so those of KCL 1, 2
-and 3 are listed too. Read-only. It lists the tables, describes each, and reads each lease table whole; it asks no stream.
-`sublet status --help` says what the words mean.
+Show every application of this account and region, worst first: its shards by word, its worst lag, its live workers,
+when a lease was last written to, and its stream. An application is a DynamoDB table with the key of KCL's lease table,
+so those of KCL 1, 2 and 3 are listed too. Read-only. It lists the tables, describes each, and reads each lease table
+whole; it asks no stream. `sublet status --help` says what the words mean.
 
---tag selects applications whose lease table has a tag; tables that sublet creates have sublet:application. Then only these are
-described and read. AWS is asked for them once per hundred (tag:GetResources; a new tag may take a minute to be found).
+--tag selects applications whose lease table has a tag; tables that sublet creates have sublet:application. Then only
+these are described and read. AWS is asked for them once per hundred (tag:GetResources; a new tag may take a minute to
+be found).
 
-The lag and the last write are known where sublet owns the leases, or where it ticks beside the owners. A table that cannot be
-read is listed with the reason.
+The lag and the last write are known where sublet owns the leases, or where it ticks beside the owners. A table that
+cannot be read is listed with the reason.
 
 The exit code is 0 if all is well, 1 if an application has a bad shard or cannot be read, and 2 for an error."""
 
@@ -56,15 +57,18 @@ SETTINGS = ("failover_time", "group_separator")
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
-        "--tag", metavar="NAME[=VALUE]", dest="tags", action="append", default=[], type=tag,
+        "--tag",
+        metavar="NAME[=VALUE]",
+        dest="tags",
+        action="append",
+        default=[],
+        type=tag,
         help="only those whose lease table has this tag; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument("--unhealthy", action="store_true", help="only those that make the exit code 1")
     parser.add_argument("--watch", action="store_true", help="look every ten seconds, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
-    parser.add_argument(
-        "--stream", dest="one_stream", metavar="TEXT", help="only those that read this stream"
-    )
+    parser.add_argument("--stream", dest="one_stream", metavar="TEXT", help="only those that read this stream")
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
@@ -110,7 +114,9 @@ def reads(one: ApplicationStatus, stream: str | None) -> bool:
 
 
 def show(found: Iterable[ApplicationStatus], options: Namespace, at: datetime) -> None:
-    """Prints one look. With --watch in a terminal it takes the place of the one before, as far as the terminal has room."""
+    """Prints one look. With --watch in a terminal it takes the place of the one before, as far as the terminal has
+    room.
+    """
     shown = [one for one in found if one.is_bad or not options.unhealthy]
     if options.json:
         print(json.dumps([as_json(one) for one in shown], indent=None if options.watch else 2), flush=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A subcommand. `run` takes the parsed arguments and returns the exit code. It may raise SubletError, which is printed as one
-    sentence.
+    """A subcommand. `run` takes the parsed arguments and returns the exit code. It may raise SubletError, which is
+    printed as one sentence.
 
     A command imports what it needs when it runs, so that `sublet --help` is fast and works without the extras.
     """

@@ -1,4 +1,6 @@
-"""`sublet completion`: prints a shell script that completes commands and options, generated from the commands themselves."""
+"""`sublet completion`: prints a shell script that completes commands and options, generated from the commands
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import NamedTuple
 from sublet.cli.command import Command, explain
 
 DESCRIPTION = """\
-Print a script that completes sublet's commands, options and their values. It is the same for every stream and account: TAB calls
-neither Python nor AWS. Print it again after an update.
+Print a script that completes sublet's commands, options and their values. It is the same for every stream and account:
+TAB calls neither Python nor AWS. Print it again after an update.
 
   bash   sublet completion bash > ~/.local/share/bash-completion/completions/sublet
   zsh    sublet completion zsh > "${fpath[1]}/_sublet"
@@ -83,7 +85,8 @@ def _first_sentence(text: str) -> str:
 
 def bash(commands: Mapping[str, Completed]) -> str:
     cases = "\n".join(
-        f'    {name}) words="{" ".join((*_names(command.flags), *command.words))}"; values="{_values_case(command.flags)}" ;;'
+        f'    {name}) words="{" ".join((*_names(command.flags), *command.words))}"; '
+        f'values="{_values_case(command.flags)}" ;;'
         for name, command in commands.items()
     )
     return f"""\
@@ -114,9 +117,7 @@ complete -o default -F _sublet sublet
 
 def zsh(commands: Mapping[str, Completed]) -> str:
     listed = "\n".join(f"    '{name}:{_quoted(command.summary)}'" for name, command in commands.items())
-    cases = "\n".join(
-        f"    {name})\n{_zsh_arguments(command)}\n      ;;" for name, command in commands.items()
-    )
+    cases = "\n".join(f"    {name})\n{_zsh_arguments(command)}\n      ;;" for name, command in commands.items())
     return f"""\
 #compdef sublet
 _sublet() {{
@@ -147,9 +148,7 @@ def fish(commands: Mapping[str, Completed]) -> str:
         if command.words:
             lines.append(f"{here} -f -a '{' '.join(command.words)}'")
         for flag in command.flags:
-            spelled = " ".join(
-                f"-l {one[2:]}" if one.startswith("--") else f"-s {one[1:]}" for one in flag.names
-            )
+            spelled = " ".join(f"-l {one[2:]}" if one.startswith("--") else f"-s {one[1:]}" for one in flag.names)
             given = f" -x -a '{' '.join(flag.values)}'" if flag.values else " -r" if flag.takes_value else ""
             lines.append(f"{here} {spelled}{given} -d '{_quoted(flag.help)}'")
     return "\n".join(lines) + "\n"
@@ -166,13 +165,7 @@ def _values_case(flags: Sequence[Flag]) -> str:
 def _zsh_arguments(command: Completed) -> str:
     lines = ["      _arguments"]
     for flag in command.flags:
-        given = (
-            f":value:({' '.join(flag.values)})"
-            if flag.values
-            else ":value:_files"
-            if flag.takes_value
-            else ""
-        )
+        given = f":value:({' '.join(flag.values)})" if flag.values else ":value:_files" if flag.takes_value else ""
         lines += [f"'{name}[{_quoted(flag.help)}]{given}'" for name in flag.names]
     lines.append(f"'*:argument:({' '.join(command.words)})'" if command.words else "'*:argument:_files'")
     return " \\\n        ".join(lines)

@@ -34,19 +34,20 @@ if TYPE_CHECKING:
     from sublet.settings import Settings
 
 DESCRIPTION = """\
-Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live, and the records that come next. It
-moves positions once you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
+Open a page that shows applications, Java KCL's too: each shard's state, lag and owner, live, and the records that come
+next. It moves positions once you have seen the plan. It runs on this machine with your AWS credentials, until Ctrl-C.
 
-The graph of the last hour comes from an application's metrics if CloudWatch has them (cloudwatch:GetMetricData, once a minute
-while its page is open, which costs $0.002 an hour), and otherwise from what the console has seen since it started.
+The graph of the last hour comes from an application's metrics if CloudWatch has them (cloudwatch:GetMetricData, once a
+minute while its page is open, which costs $0.002 an hour), and otherwise from what the console has seen since it
+started.
 
-Without a name it shows every application of the account and region, and reads each of their lease tables every minute. A table
-of KCL does not name its stream: give it as APPLICATION=STREAM to see its lag and records.
+Without a name it shows every application of the account and region, and reads each of their lease tables every minute.
+A table of KCL does not name its stream: give it as APPLICATION=STREAM to see its lag and records.
 
-The page is read-only without --allow-changes. With --handler it can also redrive what the application has set aside, which calls
-your handler in this process. It listens on this machine alone, and the printed link lets in one browser, once; press Enter for
-another link. With --address, anyone who can reach that address may try to sign in, so it requires --token; put a proxy with TLS
-in front of it, or better, use an SSH tunnel to the console on loopback."""
+The page is read-only without --allow-changes. With --handler it can also redrive what the application has set aside,
+which calls your handler in this process. It listens on this machine alone, and the printed link lets in one browser,
+once; press Enter for another link. With --address, anyone who can reach that address may try to sign in, so it requires
+--token; put a proxy with TLS in front of it, or better, use an SSH tunnel to the console on loopback."""
 
 EXAMPLES = """\
 examples:
@@ -70,9 +71,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--allow-changes", action="store_true", help="let the page move positions")
     parser.add_argument(
-        "--handler", metavar="MODULE:FUNCTION",
+        "--handler",
+        metavar="MODULE:FUNCTION",
         help="the handler of the one application that is named; lets the page redrive what was set aside",
-    )  # fmt: skip
+    )
     add_setting(parser, DEFINITIONS["handler_contract"])
     parser.add_argument(
         "--port", type=port, default=PORT, metavar="NUMBER", help=f"0 for any free port (default: {PORT})"
@@ -80,9 +82,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--address", default=LOOPBACK, metavar="ADDRESS", help=f"default: {LOOPBACK}")
     parser.add_argument("--token", metavar="TOKEN", help="lets a person sign in; @FILE reads it from a file")
     parser.add_argument(
-        "--host-name", dest="host_names", action="append", default=[], metavar="NAME",
+        "--host-name",
+        dest="host_names",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="a name under which browsers reach it; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the link")
 
 
@@ -110,9 +116,7 @@ def run_console(options: Namespace) -> int:
 
     token = token_of(options.token)
     if token is None and not is_loopback(options.address):
-        raise SettingsError(
-            "address", options.address, "on this machine, such as 127.0.0.1, unless --token is given"
-        )
+        raise SettingsError("address", options.address, "on this machine, such as 127.0.0.1, unless --token is given")
     _log_to_standard_error()
     account = AwsAccount()
     named_ones = named(options.applications)
@@ -141,7 +145,9 @@ def run_console(options: Namespace) -> int:
 
 
 def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Redriver | None:
-    """Loads the handler when the console starts, so that its errors show then. Raises HandlerNotLoadable and SettingsError."""
+    """Loads the handler when the console starts, so that its errors show then. Raises HandlerNotLoadable and
+    SettingsError.
+    """
     if options.handler is None:
         return None
     if len(named_ones) != 1:
@@ -257,18 +263,25 @@ class AwsApplications:
             return None
         known = self.account.stream_of(name)
         named = self.named.get(name) or (None if known is None else StreamArn.parse(known.arn).stream)
-        settings, ports = operated(
-            _stated(name, named, self.options), required=("application",), finds_streams=True
-        )
+        settings, ports = operated(_stated(name, named, self.options), required=("application",), finds_streams=True)
         ports = with_sightings_if_there(ports)
         several = () if ports.streams is None else tuple(key.stream for key in streams_read(ports))
         inspection = AwsInspection(settings, None if known is None else known.arn)
         aside = set_aside_place(settings, ports, inspection)
         snapshots = snapshot_store(settings)
         return OpenApplication(
-            name, named, settings, ports, snapshots, aside, known, inspection, self.redriver,
-            partial(verdicts, settings, ports, self.account) if named or several else None, several,
-        )  # fmt: skip
+            name,
+            named,
+            settings,
+            ports,
+            snapshots,
+            aside,
+            known,
+            inspection,
+            self.redriver,
+            partial(verdicts, settings, ports, self.account) if named or several else None,
+            several,
+        )
 
 
 def verdicts(settings: Settings, ports: Ports, account: Account) -> Sequence[HotShard]:
@@ -287,7 +300,9 @@ def verdicts(settings: Settings, ports: Ports, account: Account) -> Sequence[Hot
 
 
 def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) -> SetAsidePlace:
-    """Returns the application's failure destination, from SUBLET_ON_FAILURE, or else a folder in the current directory."""
+    """Returns the application's failure destination, from SUBLET_ON_FAILURE, or else a folder in the current
+    directory.
+    """
     from sublet.aws.failure_destinations import set_aside_store
     from sublet.cli.skip import destination_of
     from sublet.console.applications import SetAsidePlace
@@ -302,6 +317,4 @@ def set_aside_place(settings: Settings, ports: Ports, inspection: Inspection) ->
     return SetAsidePlace(where, destination, lambda: inspection.set_aside(where), set_aside_store(where))
 
 
-COMMAND = Command(
-    "console", "serve a page that shows applications and moves positions", add_arguments, run_console
-)
+COMMAND = Command("console", "serve a page that shows applications and moves positions", add_arguments, run_console)

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from sublet.decisions.examination import Volume
 
 DESCRIPTION = f"""\
-Show what consuming a stream costs a month: with each mode, schedule and packing of sublet, with Lambda's event source mapping,
-and with Java's KCL on Fargate; and which is cheapest for a latency. Prices are the list prices of {REGION} in {AS_OF}, without
-free tiers. Kinesis itself is left out, since its price is the same for all.
+Show what consuming a stream costs a month: with each mode, schedule and packing of sublet, with Lambda's event source
+mapping, and with Java's KCL on Fargate; and which is cheapest for a latency. Prices are the list prices of {REGION} in
+{AS_OF}, without free tiers. Kinesis itself is left out, since its price is the same for all.
 
-With --stream it asks Kinesis for the open shards, and CloudWatch for what producers wrote during --over. With --shards and
---records-per-second it makes no calls. sublet's metrics, alarms and logs are included; those of the other two are not."""
+With --stream it asks Kinesis for the open shards, and CloudWatch for what producers wrote during --over. With --shards
+and --records-per-second it makes no calls. sublet's metrics, alarms and logs are included; those of the other two are
+not."""
 
 EXAMPLES = """\
 examples:
@@ -42,31 +43,42 @@ BYTES_PER_RECORD = 1_000
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
-        "--stream", dest="streams", metavar="TEXT", action="append", default=[],
+        "--stream",
+        dest="streams",
+        metavar="TEXT",
+        action="append",
+        default=[],
         help="a stream's name, or its ARN; repeat it to get the costs of an application of several streams",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--over", metavar="DURATION", type=_duration, default=timedelta(days=1),
+        "--over",
+        metavar="DURATION",
+        type=_duration,
+        default=timedelta(days=1),
         help="average what producers wrote over this time (default: 1d)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--shards", metavar="NUMBER", type=_at_least(1), help="instead of the stream's own number"
     )
+    parser.add_argument("--shards", metavar="NUMBER", type=_at_least(1), help="instead of the stream's own number")
+    parser.add_argument("--records-per-second", metavar="NUMBER", type=_at_least(0), help="of the whole stream")
     parser.add_argument(
-        "--records-per-second", metavar="NUMBER", type=_at_least(0), help="of the whole stream"
-    )
-    parser.add_argument(
-        "--bytes-per-second", metavar="NUMBER", type=_at_least(0),
+        "--bytes-per-second",
+        metavar="NUMBER",
+        type=_at_least(0),
         help=f"of the whole stream (default: {BYTES_PER_RECORD:,} a record)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--latency", metavar="DURATION", type=_duration, default=timedelta(minutes=1, seconds=30),
+        "--latency",
+        metavar="DURATION",
+        type=_duration,
+        default=timedelta(minutes=1, seconds=30),
         help="how long a record may wait (default: 90s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--handler-time", metavar="DURATION", type=_duration, default=timedelta(milliseconds=1),
+        "--handler-time",
+        metavar="DURATION",
+        type=_duration,
+        default=timedelta(milliseconds=1),
         help="how long your handler takes for one record (default: 1ms)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--metrics-by-shard",
         dest="by_shard",
@@ -120,9 +132,7 @@ def load_of(options: Namespace) -> Load:
     shards, records, size = options.shards, options.records_per_second, options.bytes_per_second
     if shards is None or records is None:
         if not options.streams:
-            raise SettingsError(
-                "stream", None, "required; give --stream, or --shards and --records-per-second"
-            )
+            raise SettingsError("stream", None, "required; give --stream, or --shards and --records-per-second")
         open_shards, volume = measured(options.streams, options.over, volume_too=records is None)
         shards = open_shards if shards is None else shards
         if records is None:
@@ -133,7 +143,9 @@ def load_of(options: Namespace) -> Load:
 
 
 def measured(streams: Sequence[str], over: timedelta, *, volume_too: bool) -> tuple[int, Volume]:
-    """Adds up the open shards of the streams, and what producers wrote to them. Raises what Account and Inspection raise."""
+    """Adds up the open shards of the streams, and what producers wrote to them. Raises what Account and Inspection
+    raise.
+    """
     from sublet.aws.account import AwsAccount
     from sublet.aws.inspection import AwsInspection
     from sublet.decisions.examination import Volume
@@ -160,7 +172,8 @@ def lines_of(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> I
     for offer in found:
         late = f"{offer.latency.total_seconds():,.0f} s"
         yield (
-            f"{offer.name:<{width}} {late:>8} {_dollars(offer.runs):>9} {_dollars(offer.beside):>9} {_dollars(offer.total):>9}"
+            f"{offer.name:<{width}} {late:>8} {_dollars(offer.runs):>9} {_dollars(offer.beside):>9} "
+            f"{_dollars(offer.total):>9}"
         )
     yield ""
     yield from _advice(found, latency)
@@ -209,6 +222,4 @@ def _dollars(amount: float) -> str:
     return f"{amount:,.2f}" if amount < 10 else f"{amount:,.0f}"
 
 
-COMMAND = Command(
-    "cost", "show what consuming a stream costs a month, in each way to do it", add_arguments, cost
-)
+COMMAND = Command("cost", "show what consuming a stream costs a month, in each way to do it", add_arguments, cost)

@@ -17,14 +17,15 @@ from sublet.cli.command import Command
 from sublet.errors import SettingsError, SubletError
 
 DESCRIPTION = """\
-{does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are relative to this folder.
+{does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are relative to this
+folder.
 
 It runs the CDK's command line, which npx fetches from npm: it needs Node.js, and sublet's extra cdk. An account and
 region without the CDK need `npx cdk bootstrap` once. Arguments after -- go to cdk unchanged.
 
 --set takes every setting of `sublet run --help`, and what sublet_cdk/consumer_stack.py lists besides, such as
-tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, existing_lease_table=true. With --set stack=pipeline the
-stack is a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
+tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, existing_lease_table=true. With --set stack=pipeline
+the stack is a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
 
 EXAMPLES = """\
 example:
@@ -75,7 +76,8 @@ def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
             parser.add_argument(
                 "--plain",
                 metavar="FOLDER",
-                help="write the template and its zip files there, for SAM, Terraform and others; without the CDK's command line",
+                help="write the template and its zip files there, for SAM, Terraform and others; without the CDK's "
+                "command line",
             )
         parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="options for cdk itself")
         parser.set_defaults(verb=name)
@@ -144,15 +146,11 @@ def _npx() -> str:
     _require_cdk()
     npx = shutil.which("npx", path=os.environ.get("PATH"))
     if npx is None:
-        raise CannotDeploy(
-            "there is no npx on the PATH: the CDK's command line needs Node.js 20 or newer (nodejs.org)"
-        )
+        raise CannotDeploy("there is no npx on the PATH: the CDK's command line needs Node.js 20 or newer (nodejs.org)")
     return npx
 
 
-DEPLOY = Command(
-    "deploy", "deploy a consumer to Lambda", add_arguments("deploy", "Deploy a consumer:"), run_cdk
-)
+DEPLOY = Command("deploy", "deploy a consumer to Lambda", add_arguments("deploy", "Deploy a consumer:"), run_cdk)
 SYNTH = Command(
     "synth",
     "write the CloudFormation template that deploy deploys",

@@ -1,4 +1,6 @@
-"""`sublet doctor`: finds what is wrong with an application, its stream and its account, and says what to do about it."""
+"""`sublet doctor`: finds what is wrong with an application, its stream and its account, and says what to do about
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,21 @@ if TYPE_CHECKING:
     from sublet.operate.doctor import Doctor
 
 DESCRIPTION = """\
-Check everything that an application needs: its settings, these credentials' permissions, whether lease table and stream belong
-together, the clock, shards without a lease and leases without a shard, lag against retention, the stream's mode, hot shards,
-throttling, quotas that are nearly used up, alarms, and what was set aside. Each finding says what to do. It changes nothing, and
-works with any lease table of KCL 1, 2 or 3.
+Check everything that an application needs: its settings, these credentials' permissions, whether lease table and stream
+belong together, the clock, shards without a lease and leases without a shard, lag against retention, the stream's mode,
+hot shards, throttling, quotas that are nearly used up, alarms, and what was set aside. Each finding says what to do. It
+changes nothing, and works with any lease table of KCL 1, 2 or 3.
 
-A check that these credentials may not make is listed as such; the others are still made. With --as-consumer it also tries a
-consumer's writes, under conditions that cannot hold, so that nothing is written: use the consumer's own credentials for that.
+A check that these credentials may not make is listed as such; the others are still made. With --as-consumer it also
+tries a consumer's writes, under conditions that cannot hold, so that nothing is written: use the consumer's own
+credentials for that.
 
 It asks IAM what the deployed functions' roles may do (states:DescribeStateMachine, lambda:GetFunctionConfiguration and
-iam:SimulatePrincipalPolicy). For a process or a container, name its role with --role. IAM's simulation ignores the policies of
-streams and keys. If the application reads several streams, it checks each, or only the one of --stream.
+iam:SimulatePrincipalPolicy). For a process or a container, name its role with --role. IAM's simulation ignores the
+policies of streams and keys. If the application reads several streams, it checks each, or only the one of --stream.
 
-The exit code is 0 if nothing is bad, 1 if something is (with --strict also for warnings and for checks that could not be made),
-and 2 for an error."""
+The exit code is 0 if nothing is bad, 1 if something is (with --strict also for warnings and for checks that could not
+be made), and 2 for an error."""
 
 EXAMPLES = """\
 examples:
@@ -73,9 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def role(text: str) -> str:
     if not ROLE.fullmatch(text):
-        raise ArgumentTypeError(
-            f"{text!r} is not the ARN of a role, such as arn:aws:iam::123456789012:role/NAME"
-        )
+        raise ArgumentTypeError(f"{text!r} is not the ARN of a role, such as arn:aws:iam::123456789012:role/NAME")
     return text
 
 
@@ -114,8 +115,9 @@ def _doctor(options: Namespace) -> Doctor:
 
 
 def accepted(options: Namespace, environment: Mapping[str, str]) -> tuple[Mapping[str, str], str | None]:
-    """Returns the variables if their settings are valid. If one is refused, returns only those that name the application and its
-    streams, and the reason, so that everything else is still checked. Raises SettingsError if these are refused.
+    """Returns the variables if their settings are valid. If one is refused, returns only those that name the
+    application and its streams, and the reason, so that everything else is still checked. Raises SettingsError if these
+    are refused.
     """
     try:
         settings_meant(options, REQUIRED, environment)
@@ -132,9 +134,7 @@ def exit_code(found: Iterable[Finding], *, strict: bool) -> int:
     return 1 if any(each.severity in failing for each in found) else 0
 
 
-def lines_of(
-    examined: Sequence[Examined], found: Sequence[Finding], shown: Iterable[Finding]
-) -> Iterable[str]:
+def lines_of(examined: Sequence[Examined], found: Sequence[Finding], shown: Iterable[Finding]) -> Iterable[str]:
     """Yields a summary line, then the findings, the worst first."""
     counts = Counter(each.severity for each in found)
     counted = ", ".join(f"{counts[severity]} {severity}" for severity in Severity if counts[severity])

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from sublet.pull.streams import Stream
 
 DESCRIPTION = """\
-Show the record with a sequence number, which you find in logs, checkpoints and failure documents. If the record is a KPL
-aggregate, it shows all its user records, or only the one whose number within the aggregate follows the sequence number, after a
-colon or a slash. --data writes the data alone, unchanged, for another program. Records are payload: mind who sees the terminal.
-With several streams, a shard's full name includes its stream.
+Show the record with a sequence number, which you find in logs, checkpoints and failure documents. If the record is a
+KPL aggregate, it shows all its user records, or only the one whose number within the aggregate follows the sequence
+number, after a colon or a slash. --data writes the data alone, unchanged, for another program. Records are payload:
+mind who sees the terminal. With several streams, a shard's full name includes its stream.
 
 The exit code is 1 if there is no such record, or it is past retention."""
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from sublet.protocol.lease import Lease
 
 DESCRIPTION = """\
-Show what is known of a shard's past: seeks, undos and skips, with who made them, from where to where, and when; snapshots;
-pauses; and what its last owners reported. Then it shows what the row says now, and what only the application's log keeps."""
+Show what is known of a shard's past: seeks, undos and skips, with who made them, from where to where, and when;
+snapshots; pauses; and what its last owners reported. Then it shows what the row says now, and what only the
+application's log keeps."""
 
 EXAMPLES = """\
 examples:
@@ -55,8 +56,8 @@ def show(options: Namespace) -> int:
 
 
 def lease_of(shard: str, table: LeaseTable, application: str) -> Lease:
-    """Returns the shard's lease. Raises ShardNotFound, also if several streams have a shard of this id, and what LeaseTable
-    raises.
+    """Returns the shard's lease. Raises ShardNotFound, also if several streams have a shard of this id, and what
+    LeaseTable raises.
     """
     from sublet.decisions.operated_streams import shard_named, streams_of
     from sublet.protocol.lease import Lease, lease_key_of

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sublet.several_streams import OneStream
 
 DESCRIPTION = """\
-Show which shards of a stream are hot, why, what helps, and what that costs: each shard's worst second beside the 1 MiB and 1,000
-records that a shard takes, the partition keys with their share of the load, and a verdict.
+Show which shards of a stream are hot, why, what helps, and what that costs: each shard's worst second beside the 1 MiB
+and 1,000 records that a shard takes, the partition keys with their share of the load, and a verdict.
 
   one key              one partition key dominates, and a split cannot divide a key: salt it
   few keys             a split would not divide the load: salt the heaviest keys
@@ -43,17 +43,18 @@ records that a shard takes, the partition keys with their share of the load, and
   not measured         no worker reports how fast it reads the shard; it may be hot
   fine                 nothing to do
 
-sublet's workers make sketches while they read; those of the ten hottest shards are kept for an hour. A share is a lower bound:
-certain if every record was counted, otherwise true in 999 cases of 1,000. Partition keys are shown by their MD5 unless the
-workers' setting hot_shard_keys is `names`. With --exact, Spark reads the last minutes of the stream and counts every record, with
-the keys' names; this needs Spark, and shares the shards' polls with the consumers. For a KCL 3 fleet, only the bytes a second in
-its rows are known.
+sublet's workers make sketches while they read; those of the ten hottest shards are kept for an hour. A share is a lower
+bound: certain if every record was counted, otherwise true in 999 cases of 1,000. Partition keys are shown by their MD5
+unless the workers' setting hot_shard_keys is `names`. With --exact, Spark reads the last minutes of the stream and
+counts every record, with the keys' names; this needs Spark, and shares the shards' polls with the consumers. For a KCL
+3 fleet, only the bytes a second in its rows are known.
 
-Without --execute nothing is changed. With it, the splits that are shown are made, one after the other; --shard selects some. A
-merge is made only of a shard that --shard names, because its load may be about to grow.
+Without --execute nothing is changed. With it, the splits that are shown are made, one after the other; --shard selects
+some. A merge is made only of a shard that --shard names, because its load may be about to grow.
 
-If the application reads several streams, all are shown, or only that of --stream. --shard then takes a shard's full name, as
-`sublet status` shows it, or its own id with --stream. The exit code is 0 if no shard is hot, 1 if one is, and 2 for an error."""
+If the application reads several streams, all are shown, or only that of --stream. --shard then takes a shard's full
+name, as `sublet status` shows it, or its own id with --stream. The exit code is 0 if no shard is hot, 1 if one is, and
+2 for an error."""
 
 EXAMPLES = """\
 examples:
@@ -74,9 +75,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--exact", action="store_true", help="read the stream once more, with Spark, and count every record"
     )
     parser.add_argument(
-        "--last", metavar="DURATION", type=duration, default=timedelta(minutes=10),
+        "--last",
+        metavar="DURATION",
+        type=duration,
+        default=timedelta(minutes=10),
         help="with --exact: how far back (default: 10m)",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     for name in ("application", "stream"):
         add_setting(parser, DEFINITIONS[name])
@@ -99,9 +103,7 @@ def run(options: Namespace) -> int:
         )
     else:
         print("\n".join(line for stream, shards in found for line in _lines(stream, shards, len(streams))))
-    changes = [
-        (stream, shard.change) for stream, shards in found for shard in shards if shard.change is not None
-    ]
+    changes = [(stream, shard.change) for stream, shards in found for shard in shards if shard.change is not None]
     made = [each for each in changes if options.execute and is_made(each[1], is_named=bool(options.shards))]
     if changes and not options.execute:
         print("\nNothing has been changed. To carry this out, add --execute.", file=sys.stderr)
@@ -133,7 +135,9 @@ def looks(
 
 
 def is_made(change: Reshard, *, is_named: bool) -> bool:
-    """True if --execute carries the change out. A merge must be named, because idle shards may be about to get their load."""
+    """True if --execute carries the change out. A merge must be named, because idle shards may be about to get their
+    load.
+    """
     return is_named or isinstance(change, Split)
 
 
@@ -163,9 +167,7 @@ def exact(stream: str, ports: Ports, last: timedelta) -> Mapping[str, ShardSketc
             f"--exact needs Spark, which is not installed ({missing.name}): install sublet[spark]"
         ) from None
     now = ports.clock.now()
-    return exact_sketches(
-        local_spark(), stream, map(shard_alone, ports.stream.list_shards()), now - last, now
-    )
+    return exact_sketches(local_spark(), stream, map(shard_alone, ports.stream.list_shards()), now - last, now)
 
 
 def _sketches(ports: Ports) -> Mapping[str, ShardSketch]:

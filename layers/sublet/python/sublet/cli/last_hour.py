@@ -14,8 +14,8 @@ UNKNOWN = " "
 
 
 def hour_lines(hour: LastHour, now: datetime) -> list[str]:
-    """Draws the worst lag, the throughput and the changes of owners, with a column for each minute and a scale for each line.
-    Leaves out a line whose figures are not known, and the changes if there were none.
+    """Draws the worst lag, the throughput and the changes of owners, with a column for each minute and a scale for each
+    line. Leaves out a line whose figures are not known, and the changes if there were none.
     """
     lags, rates = by_minute(hour.lags, now), by_minute(hour.kbps, now)
     lines = []

@@ -19,9 +19,9 @@ from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show every lease of an application: its owner, its counter, which a live owner raises, and its checkpoint; and how the leases
-and their throughput are spread over workers and groups of workers. Read-only; works with any lease table of KCL 1, 2 or 3.
-Expired owners are known from <application>-sightings, if a lease manager of sublet writes it."""
+Show every lease of an application: its owner, its counter, which a live owner raises, and its checkpoint; and how the
+leases and their throughput are spread over workers and groups of workers. Read-only; works with any lease table of KCL
+1, 2 or 3. Expired owners are known from <application>-sightings, if a lease manager of sublet writes it."""
 
 EXAMPLES = """\
 examples:

@@ -49,9 +49,7 @@ def _of_one_stream(named: str, ports: Ports, application: str) -> Ports:
     from sublet.several_streams import LeasesOfStreams
 
     streams = one_stream(named, ports.table.scan(), application, ports.sightings.load().stream)
-    return (
-        ports if streams is None else replace(ports, table=LeasesOfStreams(ports.table, frozenset(streams)))
-    )
+    return ports if streams is None else replace(ports, table=LeasesOfStreams(ports.table, frozenset(streams)))
 
 
 def _retention(streams: Streams) -> timedelta | None:
@@ -61,9 +59,9 @@ def _retention(streams: Streams) -> timedelta | None:
 
 
 def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Ports:
-    """Continues without sightings if they cannot be read: an application of KCL alone has none, and a role may not be allowed to
-    read them. `needs_leases`: if the lease table cannot be read either, raise what LeaseTable raises, instead of warning about
-    the sightings.
+    """Continues without sightings if they cannot be read: an application of KCL alone has none, and a role may not be
+    allowed to read them. `needs_leases`: if the lease table cannot be read either, raise what LeaseTable raises,
+    instead of warning about the sightings.
     """
     from sublet.memory import MemorySightingStore
 

@@ -69,7 +69,9 @@ USAGE = "%(prog)s [-h] [--version] COMMAND ..."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: the command's own, 2 after an error (one sentence on standard error), or 130 after Ctrl-C."""
+    """Returns the exit code: the command's own, 2 after an error (one sentence on standard error), or 130 after
+    Ctrl-C.
+    """
     given = sys.argv[1:] if arguments is None else arguments
     _open_what_is_closed()
     _escape_what_cannot_be_encoded()
@@ -111,20 +113,26 @@ def _drop_output() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Opens /dev/null for each standard stream that the process began without, as after `>&-`. Python has None for it then."""
+    """Opens /dev/null for each standard stream that the process began without, as after `>&-`. Python has None for it
+    then.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (open until the process ends)
 
 
 def _escape_what_cannot_be_encoded() -> None:
-    """Shows characters that the output's encoding lacks as escapes. Records have any, and a terminal or a pipe may be cp1252."""
+    """Shows characters that the output's encoding lacks as escapes. Records have any, and a terminal or a pipe may be
+    cp1252.
+    """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _parsed(given: Sequence[str]) -> Namespace:
-    """Parses the arguments. Importing the command's modules takes most of a start, so `main` handles a Ctrl-C during it."""
+    """Parses the arguments. Importing the command's modules takes most of a start, so `main` handles a Ctrl-C during
+    it.
+    """
     if given and not given[0].startswith("-") and given[0] not in PLACES:
         from sublet.cli.unexpected import no_such_command
 
@@ -168,7 +176,9 @@ def parser(given: Iterable[str] = ()) -> ArgumentParser:
 
 
 def _summaries() -> str:
-    """A line for each command, by group. argparse's own list has no groups, and breaks the lines of the longest names."""
+    """A line for each command, by group. argparse's own list has no groups, and breaks the lines of the longest
+    names.
+    """
     width = max(map(len, PLACES))
     lines = []
     for title, names in GROUPS.items():

@@ -1,4 +1,6 @@
-"""The option --stream of commands that act on rows and ask no stream: only that stream's, if the application reads several."""
+"""The option --stream of commands that act on rows and ask no stream: only that stream's, if the application reads
+several.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from sublet.protocol.stream_key import StreamKey
 
 
 def add_one_stream(parser: ArgumentParser) -> None:
-    """Adds the option as `one_stream`: `settings_of` would take `stream` for the setting, beside which there are no others."""
+    """Adds the option as `one_stream`: `settings_of` would take `stream` for the setting, beside which there are no
+    others.
+    """
     parser.add_argument(
         "--stream",
         dest="one_stream",
@@ -26,8 +30,8 @@ def add_one_stream(parser: ArgumentParser) -> None:
 def one_stream(
     named: str | None, scan: LeaseScan, application: str, known: StreamIdentity | None = None
 ) -> Collection[StreamKey] | None:
-    """Returns the streams of that name; None if none is named, or the application reads only one. Raises StreamNotFound if it
-    does not read this one.
+    """Returns the streams of that name; None if none is named, or the application reads only one. Raises StreamNotFound
+    if it does not read this one.
 
     known  the one stream that it reads, if that is stored
     """
@@ -52,8 +56,8 @@ def of_one_stream(
 def shards_of(
     named: str | None, shards: Sequence[str], scan: LeaseScan, application: str, known: StreamIdentity | None
 ) -> Sequence[str]:
-    """Returns the shards that an operator means: the named ones, or else all leased shards of the named stream. Empty: all of the
-    application, which reads one stream or is meant as a whole. Raises ShardNotFound too.
+    """Returns the shards that an operator means: the named ones, or else all leased shards of the named stream. Empty:
+    all of the application, which reads one stream or is meant as a whole. Raises ShardNotFound too.
     """
     streams = one_stream(named, scan, application, known)
     if streams is None:

@@ -1,7 +1,7 @@
 """The application that a command acts on, and which of its streams.
 
-`--stream` (or SUBLET_STREAM) is the application's stream, or one of several. Without it, a command acts on all streams of an
-application that reads several: those of the setting `streams`, or those that it has leases of.
+`--stream` (or SUBLET_STREAM) is the application's stream, or one of several. Without it, a command acts on all streams
+of an application that reads several: those of the setting `streams`, or those that it has leases of.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 AS_HANDLED = ("filter_criteria", "deaggregate", "hash_range_filter")
-"""The settings that say what the handler gets of a shard. A command gets them like any program of the application: the table does
-not have them.
+"""The settings that say what the handler gets of a shard. A command gets them like any program of the application: the
+table does not have them.
 """
 
 
@@ -67,8 +67,8 @@ def operated(
 def settings_meant(
     options: Namespace, required: Collection[str], environment: Mapping[str, str]
 ) -> tuple[Settings, str | None]:
-    """Returns the settings, and the stream that the operator named, which must be one of SUBLET_STREAMS if that is set. Raises
-    SettingsError.
+    """Returns the settings, and the stream that the operator named, which must be one of SUBLET_STREAMS if that is set.
+    Raises SettingsError.
     """
     named = getattr(options, "stream", None)
     if named and variable_of("streams") in environment:
@@ -79,14 +79,14 @@ def settings_meant(
 
 
 def _streams_of_leases(settings: Settings) -> tuple[StreamKey, ...]:
-    """Returns nothing for an application of one stream, or if the table cannot be read, which the command itself reports."""
+    """Returns nothing for an application of one stream, or if the table cannot be read, which the command itself
+    reports.
+    """
     from sublet.cli.snapshots import lease_table
     from sublet.decisions.operated_streams import streams_of
 
     try:
-        return streams_of(
-            lease_table(settings.application, several=True if settings.streams else None).scan()
-        )
+        return streams_of(lease_table(settings.application, several=True if settings.streams else None).scan())
     except SubletError:
         return ()
 

@@ -18,12 +18,15 @@ NAMED_MAX = 3
 
 
 def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
-    """Yields what was ordered and for how many leases, then the leases that are still held, and the pauses that it replaces."""
+    """Yields what was ordered and for how many leases, then the leases that are still held, and the pauses that it
+    replaces.
+    """
     pause = ordered.pause
     if pause.order is Order.RELEASE:
         yield f"{application}: {_released(ordered)}"
         return
-    yield f"{application}: {pause.order} of {counted(len(ordered.leases), 'lease')}{_ends(pause)}, {_still_held(ordered.held)}"
+    leases = counted(len(ordered.leases), "lease")
+    yield f"{application}: {pause.order} of {leases}{_ends(pause)}, {_still_held(ordered.held)}"
     for lease in ordered.held:
         yield f"  {lease.lease_key} by {_owner(lease)}"
     for before in ordered.replaces:

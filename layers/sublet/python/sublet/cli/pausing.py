@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from sublet.protocol.lease import Lease
 
 PAUSE_DESCRIPTION = """\
-Pause an application, or some of its shards. Within ten seconds or a tick, each worker finishes its batch, checkpoints and
-releases the lease, and takes none until the pause ends, wherever it runs (Lambda, a process, a container, the pull API, Spark).
-No position moves. Records wait in the stream, and are lost when its retention ends; the alarm for that stays on.
+Pause an application, or some of its shards. Within ten seconds or a tick, each worker finishes its batch, checkpoints
+and releases the lease, and takes none until the pause ends, wherever it runs (Lambda, a process, a container, the pull
+API, Spark). No position moves. Records wait in the stream, and are lost when its retention ends; the alarm for that
+stays on.
 
 Refused while workers of Java's KCL hold leases of the application: they would take what is released."""
 
@@ -46,22 +47,22 @@ examples:
   sublet resume --application orders-audit --shard shardId-000000000003"""
 
 DRAIN_DESCRIPTION = """\
-Stop a fleet before a deployment: every worker finishes its batch, checkpoints and releases its leases, and this command waits for
-them. The fleet takes no lease until `sublet resume`.
+Stop a fleet before a deployment: every worker finishes its batch, checkpoints and releases its leases, and this command
+waits for them. The fleet takes no lease until `sublet resume`.
 
-The exit code is 0 when every lease is released, 1 if some are not by --timeout (the drain then stays in force), and 2 for an
-error, or if another operator ends the drain meanwhile."""
+The exit code is 0 when every lease is released, 1 if some are not by --timeout (the drain then stays in force), and 2
+for an error, or if another operator ends the drain meanwhile."""
 
 DRAIN_EXAMPLES = """\
 examples:
   sublet drain --application orders-audit --timeout 10m"""
 
 RELEASE_DESCRIPTION = """\
-Ask the owner of one shard's lease to release it: it finishes its batch, checkpoints and releases. At the next tick, another
-worker or the same one takes the lease.
+Ask the owner of one shard's lease to release it: it finishes its batch, checkpoints and releases. At the next tick,
+another worker or the same one takes the lease.
 
-The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then withdrawn), and 2 for an error, or
-if another operator ends the request meanwhile."""
+The exit code is 0 when the lease is released, 1 if it is not by --timeout (the request is then withdrawn), and 2 for an
+error, or if another operator ends the request meanwhile."""
 
 RELEASE_EXAMPLES = """\
 examples:
@@ -82,9 +83,7 @@ def add_pause_arguments(parser: ArgumentParser) -> None:
 
 def add_resume_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESUME_DESCRIPTION, RESUME_EXAMPLES)
-    parser.add_argument(
-        "--force", action="store_true", help="resume even if the stored orders cannot be read"
-    )
+    parser.add_argument("--force", action="store_true", help="resume even if the stored orders cannot be read")
     add_shards(parser)
     _add_shared(parser)
 
@@ -190,8 +189,8 @@ def release(options: Namespace) -> int:
     _show(options, pausing, released)
     if released.held:
         print(
-            "sublet: the owner has not released it, and the request is withdrawn. If a handler call of the owner hangs, end "
-            "its process: another worker takes the lease after failover_time",
+            "sublet: the owner has not released it, and the request is withdrawn. If a handler call of the owner "
+            "hangs, end its process: another worker takes the lease after failover_time",
             file=sys.stderr,
         )
     return 1 if released.held else 0
@@ -207,8 +206,8 @@ def _pausing(options: Namespace) -> Pausing:
         ports.sightings.load()
     except LeaseTableNotFound:
         raise ControlRefused(
-            f"there is no table {settings.sightings_table}: no sublet worker consumes as {settings.application}, and other "
-            "workers obey no pause. Is the application's name right?"
+            f"there is no table {settings.sightings_table}: no sublet worker consumes as {settings.application}, and "
+            "other workers obey no pause. Is the application's name right?"
         ) from None
     return Pausing(settings.application, ports, settings)
 
@@ -252,7 +251,5 @@ def _show(options: Namespace, pausing: Pausing, ordered: Ordered) -> None:
 
 PAUSE = Command("pause", "have the workers release all leases, until resume", add_pause_arguments, pause)
 RESUME = Command("resume", "end a pause or a drain", add_resume_arguments, resume)
-DRAIN = Command(
-    "drain", "pause, and wait until everything is checkpointed and released", add_drain_arguments, drain
-)
+DRAIN = Command("drain", "pause, and wait until everything is checkpointed and released", add_drain_arguments, drain)
 RELEASE = Command("release", "ask the owner of a lease to release it", add_release_arguments, release)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show the records that come next in a shard: after its lease's checkpoint, or from the position of --from, which needs no
-application. KPL aggregates are expanded; with the application's --filter-criteria or --deaggregate false, the records are shown
-as its handler gets them. It moves nothing, holds no lease, and reads the shard at most twice a second. Records
-are payload: mind who sees the terminal. If the application reads several streams, give the shard's full name, as `sublet status`
-shows it, or --stream.
+application. KPL aggregates are expanded; with the application's --filter-criteria or --deaggregate false, the records
+are shown as its handler gets them. It moves nothing, holds no lease, and reads the shard at most twice a second.
+Records are payload: mind who sees the terminal. If the application reads several streams, give the shard's full name,
+as `sublet status` shows it, or --stream.
 
 The exit code is 1 if nothing follows."""
 
@@ -43,9 +43,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("shard", metavar="SHARD")
     parser.add_argument(
-        "--from", dest="place", type=place, metavar="POSITION",
+        "--from",
+        dest="place",
+        type=place,
+        metavar="POSITION",
         help="begin at earliest, latest, a time, or how long ago, instead of at the checkpoint",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "-n", "--records", type=count, default=10, metavar="NUMBER", help="how many at most (default: 10)"
     )

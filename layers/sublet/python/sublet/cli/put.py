@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_info import PutRecord
 
 DESCRIPTION = """\
-Put one record or, with --lines, each line of standard input as a record. It prints each record's shard and sequence number.
-Without --key each record gets a random partition key, which spreads the records over the shards. If a reply is lost, the record
-may be in the stream twice.
+Put one record or, with --lines, each line of standard input as a record. It prints each record's shard and sequence
+number. Without --key each record gets a random partition key, which spreads the records over the shards. If a reply is
+lost, the record may be in the stream twice.
 
-Lines of one key keep their order. A refused line ends the command, and the message says how many lines before it were put; lines
-after it that were already sent may be in the stream too. --lines needs kinesis:PutRecords. It keeps to the shards' write limits
-if it may also use kinesis:ListShards."""
+Lines of one key keep their order. A refused line ends the command, and the message says how many lines before it were
+put; lines after it that were already sent may be in the stream too. --lines needs kinesis:PutRecords. It keeps to the
+shards' write limits if it may also use kinesis:ListShards."""
 
 EXAMPLES = """\
 examples:
@@ -42,17 +42,14 @@ examples:
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "data", nargs="?", metavar="DATA", help="the record's data, as text; - for all of standard input"
-    )
+    what.add_argument("data", nargs="?", metavar="DATA", help="the record's data, as text; - for all of standard input")
     what.add_argument("--lines", action="store_true", help="each line of standard input is a record")
+    parser.add_argument("--key", metavar="TEXT", help="the partition key (default: a random one for each record)")
     parser.add_argument(
-        "--key", metavar="TEXT", help="the partition key (default: a random one for each record)"
-    )
-    parser.add_argument(
-        "--aggregate", action="store_true",
+        "--aggregate",
+        action="store_true",
         help="with --lines: pack lines into KPL aggregates, for consumers that can unpack them",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="a line of JSON for each record")
     add_stream(parser)
 
@@ -69,9 +66,7 @@ def put(options: Namespace) -> int:
         print(_line(done, as_json=options.json), flush=True)
 
     if options.lines:
-        put_all(
-            Producer(stream, account=account, aggregation_enabled=options.aggregate), data, options.key, show
-        )
+        put_all(Producer(stream, account=account, aggregation_enabled=options.aggregate), data, options.key, show)
         return 0
     for each in data:
         show(Stream(account, stream).put(_key(options.key), each))
@@ -87,11 +82,9 @@ def data_of(options: Namespace, standard_input: Iterable[bytes]) -> Iterator[byt
         yield options.data.encode(errors="surrogateescape")
 
 
-def put_all(
-    producer: Producer, data: Iterable[bytes], key: str | None, show: Callable[[PutRecord], object]
-) -> None:
-    """Puts all data, and shows the records in order, each as soon as it is in the stream, even while this waits for more data.
-    Raises StreamError, which says how many records were put before, and whatever `show` raises.
+def put_all(producer: Producer, data: Iterable[bytes], key: str | None, show: Callable[[PutRecord], object]) -> None:
+    """Puts all data, and shows the records in order, each as soon as it is in the stream, even while this waits for
+    more data. Raises StreamError, which says how many records were put before, and whatever `show` raises.
     """
     shown = _Shown(show)
     try:
@@ -120,9 +113,7 @@ def _close(producer: Producer) -> None:
 def _with_count(problem: BaseException, before: int) -> BaseException:
     if not before or not isinstance(problem, StreamError):
         return problem
-    return type(problem)(
-        f"{problem}; {counted(before, 'record before it was', 'records before it were')} put"
-    )
+    return type(problem)(f"{problem}; {counted(before, 'record before it was', 'records before it were')} put")
 
 
 class _Shown:

@@ -60,8 +60,8 @@ def is_selected(record: UserRecord, options: Namespace) -> bool:
 
 
 def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -> str:
-    """Shows a record without anything that could move a terminal's cursor. `shard_id`: given, and shown, if records of several
-    shards mix.
+    """Shows a record without anything that could move a terminal's cursor. `shard_id`: given, and shown, if records of
+    several shards mix.
     """
     if form is RecordForm.JSON:
         return json_of(record, shard_id)
@@ -73,7 +73,9 @@ def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -
 
 
 def json_of(record: UserRecord, shard_id: str | None = None) -> str:
-    """Returns a line of JSON with the engine's names: a record's number within its aggregate is `sub_sequence_number`."""
+    """Returns a line of JSON with the engine's names: a record's number within its aggregate is
+    `sub_sequence_number`.
+    """
     shard = {} if shard_id is None else {"shard_id": shard_id}
     return json.dumps(
         {

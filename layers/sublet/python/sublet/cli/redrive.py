@@ -25,24 +25,25 @@ if TYPE_CHECKING:
     from sublet.ports import SetAsideStore
 
 DESCRIPTION = """\
-Pass the records that an application has set aside to its handler again, in order within each shard: from an SQS queue, a folder
-of S3, or a folder of this machine that `sublet skip` has filled. Batches that succeed are removed. Batches that fail again stay,
-and so do those of other applications. Each batch is passed as a whole and tried once; delivery is at least once, as always. The
-exit code is 1 if anything stays, or if fewer batches came than the store had counted.
+Pass the records that an application has set aside to its handler again, in order within each shard: from an SQS queue,
+a folder of S3, or a folder of this machine that `sublet skip` has filled. Batches that succeed are removed. Batches
+that fail again stay, and so do those of other applications. Each batch is passed as a whole and tried once; delivery is
+at least once, as always. The exit code is 1 if anything stays, or if fewer batches came than the store had counted.
 
-The handler may have handled later records of the same shard long ago, and can check batch.is_redrive: see "What a redrive
-delivers" in docs/handlers.md.
+The handler may have handled later records of the same shard long ago, and can check batch.is_redrive: see "What a
+redrive delivers" in docs/handlers.md.
 
-During the redrive a queue's messages are hidden from other consumers, and until 15 minutes after it if it is killed; redrive also
-asks the queue how many were hidden before (sqs:GetQueueAttributes). A dead-letter queue counts each redrive and each --dry-run as
-one receive. A FIFO queue returns ten batches of a shard at a time: once ten of a shard stay,
-it returns no more of that shard, and redrive names the shard."""
+During the redrive a queue's messages are hidden from other consumers, and until 15 minutes after it if it is killed;
+redrive also asks the queue how many were hidden before (sqs:GetQueueAttributes). A dead-letter queue counts each
+redrive and each --dry-run as one receive. A FIFO queue returns ten batches of a shard at a time: once ten of a shard
+stay, it returns no more of that shard, and redrive names the shard."""
 
 EXAMPLES = """\
 examples:
   sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --dry-run \\
       --application orders-audit --stream orders --handler orders:handle
-  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle \\
+  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle
+  \\
       --max-rate 200
   sublet redrive --from orders-audit-skipped --application orders-audit --stream orders --handler orders:handle"""
 
@@ -76,9 +77,7 @@ def destination(text: str) -> str:
     """Returns the given ARN or folder. Checks it here, so that the error names the option and not the setting."""
     if not text.startswith("arn:"):
         if not Path(text).is_dir():
-            raise ArgumentTypeError(
-                f"{text!r} is not {DEFINITIONS['on_failure'].allowed.described}, nor a folder"
-            )
+            raise ArgumentTypeError(f"{text!r} is not {DEFINITIONS['on_failure'].allowed.described}, nor a folder")
         return text
     try:
         DEFINITIONS["on_failure"].check(text)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 LOG_LEVEL = "POWERTOOLS_LOG_LEVEL"
 
 DESCRIPTION = """\
-Consume a stream in this process until SIGTERM or Ctrl-C; then checkpoint and release every lease. After SIGTERM it first tells
-the application's other processes that it leaves, and continues until they are ready to take over, for 8 seconds at most. A second
-signal, or the end of drain_timeout after the first, ends it at once, and it names the leases that it leaves. It exits by itself
-with status 70 if only a new process could continue: handler calls hang in all its slots, or it gets no more threads or file
-descriptors.
+Consume a stream in this process until SIGTERM or Ctrl-C; then checkpoint and release every lease. After SIGTERM it
+first tells the application's other processes that it leaves, and continues until they are ready to take over, for 8
+seconds at most. A second signal, or the end of drain_timeout after the first, ends it at once, and it names the leases
+that it leaves. It exits by itself with status 70 if only a new process could continue: handler calls hang in all its
+slots, or it gets no more threads or file descriptors.
 
 Any number of processes share an application's leases, also with Lambda deployments of sublet and with KCL fleets. The
 application's tables are created if they are missing: the lease table, in KCL's own format, and <application>-sightings.
@@ -60,13 +60,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--register",
         metavar="CONSUMER",
-        help="read by push (reading=fan_out) as the stream's fan-out consumer of this name, and register it if it is missing; "
-        "with --streams, on each stream as it is found. AWS charges for it until you deregister it; this command never does",
+        help="read by push (reading=fan_out) as the stream's fan-out consumer of this name, and register it if it is "
+        "missing; "
+        "with --streams, on each stream as it is found. AWS charges for it until you deregister it; this command "
+        "never does",
     )
     parser.add_argument(
         "--log-format",
         choices=["text", "json"],
-        help="of the log on standard output: json also has the metrics, for CloudWatch; text has none, for people to read "
+        help="of the log on standard output: json also has the metrics, for CloudWatch; text has none, for people to "
+        "read "
         "(default: text in a terminal, otherwise json)",
     )
     add_settings(parser)
@@ -94,9 +97,7 @@ def run_consumer(options: Namespace) -> int:
         settings = settings if settings.streams is None else checked
     check_sets_aside(settings)
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
-    load_handler(
-        settings.handler, settings
-    )  # a handler that cannot be loaded is refused before any call to AWS
+    load_handler(settings.handler, settings)  # a handler that cannot be loaded is refused before any call to AWS
     tasks = ThreadTasks()
     told = stops(tasks)  # not awaited at the end, so that drain_timeout covers the handler's exit hooks too
     running: list[ConsumerProcess] = []
@@ -108,9 +109,7 @@ def run_consumer(options: Namespace) -> int:
     if is_text:
         log_as_text(STANDARD_OUTPUT, level)
         if options.log_format is None:  # a container may have a terminal, and alarms that wait for metrics
-            _say(
-                "standard output is a terminal, so the log is text, without metrics; --log-format json has both"
-            )
+            _say("standard output is a terminal, so the log is text, without metrics; --log-format json has both")
     account = AwsAccount(output=None if is_text else STANDARD_OUTPUT)
     wanted = options.register is not None and settings.streams is None
     if wanted:
@@ -121,9 +120,7 @@ def run_consumer(options: Namespace) -> int:
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()
-    process = ConsumerProcess(
-        ports, load_handler(settings.handler, settings), settings, told.stop, told.leaving
-    )
+    process = ConsumerProcess(ports, load_handler(settings.handler, settings), settings, told.stop, told.leaving)
     running.append(process)
     try:
         process.run()
@@ -161,8 +158,8 @@ def log_level(environment: Mapping[str, str]) -> str:
 
 
 def reading_as(settings: Settings, name: str, arn: str | None = None) -> Settings:
-    """Returns the settings for reading as the fan-out consumer `arn`. Without an ARN, this only checks that the settings allow
-    fan-out.
+    """Returns the settings for reading as the fan-out consumer `arn`. Without an ARN, this only checks that the
+    settings allow fan-out.
 
     With several streams, each is read as its fan-out consumer of this name, which is registered if it is missing.
     """
@@ -188,7 +185,8 @@ def _pushed_to(settings: Settings, name: str, account: AwsAccount, stop: Signal)
             consumer=name,
         )
         _say(
-            f"stream {settings.stream} cannot have more fan-out consumers, so it is polled. Deregister one, and start again"
+            f"stream {settings.stream} cannot have more fan-out consumers, so it is polled. Deregister one, and start "
+            "again"
         )
         return settings
     done = "registered" if consumer.is_new else "reading as"
@@ -203,6 +201,4 @@ def _say(line: str) -> None:
     print(f"sublet: {line}", file=sys.stderr, flush=True)
 
 
-COMMAND = Command(
-    "run", "consume a stream in this process until SIGTERM or Ctrl-C", add_arguments, run_consumer
-)
+COMMAND = Command("run", "consume a stream in this process until SIGTERM or Ctrl-C", add_arguments, run_consumer)

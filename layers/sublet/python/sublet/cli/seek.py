@@ -32,18 +32,19 @@ if TYPE_CHECKING:
     from sublet.protocol.snapshot import Snapshot
 
 SEEK_DESCRIPTION = """\
-Move an application's positions: to the beginning of the stream (`earliest`), to its end (`latest`), to a time (ISO 8601 with a
-time zone), to how long ago (`90m`, `2h`, `1d`), by a span (--back, --forward), on after a record, or to a snapshot, a file or
-another application's positions. The fleet may keep running, Java's KCL too: the write that moves a lease also takes it from its
-owner, and the next owner begins at the new position.
+Move an application's positions: to the beginning of the stream (`earliest`), to its end (`latest`), to a time (ISO 8601
+with a time zone), to how long ago (`90m`, `2h`, `1d`), by a span (--back, --forward), on after a record, or to a
+snapshot, a file or another application's positions. The fleet may keep running, Java's KCL too: the write that moves a
+lease also takes it from its owner, and the next owner begins at the new position.
 
-Without --execute it only prints the plan: where each shard is now and where it would be, what that repeats or skips in time and
-in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's IncomingRecords or
-a page at each end; `?` means not known. A shard that a reshard has ended opens again, and its children wait for it. Before it
-moves anything it takes a snapshot, to which `sublet undo` returns. The handler must expect records that it has handled before.
+Without --execute it only prints the plan: where each shard is now and where it would be, what that repeats or skips in
+time and in records, and how long the fleet then needs to catch up. These are estimates from CloudWatch's
+IncomingRecords or a page at each end; `?` means not known. A shard that a reshard has ended opens again, and its
+children wait for it. Before it moves anything it takes a snapshot, to which `sublet undo` returns. The handler must
+expect records that it has handled before.
 
-If the application reads several streams, all of them move, or only that of --stream. --shard then takes a shard's full name, as
-`sublet status` shows it, or its own id with --stream."""
+If the application reads several streams, all of them move, or only that of --stream. --shard then takes a shard's full
+name, as `sublet status` shows it, or its own id with --stream."""
 
 SEEK_EXAMPLES = """\
 examples:
@@ -55,8 +56,8 @@ examples:
   sublet seek --like orders-billing --application orders-audit --stream orders"""
 
 RESTORE_DESCRIPTION = """\
-Move the positions back to a snapshot. This is `sublet seek --to-snapshot` under a shorter name. Without --execute it only prints
-the plan."""
+Move the positions back to a snapshot. This is `sublet seek --to-snapshot` under a shorter name. Without --execute it
+only prints the plan."""
 
 RESTORE_EXAMPLES = """\
 examples:
@@ -64,10 +65,10 @@ examples:
   sublet restore before-release --application orders-audit --stream orders --shard shardId-000000000003 --execute"""
 
 UNDO_DESCRIPTION = """\
-Undo the last seek: every lease that it moved returns to where it was. If the seek went forward, the records that the fleet has
-handled since come again; if it went back, the records that the fleet has not repeated yet are skipped. An undo takes a snapshot
-too, so that a second undo reverses the first. Without --execute it only prints the plan. If the application reads several
-streams, --stream limits the undo to one."""
+Undo the last seek: every lease that it moved returns to where it was. If the seek went forward, the records that the
+fleet has handled since come again; if it went back, the records that the fleet has not repeated yet are skipped. An
+undo takes a snapshot too, so that a second undo reverses the first. Without --execute it only prints the plan. If the
+application reads several streams, --stream limits the undo to one."""
 
 UNDO_EXAMPLES = """\
 examples:
@@ -95,9 +96,7 @@ def add_seek_arguments(parser: ArgumentParser) -> None:
         type=Path,
         help="to the positions in a file that `sublet snapshot` wrote",
     )
-    where.add_argument(
-        "--like", metavar="APPLICATION", help="to the positions that another application has now"
-    )
+    where.add_argument("--like", metavar="APPLICATION", help="to the positions that another application has now")
     add_shards(parser)
     _add_seeking(parser)
 
@@ -111,9 +110,7 @@ def span(text: str) -> timedelta:
 
 def add_restore_arguments(parser: ArgumentParser) -> None:
     explain(parser, RESTORE_DESCRIPTION, RESTORE_EXAMPLES)
-    parser.add_argument(
-        "to_snapshot", metavar="NAME", help="the snapshot's name; `sublet snapshots` lists them"
-    )
+    parser.add_argument("to_snapshot", metavar="NAME", help="the snapshot's name; `sublet snapshots` lists them")
     parser.set_defaults(place=None, after=None, back=None, forward=None, from_file=None, like=None)
     add_shards(parser)
     _add_seeking(parser)
@@ -131,9 +128,10 @@ def _add_seeking(parser: ArgumentParser) -> None:
         help="move the positions; without this option only the plan is printed",
     )
     parser.add_argument(
-        "--confirm", metavar="APPLICATION",
+        "--confirm",
+        metavar="APPLICATION",
         help="the application's name once more; required if records of several shards are skipped for ever",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="the plan as JSON")
     for name in ("application", "stream"):
         add_setting(parser, DEFINITIONS[name])
@@ -187,9 +185,7 @@ def _wanted(
         by = -options.back if options.forward is None else options.forward
         return shifted(by, scan.leases, shards, options.shards, ports)
     if options.to_snapshot is not None:
-        return at_snapshot(
-            options.to_snapshot, settings.application, snapshots, shards, options.shards, ports
-        )
+        return at_snapshot(options.to_snapshot, settings.application, snapshots, shards, options.shards, ports)
     if options.from_file is not None:
         return at_positions(
             _snapshot_of(options.from_file), f"seek to {options.from_file}", shards, options.shards, ports
@@ -262,18 +258,20 @@ def _confirm(found: PlannedSeek, confirmed: str | None) -> None:
         return
     if confirmed is None and sys.stdin.isatty():
         print(
-            f"\nRecords of {counted(skipped, 'shard')} will be skipped for ever. To go on, type the application's name: ",
-            file=sys.stderr, end="", flush=True,
-        )  # fmt: skip
+            f"\nRecords of {counted(skipped, 'shard')} will be skipped for ever. To go on, type the application's "
+            "name: ",
+            file=sys.stderr,
+            end="",
+            flush=True,
+        )
         if sys.stdin.readline().strip() == application:
             return
     raise SeekRefused(
-        f"records of {counted(skipped, 'shard')} would be skipped for ever: nothing has been moved. Add --confirm {application}"
+        f"records of {counted(skipped, 'shard')} would be skipped for ever: nothing has been moved. Add --confirm "
+        f"{application}"
     )
 
 
-SEEK = Command(
-    "seek", "move positions to a time, a snapshot or another application's", add_seek_arguments, seek
-)
+SEEK = Command("seek", "move positions to a time, a snapshot or another application's", add_seek_arguments, seek)
 RESTORE = Command("restore", "move positions back to a snapshot", add_restore_arguments, seek)
 UNDO = Command("undo", "undo the last seek", add_undo_arguments, undo)

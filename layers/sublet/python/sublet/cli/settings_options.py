@@ -23,8 +23,13 @@ from sublet.settings.text import parse_duration
 from sublet.settings.value import NO_STREAM, variable_of
 
 METAVARS = {
-    int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosition: "POSITION", StreamChoice: "STREAMS", str: "TEXT"
-}  # fmt: skip
+    int: "NUMBER",
+    timedelta: "DURATION",
+    bool: "true|false",
+    StartPosition: "POSITION",
+    StreamChoice: "STREAMS",
+    str: "TEXT",
+}
 
 FIRST = ("application", "stream", "handler")
 """The settings that every run requires."""
@@ -51,16 +56,12 @@ def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition)
     )
 
 
-def settings_of(
-    options: Namespace, environment: Mapping[str, str], required: Collection[str] = FIRST
-) -> Settings:
+def settings_of(options: Namespace, environment: Mapping[str, str], required: Collection[str] = FIRST) -> Settings:
     """Takes each setting from the options, otherwise from the SUBLET_* variables, otherwise from a process's defaults.
     `required`: settings that must be given besides the application; a command that reads no stream needs none.
     """
     stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
-    given = {
-        variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None
-    }
+    given = {variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None}
     texts = stated | given
     for name in required:
         if variable_of(name) not in texts and not (name == "stream" and variable_of("streams") in texts):

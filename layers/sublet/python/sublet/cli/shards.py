@@ -20,12 +20,13 @@ from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show an application's shards as a tree, through every split and merge that its leases still know: each shard's word, its lag, its
-part of the hash key range, its owner, and the reason for the word. A merged shard is under the first of its parents and names the
-other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says what the words mean.
+Show an application's shards as a tree, through every split and merge that its leases still know: each shard's word, its
+lag, its part of the hash key range, its owner, and the reason for the word. A merged shard is under the first of its
+parents and names the other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says what
+the words mean.
 
-sublet's own workers write their lag into the lease table. For other rows, such as those of Java's KCL, --probe asks the stream.
-If the application reads several streams, --stream shows only one.
+sublet's own workers write their lag into the lease table. For other rows, such as those of Java's KCL, --probe asks the
+stream. If the application reads several streams, --stream shows only one.
 
 The exit code is 0 if all is well, 1 if a shard is bad or a row cannot be read, and 2 for an error."""
 

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from sublet.ports import FailureDestination
 
 DESCRIPTION = """\
-Move one shard past its next records, for example past one that the handler can never process. The records are first given to the
-failure destination (the application's on_failure), or written to a folder if there is none; `sublet redrive` passes them to the
-handler again, from either. The fleet may keep running, Java's KCL too.
+Move one shard past its next records, for example past one that the handler can never process. The records are first
+given to the failure destination (the application's on_failure), or written to a folder if there is none; `sublet
+redrive` passes them to the handler again, from either. The fleet may keep running, Java's KCL too.
 
-Without --execute it only shows the records. It takes a snapshot first, to which `sublet undo` returns. If the owner moves the
-position meanwhile, nothing is skipped. Only records that the handler would get are counted: KPL aggregates outside the shard's
-hash key range, which consumers drop, are not. If the application has filter_criteria, deaggregate=false or hash_range_filter=off,
-give the same here, as options or SUBLET_* variables: the table does not say."""
+Without --execute it only shows the records. It takes a snapshot first, to which `sublet undo` returns. If the owner
+moves the position meanwhile, nothing is skipped. Only records that the handler would get are counted: KPL aggregates
+outside the shard's hash key range, which consumers drop, are not. If the application has filter_criteria,
+deaggregate=false or hash_range_filter=off, give the same here, as options or SUBLET_* variables: the table does not
+say."""
 
 EXAMPLES = """\
 examples:

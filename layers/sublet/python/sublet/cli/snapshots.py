@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_identity import StreamIdentity
 
 SNAPSHOT_DESCRIPTION = """\
-Save all current positions of an application under a name, in the table <application>-sightings, or write them to a file with
---file. `sublet restore NAME` (or `sublet seek --from-file`) returns to them. If the application has no such table, snapshots are
-files in the current folder."""
+Save all current positions of an application under a name, in the table <application>-sightings, or write them to a file
+with --file. `sublet restore NAME` (or `sublet seek --from-file`) returns to them. If the application has no such table,
+snapshots are files in the current folder."""
 
 SNAPSHOT_EXAMPLES = """\
 examples:
@@ -37,8 +37,8 @@ examples:
   sublet snapshot before-release --application orders-audit --file before-release.json"""
 
 SNAPSHOTS_DESCRIPTION = """\
-List the snapshots of an application's positions, or delete one: those that `sublet snapshot` saved, and those that the last seeks
-took for `sublet undo`."""
+List the snapshots of an application's positions, or delete one: those that `sublet snapshot` saved, and those that the
+last seeks took for `sublet undo`."""
 
 SNAPSHOTS_EXAMPLES = """\
 examples:
@@ -54,9 +54,7 @@ def add_snapshot_arguments(parser: ArgumentParser) -> None:
         type=snapshot_name,
         help="the snapshot's name; an earlier one of this name is replaced",
     )
-    parser.add_argument(
-        "--file", metavar="FILE", help="write it to this file instead (- for standard output)"
-    )
+    parser.add_argument("--file", metavar="FILE", help="write it to this file instead (- for standard output)")
     add_one_stream(parser)
     add_setting(parser, DEFINITIONS["application"])
 
@@ -124,16 +122,14 @@ def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
     """Yields a line for each snapshot, the newest last."""
     yield f"{'snapshot':<28} {'taken at':<21} {'leases':>7}  why"
     for each in snapshots:
-        taken_at, leases = (
-            ("?", "?") if each.problem else (time_text(each.taken_at), str(len(each.positions)))
-        )
+        taken_at, leases = ("?", "?") if each.problem else (time_text(each.taken_at), str(len(each.positions)))
         why = f"{each.why}: {each.problem}" if each.problem else each.why
         yield f"{printable(each.name):<28} {taken_at:<21} {leases:>7}  {printable(why)}"
 
 
 def snapshot_json(snapshot: Snapshot) -> dict[str, object]:
-    """`moved`: the leases that a seek then moved, which `sublet undo` returns if it was the last. `problem`: why it cannot be
-    read, and what else is shown means nothing.
+    """`moved`: the leases that a seek then moved, which `sublet undo` returns if it was the last. `problem`: why it
+    cannot be read, and what else is shown means nothing.
     """
     return {
         "snapshot": snapshot.name,

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from sublet.ports import Ports
 
 DESCRIPTION = """\
-Show how an application stands, worst shard first: a word for each shard, its lag in time, the trend of the lag, when it will have
-caught up, its owner, and the reason for the word. Read-only; works with any lease table of KCL 1, 2 or 3.
+Show how an application stands, worst shard first: a word for each shard, its lag in time, the trend of the lag, when it
+will have caught up, its owner, and the reason for the word. Read-only; works with any lease table of KCL 1, 2 or 3.
 
   OK        no record waits, or the lag falls
   BEHIND    the position advances, but the lag does not fall
@@ -62,18 +62,18 @@ caught up, its owner, and the reason for the word. Read-only; works with any lea
   ENDED     the shard is read to its end
   UNKNOWN   not watched for long enough, or it is not known whether records wait (try --probe)
 
-sublet's own workers write lag, trend and forecast into the lease table. For other rows, such as those of Java's KCL, --probe asks
-the stream once about each shard. --watch looks every ten seconds until Ctrl-C, and judges by what it has seen; five minutes are
-enough. It also draws the last hour, from the application's metrics if CloudWatch has them (cloudwatch:GetMetricData, once a
-minute, which costs $0.002 an hour), and otherwise from what it has seen. With --stream it also shows what retention has trimmed,
-or soon will; if the application reads several streams, it shows only that one. With --on-failure, a line says how much was set
-aside there, and until when it is kept.
+sublet's own workers write lag, trend and forecast into the lease table. For other rows, such as those of Java's KCL,
+--probe asks the stream once about each shard. --watch looks every ten seconds until Ctrl-C, and judges by what it has
+seen; five minutes are enough. It also draws the last hour, from the application's metrics if CloudWatch has them
+(cloudwatch:GetMetricData, once a minute, which costs $0.002 an hour), and otherwise from what it has seen. With
+--stream it also shows what retention has trimmed, or soon will; if the application reads several streams, it shows only
+that one. With --on-failure, a line says how much was set aside there, and until when it is kept.
 
 For a shard that is not OK, `sublet doctor` says what to do, and `sublet peek` shows the records that wait.
 
-The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, FAILING, STOPPED or REWOUND, or a row cannot be read, and 2
-for an error. It is 1 also for a shard that lags as much as --fail-behind allows, whatever its word, and, with --strict, if a
-shard is UNKNOWN or there are no leases: then 0 means that all is known to be well."""
+The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, FAILING, STOPPED or REWOUND, or a row cannot be
+read, and 2 for an error. It is 1 also for a shard that lags as much as --fail-behind allows, whatever its word, and,
+with --strict, if a shard is UNKNOWN or there are no leases: then 0 means that all is known to be well."""
 
 EXAMPLES = """\
 examples:
@@ -102,9 +102,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--watch", action="store_true", help="look every ten seconds, until Ctrl-C")
     parser.add_argument("--unhealthy", action="store_true", help="only shards that make the exit code 1")
-    parser.add_argument(
-        "--behind", metavar="DURATION", type=duration, help="only shards at least this far behind"
-    )
+    parser.add_argument("--behind", metavar="DURATION", type=duration, help="only shards at least this far behind")
     parser.add_argument(
         "--fail-behind",
         metavar="DURATION",
@@ -163,9 +161,7 @@ class Screen:
         self._hour = LastHour()
         self._is_live = options.watch and not options.json and sys.stdout.isatty()
 
-    def show(
-        self, found: FleetStatus, aside: SetAsideWaiting | None = None, hot: Sequence[ShardSketch] = ()
-    ) -> None:
+    def show(self, found: FleetStatus, aside: SetAsideWaiting | None = None, hot: Sequence[ShardSketch] = ()) -> None:
         if not (found.shards or found.malformed or found.multi_stream or found.of_gone):
             print(f"sublet: application {self._application} has no leases yet", file=sys.stderr)
         text = text_of(found, self._options, self._application, aside, hot)
@@ -177,8 +173,8 @@ class Screen:
         print(f"{HOME_AND_CLEAR}{self._cut(text)}" if self._is_live else text, flush=True)
 
     def _cut(self, text: str) -> str:
-        """Fits the text into the terminal. The worst shards come first and the graph last, so the shards in between are left out.
-        A reason that is longer than the line goes on in the next one.
+        """Fits the text into the terminal. The worst shards come first and the graph last, so the shards in between are
+        left out. A reason that is longer than the line goes on in the next one.
         """
         columns, rows = shutil.get_terminal_size()
         lines, count = text.splitlines(), len(hour_lines(self._hour, self._hour.at))
@@ -198,9 +194,7 @@ class Screen:
 def _wrapped(line: str, width: int) -> list[str]:
     if line.startswith("shard "):
         return [line[:width].rstrip()]  # the columns' titles
-    return wrap(
-        line, width, subsequent_indent=CONTINUED, break_on_hyphens=False, replace_whitespace=False
-    ) or [line]
+    return wrap(line, width, subsequent_indent=CONTINUED, break_on_hyphens=False, replace_whitespace=False) or [line]
 
 
 def exit_code(found: FleetStatus) -> int:
@@ -208,7 +202,9 @@ def exit_code(found: FleetStatus) -> int:
 
 
 def judged(found: FleetStatus, options: Namespace) -> int:
-    """Returns the exit code by the operator's own limits too. These hold for all shards, also those that filters hide."""
+    """Returns the exit code by the operator's own limits too. These hold for all shards, also those that filters
+    hide.
+    """
     late = options.fail_behind is not None and any(
         shard.lag is not None and shard.lag >= options.fail_behind for shard in found.shards
     )
@@ -217,7 +213,9 @@ def judged(found: FleetStatus, options: Namespace) -> int:
 
 
 def set_aside(settings: Settings) -> SetAsideWaiting | None:
-    """Returns what waits in the failure destination. None if no destination is given, or these credentials may not ask."""
+    """Returns what waits in the failure destination. None if no destination is given, or these credentials may not
+    ask.
+    """
     if settings.on_failure is None:
         return None
     from sublet.aws.inspection import AwsInspection
@@ -242,8 +240,7 @@ def hot_lines(hot: Sequence[ShardSketch], application: str) -> Iterable[str]:
     for sketch in hot:
         peak = "" if sketch.worst is None else f", worst second: {peak_text(sketch.worst)}"
         keys = [
-            f"; at least {key.at_least:.0%} of its load: {printable(key_text(key))}"
-            for key in key_shares(sketch, 1)
+            f"; at least {key.at_least:.0%} of its load: {printable(key_text(key))}" for key in key_shares(sketch, 1)
         ]
         yield "".join((f"hot: {printable(sketch.shard_id)}", peak, *keys))
     if hot:
@@ -273,9 +270,7 @@ def text_of(
     if options.json:
         waiting = {} if aside is None else {"set_aside": set_aside_json(aside)}
         warm = {"hot": hot_json(hot)} if hot else {}
-        return json.dumps(
-            {**fleet_json(found, shards), **waiting, **warm}, indent=None if options.watch else 2
-        )
+        return json.dumps({**fleet_json(found, shards), **waiting, **warm}, indent=None if options.watch else 2)
     head, *lines = lines_of(found, shards, application)
     waits = [] if aside is None else [f"set aside: {set_aside_text(aside, found.at)}"]
     nothing = [] if open_ones else _nothing_matches(found, options)
@@ -338,9 +333,7 @@ def _line(shard: ShardStatus, width: int, owners: int) -> str:
     trend = "-" if shard.trend is None else f"{shard.trend:+.2f} s/s"
     done = "-" if shard.caught_up_in is None else f"in {age_text(shard.caught_up_in)}"
     facts = f"{shard.word:<8} {lag:>6} {trend:>10} {done:>10}"
-    return (
-        f"{printable(shard.shard_id):<{width}} {facts}  {owner_text(shard, owners):<{owners}} {why_of(shard)}"
-    )
+    return f"{printable(shard.shard_id):<{width}} {facts}  {owner_text(shard, owners):<{owners}} {why_of(shard)}"
 
 
 def why_of(shard: ShardStatus) -> str:
@@ -372,6 +365,4 @@ def _paused_text(pause: Pause) -> str:
     return f"{what} ({printable(pause.by)}{until})"
 
 
-COMMAND = Command(
-    "status", "show a word for each shard, its lag and its forecast", add_arguments, show_status
-)
+COMMAND = Command("status", "show a word for each shard, its lag and its forecast", add_arguments, show_status)

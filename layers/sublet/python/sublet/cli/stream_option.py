@@ -17,9 +17,7 @@ NO_APPLICATION = "sublet"
 def add_streams(parser: ArgumentParser) -> None:
     """Adds --stream, and --streams for several."""
     add_stream(parser)
-    parser.add_argument(
-        "--streams", metavar="STREAMS", help=f"several: {DEFINITIONS['streams'].allowed.described}"
-    )
+    parser.add_argument("--streams", metavar="STREAMS", help=f"several: {DEFINITIONS['streams'].allowed.described}")
 
 
 def add_stream(parser: ArgumentParser) -> None:
@@ -27,8 +25,8 @@ def add_stream(parser: ArgumentParser) -> None:
 
 
 def stream_named(options: Namespace, environment: Mapping[str, str], shard: str = "") -> Settings:
-    """Takes the stream from the option, otherwise from the shard's name if that is a full name, otherwise from SUBLET_STREAM. The
-    settings name an application that does not exist, because no table is read. Raises SettingsError.
+    """Takes the stream from the option, otherwise from the shard's name if that is a full name, otherwise from
+    SUBLET_STREAM. The settings name an application that does not exist, because no table is read. Raises SettingsError.
     """
     of_shard = stream_key_of(shard)
     named = options.stream or (of_shard and of_shard.stream) or environment.get(variable_of("stream"))

@@ -1,4 +1,6 @@
-"""`sublet streams`: lists the streams of an application that reads several, and removes the leases of one that has left."""
+"""`sublet streams`: lists the streams of an application that reads several, and removes the leases of one that has
+left.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ List the streams of an application that reads several, with a word for each:
   GONE      it was deleted, or there is a newer stream of its name; its leases wait
   UNKNOWN   a KCL fleet may read it
 
-`sublet streams remove STREAM` deletes the leases of a stream that has left or is gone, and with them its positions. It refuses
-while a worker reads the stream or a lease manager names it, and, if the stream is gone, while Kinesis still describes it. It does
-not deregister the stream's fan-out consumer, for which AWS still charges, but prints how to.
+`sublet streams remove STREAM` deletes the leases of a stream that has left or is gone, and with them its positions. It
+refuses while a worker reads the stream or a lease manager names it, and, if the stream is gone, while Kinesis still
+describes it. It does not deregister the stream's fan-out consumer, for which AWS still charges, but prints how to.
 
 The exit code is 0, or 2 for an error or a refusal."""
 
@@ -80,9 +82,7 @@ def run_streams(options: Namespace) -> int:
             named = stream_settings(options.one_stream)["stream"]
             found = tuple(each for each in found if each.stream.stream == named)
         print(
-            json.dumps([stream_json(each) for each in found], indent=2)
-            if options.json
-            else "\n".join(lines_of(found))
+            json.dumps([stream_json(each) for each in found], indent=2) if options.json else "\n".join(lines_of(found))
         )
         return 0
     if options.named is None:
@@ -96,8 +96,8 @@ def run_streams(options: Namespace) -> int:
 
 
 def consumer_left(key: StreamKey, name: str) -> str | None:
-    """Describes the stream's fan-out consumer of this name. None if there is no such consumer, or no such stream: a newer stream
-    of the same name has its own consumer.
+    """Describes the stream's fan-out consumer of this name. None if there is no such consumer, or no such stream: a
+    newer stream of the same name has its own consumer.
     """
     from sublet.aws.account import AwsAccount
 
@@ -149,6 +149,4 @@ def stream_json(standing: StreamStanding) -> dict[str, object]:
     }
 
 
-COMMAND = Command(
-    "streams", "list the streams of an application that reads several", add_arguments, run_streams
-)
+COMMAND = Command("streams", "list the streams of an application that reads several", add_arguments, run_streams)

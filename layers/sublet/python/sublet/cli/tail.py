@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from sublet.ports import Ports
 
 DESCRIPTION = """\
-Show the records of one stream or several as they arrive in any shard, until Ctrl-C. KPL aggregates are expanded, and reshards are
-followed. It holds no lease, moves nothing, and reads each shard at most once a second: the readers of a provisioned shard share
-five reads and 2 MB a second, and reading an on-demand stream is charged for. Records are payload: mind who sees the terminal."""
+Show the records of one stream or several as they arrive in any shard, until Ctrl-C. KPL aggregates are expanded, and
+reshards are followed. It holds no lease, moves nothing, and reads each shard at most once a second: the readers of a
+provisioned shard share five reads and 2 MB a second, and reading an on-demand stream is charged for. Records are
+payload: mind who sees the terminal."""
 
 EXAMPLES = """\
 examples:
@@ -31,13 +32,21 @@ examples:
 def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument(
-        "--from", dest="place", type=place, default="latest", metavar="POSITION",
+        "--from",
+        dest="place",
+        type=place,
+        default="latest",
+        metavar="POSITION",
         help="begin at earliest, latest, a time, or how long ago (default: latest)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--shard", dest="shards", metavar="SHARD", action="append", default=[],
+        "--shard",
+        dest="shards",
+        metavar="SHARD",
+        action="append",
+        default=[],
         help="only this shard and its children; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument("-n", "--records", type=count, metavar="NUMBER", help="end after so many")
     add_selecting(parser)
     add_form(parser)

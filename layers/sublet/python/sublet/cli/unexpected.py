@@ -15,7 +15,9 @@ PROGRAMS = frozenset({"run", "pipeline"})
 
 
 def unexpected(problem: Exception, command: str) -> str:
-    """Returns the sentence. Prints the traceback before it if the command is a program, or in Python's development mode."""
+    """Returns the sentence. Prints the traceback before it if the command is a program, or in Python's development
+    mode.
+    """
     if command in PROGRAMS or sys.flags.dev_mode:
         print_exception(problem)
     said = " ".join(str(problem).split())
@@ -40,6 +42,4 @@ def _place_of(problem: Exception) -> str:
 
 def no_such_command(name: str, known: Iterable[str]) -> str:
     meant = nearest(name, known)
-    return f"there is no command {name!r}" + (
-        f"; did you mean {meant}?" if meant else "; `sublet --help` lists them"
-    )
+    return f"there is no command {name!r}" + (f"; did you mean {meant}?" if meant else "; `sublet --help` lists them")

@@ -19,10 +19,11 @@ from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, Work
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show how an application's leases and their throughput are spread over its live workers and groups of workers, beside an even
-share; and for each worker, how long ago it last wrote, and when it last took a lease from another. Read-only; works with any
-lease table of KCL 1, 2 or 3. sublet's own workers note in the lease table when they wrote. Other workers' writes, and moved
-leases, are known from <application>-sightings, if a lease manager of sublet writes it. "-" means not known.
+Show how an application's leases and their throughput are spread over its live workers and groups of workers, beside an
+even share; and for each worker, how long ago it last wrote, and when it last took a lease from another. Read-only;
+works with any lease table of KCL 1, 2 or 3. sublet's own workers note in the lease table when they wrote. Other
+workers' writes, and moved leases, are known from <application>-sightings, if a lease manager of sublet writes it. "-"
+means not known.
 
 The exit code is 0, or 2 for an error."""
 
@@ -62,9 +63,7 @@ def distribution_lines(of: WorkDistribution, at: datetime) -> Iterable[str]:
         yield f"{'group':<{width}} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10} {'share':>10}"
         yield from (_group_line(group, width) for group in of.groups)
         yield ""
-        width = name_width(
-            (printable(worker.worker_id) for worker in of.workers), WORKER_WIDTH, BESIDE_WORKERS
-        )
+        width = name_width((printable(worker.worker_id) for worker in of.workers), WORKER_WIDTH, BESIDE_WORKERS)
         yield f"{'worker':<{width}} {'leases':>8} {'KB/s':>10} {'wrote':>8} {'took':>8}"
         yield from (_worker_line(worker, at, width) for worker in of.workers)
         yield ""

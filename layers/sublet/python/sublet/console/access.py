@@ -1,4 +1,6 @@
-"""Decides who may open the console: by links that work once, or a token if there is one, and the sessions that these begin."""
+"""Decides who may open the console: by links that work once, or a token if there is one, and the sessions that these
+begin.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TOKEN_LENGTH_MIN = 20
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """A browser's session. `key` is its cookie. `form_key` is in every form, so that another site cannot send one (CSRF)."""
+    """A browser's session. `key` is its cookie. `form_key` is in every form, so that another site cannot send one
+    (CSRF).
+    """
 
     key: str
     form_key: str

@@ -43,11 +43,12 @@ class Redriver:
 class OpenApplication:
     """One application, to look at and to change.
 
-    stream      the stream's name; None if there are several, or if it is not known: only the lease table can then be shown
+    stream      the stream's name; None if there are several, or if it is not known: only the lease table can then be
+                shown
     known       the stream of its leases, as lease managers have stored it; None if they have not
     redriver    None if the console was started without a handler
-    heat        returns every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError. None if it
-                cannot be known
+    heat        returns every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError.
+                None if it cannot be known
     inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
     several     the names of the streams that are shown, if the application reads several
     """
@@ -71,7 +72,9 @@ class OpenApplication:
 
     @property
     def stream_option(self) -> tuple[str, ...]:
-        """Returns the option --stream for a command in a terminal, which without it would act on all of several streams."""
+        """Returns the option --stream for a command in a terminal, which without it would act on all of several
+        streams.
+        """
         return ("--stream", self.streams[0]) if len(self.streams) == 1 else ()
 
 
@@ -82,4 +85,6 @@ class Applications(Protocol):
         """Returns the names in order. Raises what Account raises."""
 
     def open(self, name: str) -> OpenApplication | None:
-        """Opens an application. None if `names` would not list it. Makes only a few calls. Raises what Account raises."""
+        """Opens an application. None if `names` would not list it. Makes only a few calls. Raises what Account
+        raises.
+        """

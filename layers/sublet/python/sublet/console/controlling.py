@@ -34,9 +34,7 @@ def command_of(name: str, application: OpenApplication, *options: str, shards: S
     return shlex.join(["sublet", name, "--application", application.name, *named, *options])
 
 
-def prepare_pause(
-    application: OpenApplication, by: str, shards: Collection[str], ends: Ends | None
-) -> Prepared:
+def prepare_pause(application: OpenApplication, by: str, shards: Collection[str], ends: Ends | None) -> Prepared:
     """Prepares a pause. It returns once the pause is ordered: owners release within a tick or ten seconds. Raises
     ControlRefused.
     """
@@ -45,11 +43,7 @@ def prepare_pause(
 
     def run() -> str:
         ordered = pausing.order(pause, shards)
-        held = (
-            f"{len(ordered.held)} still held, to be released within ten seconds"
-            if ordered.held
-            else "none is held"
-        )
+        held = f"{len(ordered.held)} still held, to be released within ten seconds" if ordered.held else "none is held"
         return f"{counted(len(ordered.leases), 'lease')} paused; {held}."
 
     return _prepared(
@@ -69,9 +63,7 @@ def prepare_drain(application: OpenApplication, by: str) -> Prepared:
     def run() -> str:
         left = pausing.drain(by, DRAIN_TIMEOUT, waiting.show(len(planned.leases))).held
         if left:
-            raise ControlRefused(
-                f"{_named(left)} not released in time; the drain stays in force until a resume"
-            )
+            raise ControlRefused(f"{_named(left)} not released in time; the drain stays in force until a resume")
         return "Every lease is released, and none is taken until a resume."
 
     undo = f"sublet resume --application {application.name}"
@@ -105,8 +97,7 @@ def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Pre
     )
     meant = {key: pause for key, pause in standing.items() if not shards or shard_id_of(key) in shards}
     rows = tuple(
-        PlanRow(key, "resumes", pause_text(pause), "workers take it again")
-        for key, pause in sorted(meant.items())
+        PlanRow(key, "resumes", pause_text(pause), "workers take it again") for key, pause in sorted(meant.items())
     )
 
     def run() -> str:
@@ -138,9 +129,7 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
         for record in found.plan.records
     )
     tried = (
-        f"; the handler has failed {counted(found.plan.lease.attempts, 'time')}"
-        if found.plan.lease.attempts
-        else ""
+        f"; the handler has failed {counted(found.plan.lease.attempts, 'time')}" if found.plan.lease.attempts else ""
     )
     return Prepared(
         rows,
@@ -170,9 +159,7 @@ class _Waiting:
         return left
 
 
-def _prepared(
-    planned: Ordered, run: Callable[[], str], progress: Callable[[], int], undone_by: str = ""
-) -> Prepared:
+def _prepared(planned: Ordered, run: Callable[[], str], progress: Callable[[], int], undone_by: str = "") -> Prepared:
     effect, held = EFFECTS[planned.pause.order], {lease.lease_key for lease in planned.held}
     ends = planned.pause.until
     then = (
@@ -190,12 +177,8 @@ def _prepared(
         )
         for lease in planned.leases
     )
-    return Prepared(
-        rows, f"{len(rows)} {effect}, {len(held)} of them held now", run, progress, undone_by=undone_by
-    )
+    return Prepared(rows, f"{len(rows)} {effect}, {len(held)} of them held now", run, progress, undone_by=undone_by)
 
 
 def _named(leases: Sequence[Lease]) -> str:
-    return ", ".join(
-        f"{lease.lease_key} by {lease.actual_owner or 'a worker on its way'}" for lease in leases[:3]
-    )
+    return ", ".join(f"{lease.lease_key} by {lease.actual_owner or 'a worker on its way'}" for lease in leases[:3])

@@ -21,7 +21,9 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def posted(act: Callable[[Request, Form], Response], *, needs_session: bool = True) -> Endpoint:
-    """Returns an endpoint that reads the form, refuses it if it lacks the session's key, and then calls `act` in a thread."""
+    """Returns an endpoint that reads the form, refuses it if it lacks the session's key, and then calls `act` in a
+    thread.
+    """
 
     async def endpoint(request: Request) -> Response:
         form = await _form(request)
@@ -29,8 +31,7 @@ def posted(act: Callable[[Request, Form], Response], *, needs_session: bool = Tr
             return PlainTextResponse("The form is too large.\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         session = request.state.session
         if needs_session and not (
-            session is not None
-            and hmac.compare_digest(form.get(KEY_FIELD, "").encode(), session.form_key.encode())
+            session is not None and hmac.compare_digest(form.get(KEY_FIELD, "").encode(), session.form_key.encode())
         ):
             return PlainTextResponse(
                 "The form is not from this session: go back, reload the page, and send it again.\n",

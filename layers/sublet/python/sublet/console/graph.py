@@ -64,7 +64,9 @@ def round_up(value: float) -> float:
 
 
 def _stretches(values: Sequence[float | None], top: float) -> Iterable[list[tuple[float, float]]]:
-    """Yields the runs of known values, as points. A single unknown value ends no run, since a look may miss a minute."""
+    """Yields the runs of known values, as points. A single unknown value ends no run, since a look may miss a
+    minute.
+    """
     stretch: list[tuple[float, float]] = []
     missed = 0
     for at, value in enumerate(values):

@@ -19,8 +19,8 @@ WITHOUT_SESSION = ("/static/", "/open", "/sign-in")
 READS = ("GET", "HEAD")
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+    "'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -81,8 +81,8 @@ class Guard:
 
 
 def cookie_of(request: Request) -> str:
-    """Returns the cookie's name, which contains the port: a browser sends the cookies of one port to every other port, and
-    keeps one of each name.
+    """Returns the cookie's name, which contains the port: a browser sends the cookies of one port to every other port,
+    and keeps one of each name.
     """
     return f"sublet_console_{port_of(request.headers.get('host', ''))}"
 

@@ -1,4 +1,6 @@
-"""Draws a stream's hash keys as a bar: which shard has which part of them, and how busy it is. Each stream has its own bar."""
+"""Draws a stream's hash keys as a bar: which shard has which part of them, and how busy it is. Each stream has its own
+bar.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +62,9 @@ def hottest_first(bars: Iterable[HashKeyBar]) -> list[HashKeyBar]:
     return sorted(known, key=lambda bar: (not bar.is_hot, -(bar.share or 0.0), -(bar.load or 0.0)))
 
 
-def bars_of(
-    shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS
-) -> tuple[HashKeyBar, ...]:
-    """Draws the shards that have not ended and whose rows state their range, in the order of their hash keys. Children that
-    wait for a parent are left out, because they would lie over it.
+def bars_of(shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS) -> tuple[HashKeyBar, ...]:
+    """Draws the shards that have not ended and whose rows state their range, in the order of their hash keys. Children
+    that wait for a parent are left out, because they would lie over it.
     """
     ranged = sorted(
         (
@@ -133,7 +133,9 @@ def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
 
 
 class HashKeyMap(NamedTuple):
-    """The bars of one stream. `stream`: its name if the application reads several, with its creation if two have that name."""
+    """The bars of one stream. `stream`: its name if the application reads several, with its creation if two have that
+    name.
+    """
 
     stream: str | None
     bars: Sequence[HashKeyBar]
@@ -152,9 +154,7 @@ class HashKeyMap(NamedTuple):
         return bool(hottest_first(self.bars))
 
 
-def maps_of(
-    shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS
-) -> Sequence[HashKeyMap]:
+def maps_of(shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO_VERDICTS) -> Sequence[HashKeyMap]:
     """Returns a map for each stream that can be drawn, by name. Each has its own hash keys and even shares."""
     by_stream: dict[StreamKey | None, list[ShardStatus]] = {}
     for shard in shards:

@@ -1,4 +1,6 @@
-"""Decides which Host headers are ours, because another site's name may be made to resolve to this machine (DNS rebinding)."""
+"""Decides which Host headers are ours, because another site's name may be made to resolve to this machine (DNS
+rebinding).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?
 
 
 def name_of(header: str) -> str | None:
-    """The name or address in a Host header, without the port: a tunnel may end at another one. None if it is malformed."""
+    """The name or address in a Host header, without the port: a tunnel may end at another one. None if it is
+    malformed.
+    """
     found = _HOST.fullmatch(header)
     return None if found is None else (found["six"] or found["name"]).lower()
 
@@ -31,8 +35,8 @@ def is_ours(header: str, named: Collection[str], *, is_public: bool) -> bool:
     """True if a request with this Host header is for us.
 
     named      names that the operator has given
-    is_public  the console listens on more than loopback. Any address is then ours, since only a name can be made to resolve to
-               another address
+    is_public  the console listens on more than loopback. Any address is then ours, since only a name can be made to
+               resolve to another address
     """
     name = name_of(header)
     if name is None:

@@ -72,8 +72,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A change and how far it has come. `command`: does the same in a terminal. `tab`: the page on which the operator asked for
-    it. `said`: the outcome, or why it was refused.
+    """A change and how far it has come. `command`: does the same in a terminal. `tab`: the page on which the operator
+    asked for it. `said`: the outcome, or why it was refused.
     """
 
     number: str
@@ -107,9 +107,7 @@ class Plans:
             found = self._plans.get(number)
         return found if found is not None and found.application == application else None
 
-    def begin(
-        self, application: str, tab: str, what: str, command: str, prepare: Callable[[], Prepared]
-    ) -> Plan:
+    def begin(self, application: str, tab: str, what: str, command: str, prepare: Callable[[], Prepared]) -> Plan:
         """Starts planning in another task, and returns at once. `prepare` may raise SubletError."""
         plan = Plan(self._secret(), application, tab, what, command, self._clock.now())
         with self._lock:
@@ -120,7 +118,9 @@ class Plans:
         return plan
 
     def execute(self, plan: Plan, who: str, done: Callable[[], None]) -> str:
-        """Starts the change. Returns why it cannot start, or an empty text. Calls `done` at its end, whatever the outcome."""
+        """Starts the change. Returns why it cannot start, or an empty text. Calls `done` at its end, whatever the
+        outcome.
+        """
         with self._lock:
             now = self._plans.get(plan.number)
             if now is None or now.state is not PlanState.READY or now.prepared is None:
@@ -129,9 +129,7 @@ class Plans:
                 return "This plan is too old: plan again."
             running = replace(now, state=PlanState.RUNNING)
             self._plans[plan.number] = running
-        self._log.info(
-            "console change", application=plan.application, what=plan.what, who=who, command=plan.command
-        )
+        self._log.info("console change", application=plan.application, what=plan.what, who=who, command=plan.command)
         self._tasks.spawn(lambda: self._run(running, who, done))
         return ""
 

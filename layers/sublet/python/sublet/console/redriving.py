@@ -18,7 +18,9 @@ from sublet.ports import Log, SetAsideStore
 
 
 def redrive_command(application: OpenApplication, max_rate: float | None = None) -> str:
-    """Returns the command that does the same in a terminal, with a placeholder for the handler if the console has none."""
+    """Returns the command that does the same in a terminal, with a placeholder for the handler if the console has
+    none.
+    """
     handler = application.settings.handler if application.redriver is not None else "MODULE:FUNCTION"
     limit = [] if max_rate is None else ["--max-rate", f"{max_rate:g}"]
     stream = application.streams[0] if len(application.streams) == 1 else "STREAM"
@@ -27,8 +29,8 @@ def redrive_command(application: OpenApplication, max_rate: float | None = None)
 
 
 def prepare_redrive(application: OpenApplication, max_rate: float | None, log: Log) -> Prepared:
-    """Prepares a redrive. Only counts what waits, because receiving it would hide it in a queue. Raises ControlRefused, and
-    DestinationRefused if the count is refused.
+    """Prepares a redrive. Only counts what waits, because receiving it would hide it in a queue. Raises ControlRefused,
+    and DestinationRefused if the count is refused.
     """
     redriver, store = application.redriver, application.aside.store
     if redriver is None:
@@ -69,9 +71,15 @@ def _carry_out(
     ports = application.ports
     try:
         done = Redrive(
-            store, redriver.handler, application.settings, ports.clock, log, progress.show,
-            max_rate=max_rate, pause=ports.tasks.signal().wait,
-        ).run()  # fmt: skip
+            store,
+            redriver.handler,
+            application.settings,
+            ports.clock,
+            log,
+            progress.show,
+            max_rate=max_rate,
+            pause=ports.tasks.signal().wait,
+        ).run()
     finally:
         redriver.lock.release()
     return f"{said(done, dry_run=False)}."
@@ -81,9 +89,7 @@ def _meaning(max_rate: float | None, waiting: SetAsideWaiting) -> tuple[str, ...
     until = waiting.forgotten_at
     return (
         "what the handler finishes is removed, and what fails again stays",
-        "as fast as the handler"
-        if max_rate is None
-        else f"at most {max_rate:g} records a second, on average",
+        "as fast as the handler" if max_rate is None else f"at most {max_rate:g} records a second, on average",
         "it runs in this console's process, and ends with it; what is left stays",
         *(() if until is None else (f"what still waits at {time_text(until)} is deleted then",)),
     )

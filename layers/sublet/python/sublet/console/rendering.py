@@ -28,7 +28,9 @@ UNSEEN = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\x00-\x08\x0b\
 
 
 def visible(value: object) -> object:
-    """Writes the controls in a template's value as escapes, such as `\\u202e`. Finished parts of pages consist of such values."""
+    """Writes the controls in a template's value as escapes, such as `\\u202e`. Finished parts of pages consist of such
+    values.
+    """
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], value)
@@ -86,16 +88,16 @@ SEQUENCE_NUMBER = re.compile(r"\d{25,}(:\d+)?")
 
 
 def short_position(text: str) -> str:
-    """Shortens a sequence number to its end, because the numbers of one shard differ only there. Returns other text unchanged."""
+    """Shortens a sequence number to its end, because the numbers of one shard differ only there. Returns other text
+    unchanged.
+    """
     return f"…{text[-14:]}" if SEQUENCE_NUMBER.fullmatch(text) else text
 
 
 _ENVIRONMENT = _environment()
 
 
-def page(
-    request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: object
-) -> HTMLResponse:
+def page(request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: object) -> HTMLResponse:
     """Renders `<name>.html`, or only `<name>_live.html` if the script asks for the part that changes by itself."""
     session = getattr(request.state, "session", None)
     console, seen = request.app.state.console, context.get("seen")

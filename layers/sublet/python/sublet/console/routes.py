@@ -106,9 +106,7 @@ def _http_problem(request: Request, raised: Exception) -> Response:
 
 
 def _unknown(request: Request, raised: Exception) -> Response:
-    return problem(
-        request, HTTPStatus.NOT_FOUND, "No such application", f"This console does not show {raised}."
-    )
+    return problem(request, HTTPStatus.NOT_FOUND, "No such application", f"This console does not show {raised}.")
 
 
 def _refused(request: Request, raised: Exception) -> Response:

@@ -24,7 +24,9 @@ from sublet.protocol.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class SeekRequest:
-    """Where a seek goes: to `place`, `snapshot` or `like` (another application). Without any, it undoes the last seek."""
+    """Where a seek goes: to `place`, `snapshot` or `like` (another application). Without any, it undoes the last
+    seek.
+    """
 
     place: SeekTime | None = None
     snapshot: str | None = None
@@ -69,17 +71,15 @@ def command_of(request: SeekRequest, application: OpenApplication) -> str:
     return shlex.join([*parts, "--execute"])
 
 
-def prepare_seek(
-    request: SeekRequest, application: OpenApplication, applications: Applications, by: str
-) -> Prepared:
-    """Prepares a seek. Reads the leases, the shards and, for a time, each shard. `by`: the operator. Raises SubletError."""
+def prepare_seek(request: SeekRequest, application: OpenApplication, applications: Applications, by: str) -> Prepared:
+    """Prepares a seek. Reads the leases, the shards and, for a time, each shard. `by`: the operator. Raises
+    SubletError.
+    """
     ports = application.ports
     seeks = seeks_made(application.snapshots)
     scan, shards = ports.table.scan(), ports.stream.list_shards()
     target = _target(request, application, applications, shards)
-    found = planned(
-        application.name, application.known, scan, shards, target, ports, application.inspection, seeks
-    )
+    found = planned(application.name, application.known, scan, shards, target, ports, application.inspection, seeks)
     seek = seek_of(found, ports)
 
     def run() -> str:
@@ -92,9 +92,7 @@ def prepare_seek(
         effects_text(found),
         run,
         lambda: len(seek.before),
-        warning=f"Records of {counted(skipped, 'shard')} will be skipped: no handler gets them."
-        if skipped
-        else "",
+        warning=f"Records of {counted(skipped, 'shard')} will be skipped: no handler gets them." if skipped else "",
         undone_by="sublet undo",
         needs_name=found.needs_confirmation,
         meaning=tuple(estimate_lines(found.estimate)),

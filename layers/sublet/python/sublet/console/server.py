@@ -59,9 +59,7 @@ def origin_of(listening: socket.socket) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-def serve(
-    console: Console, listening: socket.socket, named: Collection[str], begun: Callable[[str], None]
-) -> None:
+def serve(console: Console, listening: socket.socket, named: Collection[str], begun: Callable[[str], None]) -> None:
     """Serves until Ctrl-C. Calls `begun` with the address to open, once a browser can open it."""
     server = server_of(console, listening, named)
     listening.listen()
@@ -76,7 +74,9 @@ def serve(
 
 @contextmanager
 def _ended_by_ctrl_c(server: uvicorn.Server) -> Iterator[None]:
-    """Makes Ctrl-C ask the server to end, even before it runs, because an exception during an event loop's start may get lost."""
+    """Makes Ctrl-C ask the server to end, even before it runs, because an exception during an event loop's start may
+    get lost.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

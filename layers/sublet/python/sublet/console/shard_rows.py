@@ -24,7 +24,9 @@ UNHEALTHY = "unhealthy"
 
 @dataclass(frozen=True, slots=True)
 class ShardChoice:
-    """Which shards to show. `text`: a part of the shard id or the owner. `word`: empty for all but ENDED. `page`: from 1."""
+    """Which shards to show. `text`: a part of the shard id or the owner. `word`: empty for all but ENDED. `page`: from
+    1.
+    """
 
     text: str = ""
     word: str = ""

@@ -24,8 +24,8 @@ SLOW_PACE = timedelta(minutes=1)
 """The pause while its page is closed. The last hour stays complete."""
 
 HEAT_EVERY = timedelta(minutes=1)
-"""The pause between two looks at how hot shards are. Workers store sketches every five minutes, and a look reads eleven of them
-and lists the shards.
+"""The pause between two looks at how hot shards are. Workers store sketches every five minutes, and a look reads eleven
+of them and lists the shards.
 """
 
 OPEN_FOR = timedelta(minutes=1)
@@ -70,8 +70,8 @@ class Seen:
     heat: Heat | None = None
 
     def stale_age(self, now: datetime) -> timedelta | None:
-        """How old what is shown is, if that is more than a look's usual delay, or the last look failed. None: it is fresh, or
-        there is nothing to show.
+        """How old what is shown is, if that is more than a look's usual delay, or the last look failed. None: it is
+        fresh, or there is nothing to show.
         """
         if self.status is None:
             return None
@@ -81,7 +81,9 @@ class Seen:
 
 @dataclass(slots=True)
 class _Watched:
-    """`looking` is held during a look: each adds to what the one before it found. Only a look changes `seen` and what follows."""
+    """`looking` is held during a look: each adds to what the one before it found. Only a look changes `seen` and what
+    follows.
+    """
 
     opened: OpenApplication
     watch: Watch
@@ -175,9 +177,7 @@ class Watching:
         watched = _Watched(
             opened,
             Watch(opened.ports, opened.settings, probes=bool(opened.streams)),
-            HourRecorder(
-                RecordedHour if opened.inspection is None else opened.inspection.last_hour, self._clock
-            ),
+            HourRecorder(RecordedHour if opened.inspection is None else opened.inspection.last_hour, self._clock),
             now - OPEN_FOR,
             now,
             self._tasks.signal(),
@@ -247,8 +247,6 @@ class Watching:
         if opened.stream is not None and not opened.several and not watched.is_checked:
             ports = opened.ports
             watched.retention = ports.stream.describe().retention
-            check_stream(
-                opened.name, opened.known, ports.table.scan().leases, ports.stream.list_shards(), ports
-            )
+            check_stream(opened.name, opened.known, ports.table.scan().leases, ports.stream.list_shards(), ports)
             watched.is_checked = True
         return watched.watch.look(watched.retention)

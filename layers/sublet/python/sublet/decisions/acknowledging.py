@@ -182,7 +182,9 @@ class Acknowledging:
         return True
 
     def look(self, now: datetime) -> list[int]:
-        """Make due records ready for redelivery. Returns the numbers of those that timed out, which are redelivered at once."""
+        """Make due records ready for redelivery. Returns the numbers of those that timed out, which are redelivered at
+        once.
+        """
         forgotten = self._overdue(now)
         for number in forgotten:  # redelivering the first of a key redelivers the rest
             if (out := self.out.get(number)) is not None:

@@ -1,10 +1,11 @@
-"""Announced joins and drains: after one, every process scans the leases each second for a while, not just at its next tick.
+"""Announced joins and drains: after one, every process scans the leases each second for a while, not just at its next
+tick.
 
 A process scans the leases a few times a minute. So a released lease waits for the next scan of another process, and a
-lease that should move has to be stolen. The process that causes either knows it beforehand. It announces this beside the
-sightings, which every tick reads anyway, so there are no extra reads as long as no process announces anything. An
-announcement promises and permits nothing, since every write keeps its own condition. A missing one costs the usual wait, a
-stale one costs scans, and each lapses by itself.
+lease that should move has to be stolen. The process that causes either knows it beforehand. It announces this beside
+the sightings, which every tick reads anyway, so there are no extra reads as long as no process announces anything. An
+announcement promises and permits nothing, since every write keeps its own condition. A missing one costs the usual
+wait, a stale one costs scans, and each lapses by itself.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ LOOK_EVERY = timedelta(seconds=1)
 LOOKS_IN_A_TICK = 40
 """The most scans within one tick interval while something is announced, however long failover_time is."""
 STANDS_FOR_TICKS = 3
-"""After one tick every process has read it, and two more are left to act on it. A rolling deployment announces its next step
-within these two.
+"""After one tick every process has read it, and two more are left to act on it. A rolling deployment announces its next
+step within these two.
 """
 ROWS_A_SECOND = 20_000
-"""The most rows that all processes together scan while they scan more often: about 1,000 DynamoDB read units a second."""
+"""The most rows that all processes together scan while they scan more often: about 1,000 DynamoDB read units a
+second.
+"""
 LEAVES_WITHIN = timedelta(seconds=8)
-"""How long a leaving process waits at most until others have read its announcement: `docker stop` kills after ten seconds."""
+"""How long a leaving process waits at most until others have read its announcement: `docker stop` kills after ten
+seconds.
+"""
 ASKED_FOR = timedelta(seconds=5)
 """How long an owner that scans each second has to release a requested lease before it is stolen."""
 
@@ -70,9 +75,7 @@ def tick_interval(settings: Settings) -> timedelta:
     return settings.failover_time * 2 / 3
 
 
-def standing(
-    announced: Mapping[str, Announcement], now: datetime, settings: Settings
-) -> Mapping[str, Announcement]:
+def standing(announced: Mapping[str, Announcement], now: datetime, settings: Settings) -> Mapping[str, Announcement]:
     """Announcements that have not lapsed. One from a clock that is far ahead counts as lapsed."""
     within = STANDS_FOR_TICKS * tick_interval(settings)
     return {who: said for who, said in announced.items() if is_recent(said.at, now, within)}
@@ -81,9 +84,7 @@ def standing(
 def joining(announced: Mapping[str, Announcement], now: datetime) -> frozenset[str]:
     """Worker ids that count as workers before they hold a lease, for as long as acquiring the first leases may take."""
     return frozenset(
-        who
-        for who, said in announced.items()
-        if said.what is What.JOINS and is_recent(said.at, now, ASKED_FOR)
+        who for who, said in announced.items() if said.what is What.JOINS and is_recent(said.at, now, ASKED_FOR)
     )
 
 
@@ -148,9 +149,7 @@ def ask_first(
     return Asking(others, announces=len(others) < len(choices) and not is_said)
 
 
-def heard_within(
-    announced: Mapping[str, Announcement], now: datetime, is_alone: bool, settings: Settings
-) -> timedelta:
+def heard_within(announced: Mapping[str, Announcement], now: datetime, is_alone: bool, settings: Settings) -> timedelta:
     """How long a leaving process keeps its leases, so that others scan often by the time it releases them."""
     if is_alone or is_heard(announced, now, settings):
         return timedelta(0)

@@ -1,4 +1,6 @@
-"""The applications of an account at a glance: for each, how many shards, the worst word, its owners, and its last write."""
+"""The applications of an account at a glance: for each, how many shards, the worst word, its owners, and its last
+write.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ class ApplicationStatus:
 
 
 def last_write(leases: Iterable[Lease], sightings: Mapping[str, Sighting]) -> datetime | None:
-    """Returns the last known time at which a lease was written to: from the reports that owners of ours have left in the rows,
-    and from when ticks first saw each row as it is.
+    """Returns the last known time at which a lease was written to: from the reports that owners of ours have left in
+    the rows, and from when ticks first saw each row as it is.
     """
     left = [lease.reported_at for lease in leases]
     seen = [sighting.seen_at for sighting in sightings.values()]

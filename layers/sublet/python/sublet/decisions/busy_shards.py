@@ -1,4 +1,5 @@
-"""Which shards are hot: they get far more than the others, or most of what a shard can take. The alarm HotShard is about them.
+"""Which shards are hot: they get far more than the others, or most of what a shard can take. The alarm HotShard is
+about them.
 
 CloudWatch's alarm knows that there is a hot shard, but not which. The lease manager sees each shard's rate in its row.
 """
@@ -37,9 +38,7 @@ class BusyShard(Struct, frozen=True):
 def busy_shards(leases: Iterable[Lease], now: datetime) -> tuple[BusyShard, ...]:
     """Returns the hot shards, the busiest first, at most NAMED of them."""
     rates = {
-        lease.lease_key: rate
-        for lease in leases
-        if (rate := reading_rate(lease, now, is_owner_gone=False)) is not None
+        lease.lease_key: rate for lease in leases if (rate := reading_rate(lease, now, is_owner_gone=False)) is not None
     }
     average = sum(rate.bytes_per_second for rate in rates.values()) / max(1, len(rates))
     found = [busy for key, rate in rates.items() if _is_hot(busy := _busy(key, rate, average))]

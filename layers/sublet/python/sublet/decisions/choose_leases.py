@@ -207,17 +207,15 @@ def _look(
     held.update(dict.fromkeys(ours | fleet.joining | (fleet.members - held.keys() - losing), 0))
     chance.shuffle(available)
     available.sort(key=lambda one: one[1] is not ClaimReason.CHILD)
-    urgent = frozenset(
-        one.lease_key for one, _ in available if _is_urgent(one, sightings, now, settings, fleet)
-    )
+    urgent = frozenset(one.lease_key for one, _ in available if _is_urgent(one, sightings, now, settings, fleet))
     return _Market(tuple(assigned), tuple(available), len(left_alone), urgent, stealable, held, live)
 
 
 def _is_urgent(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, fleet: Fleet
 ) -> bool:
-    """Whether to take the lease before the fair share is applied. KCL 2.x does so with very old leases, and a lease that was
-    never held counts as very old; but never-held leases are shared with workers that are joining.
+    """Whether to take the lease before the fair share is applied. KCL 2.x does so with very old leases, and a lease
+    that was never held counts as very old; but never-held leases are shared with workers that are joining.
 
     Under a leader: any lease that was held and is lost, because other workers do not take it before the leader's next
     round, and the lost worker may be the leader. The leader evens out the result. Never-held leases are the leader's to
@@ -235,7 +233,9 @@ def _has_rested(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, 
 
 
 def _patience(lease: Lease, sightings: Mapping[str, Sighting], settings: Settings) -> timedelta:
-    """How long an owner may be silent before it counts as lost. An owner that a leader has only just named gets longer."""
+    """How long an owner may be silent before it counts as lost. An owner that a leader has only just named gets
+    longer.
+    """
     sighting = sightings.get(lease.lease_key)
     is_starting = sighting is not None and sighting.is_unheard
     return settings.failover_time * (NOT_HEARD_OF_FOR if is_starting else 1)

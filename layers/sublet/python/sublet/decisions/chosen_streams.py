@@ -1,7 +1,7 @@
 """Which of the existing streams an application of several streams reads, and what is remembered about them.
 
-A stream's key includes its creation time, so a stream that was deleted and created again is another stream, with leases of
-its own. No lease can be mistaken for another stream's, and none has to be adopted.
+A stream's key includes its creation time, so a stream that was deleted and created again is another stream, with leases
+of its own. No lease can be mistaken for another stream's, and none has to be adopted.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _found_by(
 
 
 def start_of(stream: StreamKey, settings: Settings) -> StartPosition:
-    """Returns the start position of the stream's shards. The streams' tags are not known here, so a part by tag is taken to
-    name every stream.
+    """Returns the start position of the stream's shards. The streams' tags are not known here, so a part by tag is
+    taken to name every stream.
     """
     for selector in () if settings.streams is None else settings.streams.selectors:
         if selector.names(stream.account, stream.stream, stream.epoch) or selector.tag is not None:
@@ -107,8 +107,8 @@ def settings_for(stream: StreamKey, arn: str, settings: Settings) -> Settings:
 
 
 def of_one_stream(settings: Settings, stream: str, arn: str | None = None) -> Settings:
-    """Returns the settings without the parts that only several streams need: the streams' own filters, and fan-out consumers
-    that are found by name.
+    """Returns the settings without the parts that only several streams need: the streams' own filters, and fan-out
+    consumers that are found by name.
     """
     return replace(
         settings,
@@ -145,5 +145,7 @@ def to_note(
 
 
 def has_left(known: KnownStream | None, now: datetime, former_streams_wait: timedelta) -> bool:
-    """Whether no lease manager names the stream any more. False for an unknown stream, which another program may read."""
+    """Whether no lease manager names the stream any more. False for an unknown stream, which another program may
+    read.
+    """
     return known is not None and now - known.named_at >= former_streams_wait

@@ -1,4 +1,5 @@
-"""The options that all programs of one consumer must share, stored beside its leases, so that a conflicting program is refused.
+"""The options that all programs of one consumer must share, stored beside its leases, so that a conflicting program is
+refused.
 
 A definition holds every option as text, by name, including defaults, because a later version may have other defaults.
 """
@@ -28,8 +29,14 @@ Options = Mapping[str, str]
 """Options by name, as text; the empty text stands for None."""
 
 _OF_SETTINGS = (
-    "start_position", "failover_time", "heartbeat_interval", "deaggregate", "hash_range_filter", "filter_criteria", "on_failure",
-)  # fmt: skip
+    "start_position",
+    "failover_time",
+    "heartbeat_interval",
+    "deaggregate",
+    "hash_range_filter",
+    "filter_criteria",
+    "on_failure",
+)
 
 _KINDS: Mapping[str, Any] = MappingProxyType(
     {name: DEFINITIONS[name].kind for name in _OF_SETTINGS} | {"ack_wait": timedelta, "max_ack_pending": int}
@@ -71,9 +78,11 @@ def by_definition(terms: Terms, given: Options, defined: Options | None) -> Term
     for name, text in given.items():
         if defined.get(name, "") != text:
             raise SettingsInConflict(
-                name, text, f"{defined.get(name) or 'none'}, as consumer {terms.settings.application} is defined; "
+                name,
+                text,
+                f"{defined.get(name) or 'none'}, as consumer {terms.settings.application} is defined; "
                 "leave it out, or update the consumer",
-            )  # fmt: skip
+            )
     values = {name: _value(name, text) for name, text in defined.items()}
     settings = replace(terms.settings, **{name: values[name] for name in _OF_SETTINGS if name in values})
     return Terms(
@@ -111,9 +120,7 @@ def _value(name: str, text: str) -> Any:
     return parse_setting(name, _KINDS[name], text) if text else None
 
 
-def checked_terms(
-    settings: Settings, ack_wait: timedelta | float | None, max_ack_pending: int | None
-) -> Terms:
+def checked_terms(settings: Settings, ack_wait: timedelta | float | None, max_ack_pending: int | None) -> Terms:
     """The terms with defaults filled in. Raises SettingsError."""
     wait = ACK_WAIT if ack_wait is None else as_duration("ack_wait", ack_wait)
     pending = MAX_ACK_PENDING if max_ack_pending is None else max_ack_pending

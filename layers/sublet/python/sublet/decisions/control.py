@@ -25,7 +25,9 @@ NAMED_MAX = 5
 
 
 def pause_of(control: Control, lease_key: str, now: datetime) -> Pause | None:
-    """The pause that keeps this lease from being held at this moment. The application's counts before the shard's own."""
+    """The pause that keeps this lease from being held at this moment. The application's counts before the shard's
+    own.
+    """
     for pause in (control.application, control.leases.get(lease_key)):
         if pause is not None and not is_over(pause, now):
             return pause
@@ -38,15 +40,13 @@ def is_over(pause: Pause, now: datetime) -> bool:
 
 def paused(control: Control, leases: Iterable[Lease], now: datetime) -> Mapping[str, Pause]:
     """The pause of each paused lease, by lease key. An ended lease is never paused: there is nothing to hold."""
-    found = {
-        lease.lease_key: pause_of(control, lease.lease_key, now) for lease in leases if not lease.is_ended
-    }
+    found = {lease.lease_key: pause_of(control, lease.lease_key, now) for lease in leases if not lease.is_ended}
     return {lease_key: pause for lease_key, pause in found.items() if pause is not None}
 
 
 def pausing(control: Control, pause: Pause, lease_keys: Collection[str] = ()) -> Control:
-    """The control with this pause, for these leases, or for all if none is named. It replaces earlier pauses of the same leases,
-    except that a request to release replaces neither a pause nor a request that lasts longer.
+    """The control with this pause, for these leases, or for all if none is named. It replaces earlier pauses of the
+    same leases, except that a request to release replaces neither a pause nor a request that lasts longer.
 
     Raises ControlRefused if it would end a drain: only a resume does that.
     """
@@ -70,8 +70,8 @@ def replaced(before: Control, after: Control, pause: Pause) -> tuple[Pause, ...]
 def _check_drain(existing: Pause | None, pause: Pause) -> None:
     if existing is not None and existing.order is Order.DRAIN and pause.until is not None:
         raise ControlRefused(
-            f"{existing.by} has drained the application, and a pause with an end would end that too: nothing was changed. "
-            "`sublet resume` ends the drain"
+            f"{existing.by} has drained the application, and a pause with an end would end that too: nothing was "
+            "changed. `sublet resume` ends the drain"
         )
 
 
@@ -85,8 +85,8 @@ def _ends_earlier(existing: Pause | None, request: Pause) -> bool:
 
 
 def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: datetime) -> bool:
-    """Whether another operator has ended this pause of these leases (of the application if none is named), or has replaced a
-    pause without an end by one that ends by itself.
+    """Whether another operator has ended this pause of these leases (of the application if none is named), or has
+    replaced a pause without an end by one that ends by itself.
     """
     if not lease_keys:
         existing = control.application
@@ -95,8 +95,8 @@ def is_ended(control: Control, pause: Pause, lease_keys: Collection[str], now: d
 
 
 def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) -> Control:
-    """The control without the pauses of these leases, or without any pause if no lease is named. Raises ControlRefused if the
-    leases are not paused, or would stay paused with the whole application.
+    """The control without the pauses of these leases, or without any pause if no lease is named. Raises ControlRefused
+    if the leases are not paused, or would stay paused with the whole application.
     """
     current = _without_past(control, now)
     if not lease_keys:
@@ -107,7 +107,8 @@ def resuming(control: Control, now: datetime, lease_keys: Collection[str] = ()) 
         )
     if unknown := sorted(set(lease_keys) - current.leases.keys()):
         raise ControlRefused(
-            f"{', '.join(unknown)}: not paused, and nothing was changed; paused: {_named(sorted(current.leases)) or 'none'}"
+            f"{', '.join(unknown)}: not paused, and nothing was changed; paused: "
+            f"{_named(sorted(current.leases)) or 'none'}"
         )
     left = {key: pause for key, pause in current.leases.items() if key not in lease_keys}
     return replace(current, leases=left)
@@ -136,13 +137,11 @@ def _without_past(control: Control, now: datetime) -> Control:
 def not_merely_paused(
     standing: Sequence[StandsStill], stopped: Collection[str], retention: timedelta
 ) -> tuple[StandsStill, ...]:
-    """The shards that stand still and count for an alarm. A paused shard stands still on purpose, so it counts only once its
-    first record has waited for half of the retention.
+    """The shards that stand still and count for an alarm. A paused shard stands still on purpose, so it counts only
+    once its first record has waited for half of the retention.
     """
     return tuple(
-        one
-        for one in standing
-        if one.is_held or one.lease.lease_key not in stopped or one.waiting >= retention / 2
+        one for one in standing if one.is_held or one.lease.lease_key not in stopped or one.waiting >= retention / 2
     )
 
 
@@ -174,8 +173,8 @@ def unreleased(
 
 
 def is_settled(since: datetime, now: datetime) -> bool:
-    """Whether every tick that read the control before its change at `since` has finished its dispatch. Both moments are by a
-    steady clock.
+    """Whether every tick that read the control before its change at `since` has finished its dispatch. Both moments are
+    by a steady clock.
     """
     return now - since >= SETTLES_WITHIN
 
@@ -190,14 +189,15 @@ def is_of_another_client(lease: Lease) -> bool:
 def check_owners(owned: Iterable[Lease], order: Order) -> None:
     """Raises ControlRefused, which names the leases, if workers of other clients hold any.
 
-    It also does so if these are not the leases to be paused: such workers would take each lease that is released, and go on
-    with it. If we held it instead, KCL 2.x would steal it, and a KCL 3.x leader would assign it to another worker.
+    It also does so if these are not the leases to be paused: such workers would take each lease that is released, and
+    go on with it. If we held it instead, KCL 2.x would steal it, and a KCL 3.x leader would assign it to another
+    worker.
     """
     theirs = [lease for lease in owned if is_of_another_client(lease)]
     if not theirs:
         return
     named = _named([f"{lease.lease_key} by {lease.actual_owner}" for lease in theirs])
     raise ControlRefused(
-        f"nothing was changed: KCL or another client holds {named}, which no {order.value} reaches. Its workers would take "
-        "what ours release: stop them first"
+        f"nothing was changed: KCL or another client holds {named}, which no {order.value} reaches. Its workers would "
+        "take what ours release: stop them first"
     )

@@ -78,8 +78,8 @@ class Load(Struct, frozen=True):
         return self.records_per_second / self.shards
 
     def shards_with_records(self, every: timedelta) -> int:
-        """Returns how many shards have records in a tick, on average, if records arrive independently. No worker is sent to
-        the others.
+        """Returns how many shards have records in a tick, on average, if records arrive independently. No worker is
+        sent to the others.
         """
         return math.ceil(self.shards * -math.expm1(-self.records * every.total_seconds()))
 
@@ -151,9 +151,15 @@ def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
             )
     for leases, gigabytes in PACKINGS:
         design = Design(
-            "", leases, gigabytes, CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60,
+            "",
+            leases,
+            gigabytes,
+            CONTINUOUS_WINDOWS,
+            WINDOW_MINUTES * 60,
+            WINDOWS_PER_EXECUTION,
+            60,
             COUNTED_WRITES[CONTINUOUS],
-        )  # fmt: skip
+        )
         yield PricedDesign(
             f"continuous, {counted(leases, 'lease')} in {gigabytes * 1024:.0f} MB",
             AT_ONCE,
@@ -171,9 +177,13 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
         (KCL_SHARDS_PER_TASK, KCL_TASKS_MIN, KCL_CPUS, KCL_GIGABYTES),
     ):
         runs = process_on_fargate(
-            load.shards, writes=COUNTED_WRITES[CONTINUOUS], leases_per_task=leases, tasks_min=tasks_min,
-            cpus=cpus, gigabytes=gigabytes,
-        )  # fmt: skip
+            load.shards,
+            writes=COUNTED_WRITES[CONTINUOUS],
+            leases_per_task=leases,
+            tasks_min=tasks_min,
+            cpus=cpus,
+            gigabytes=gigabytes,
+        )
         tasks = max(tasks_min, math.ceil(load.shards / leases))
         yield PricedDesign(
             f"sublet run on Fargate, {leases} shards in {cpus:g} CPU and {gigabytes:g} GB",

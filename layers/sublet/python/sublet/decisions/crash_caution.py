@@ -42,14 +42,16 @@ def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
 
 
 def crashes_by_hanging(lease: Lease) -> int:
-    """What a hung handler call adds to the count of crashes: enough that the lease is tried alone from then on. Which lease
-    hung is known, and it kept a slot from the other leases.
+    """What a hung handler call adds to the count of crashes: enough that the lease is tried alone from then on. Which
+    lease hung is known, and it kept a slot from the other leases.
     """
     return max(1, Caution.ALONE - lease.crashes)
 
 
 def pause_before(lease: Lease, settings: Settings) -> timedelta:
-    """How long the lease is left alone after its last owner was seen: one failover time, doubled by each further crash."""
+    """How long the lease is left alone after its last owner was seen: one failover time, doubled by each further
+    crash.
+    """
     if caution(lease) < Caution.PAUSES:
         return timedelta(0)
     return min(settings.failover_time * (1 << min(lease.crashes - Caution.PAUSES, 20)), LONGEST_PAUSE)

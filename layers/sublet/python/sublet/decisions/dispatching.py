@@ -36,11 +36,9 @@ class Dispatched(Struct, frozen=True):
 NOTHING: Mapping[str, Dispatched] = MappingProxyType({})
 
 
-def under_way(
-    dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
-) -> Mapping[str, Dispatched]:
-    """Returns, by lease key, the dispatches whose worker may still come: it has not acquired the lease, and its time to start
-    is not over.
+def under_way(dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime) -> Mapping[str, Dispatched]:
+    """Returns, by lease key, the dispatches whose worker may still come: it has not acquired the lease, and its time to
+    start is not over.
     """
     return {
         lease.lease_key: sent
@@ -54,7 +52,9 @@ def under_way(
 def after_choices(
     dispatched: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
 ) -> Mapping[str, Dispatched]:
-    """The dispatches to remember, including leases acquired by now, since the next tick's scan may be older than the acquire."""
+    """The dispatches to remember, including leases acquired by now, since the next tick's scan may be older than the
+    acquire.
+    """
     recent = {key: sent for key, sent in dispatched.items() if is_recent(sent.at, now, WORKER_STARTS_WITHIN)}
     return {
         **recent,

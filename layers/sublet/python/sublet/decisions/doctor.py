@@ -83,16 +83,16 @@ class DoctorRule(Struct, frozen=True):
 
 def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
     """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other
-    finding. If several questions have no answer for the same reason, only the first finding gives it, and the others name
-    that check.
+    finding. If several questions have no answer for the same reason, only the first finding gives it, and the others
+    name that check.
     """
     said: dict[str, Check] = {}
     return tuple(finding for rule in rules for finding in _of(rule, examined, said))
 
 
 def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
-    """Returns the findings for each stream of an application, in the order of the rules. A finding that is the same for every
-    stream is given once, for all of them.
+    """Returns the findings for each stream of an application, in the order of the rules. A finding that is the same for
+    every stream is given once, for all of them.
     """
     if len(examined) == 1:
         return findings(examined[0], rules)

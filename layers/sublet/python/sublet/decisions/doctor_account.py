@@ -48,9 +48,10 @@ FORGOTTEN_NEXT = timedelta(days=1)
 def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
     if description.distribution is RecordDistribution.AUTO:
         yield warning(
-            "Kinesis places the records itself (AUTO): records with the same key are in any shard, so they have no order",
-            "KCL drops KPL aggregates of such a stream without an error; sublet does not. If the handler needs order by key, use "
-            "UpdateStreamRecordDistributionStrategy.",
+            "Kinesis places the records itself (AUTO): records with the same key are in any shard, so they have no "
+            "order",
+            "KCL drops KPL aggregates of such a stream without an error; sublet does not. If the handler needs order "
+            "by key, use UpdateStreamRecordDistributionStrategy.",
         )
     elif info.status != "ACTIVE":
         yield warning(f"the stream is {info.status}", "Look again when it is ACTIVE.")
@@ -63,8 +64,8 @@ def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
 def hot_shards(
     by_shard: Mapping[str, Volume], fleet: FleetStatus, shards: Sequence[Shard], stream: str
 ) -> Iterator[Judged]:
-    """Judges by what producers write. Without shard-level metrics it judges by what owners read, which is more than that while
-    they catch up.
+    """Judges by what producers write. Without shard-level metrics it judges by what owners read, which is more than
+    that while they catch up.
     """
     measured = {
         shard_id: share_of_quota(volume.bytes_per_second, volume.records_per_second)
@@ -76,13 +77,12 @@ def hot_shards(
     for shard_id, share in hot:
         verb = "takes" if measured else "is read at"
         judge = bad if measured and share >= TOO_HOT else warning
-        yield judge(
-            f"it {verb} {share:.0%} of what a shard can take", _split(stream, listed.get(shard_id)), shard_id
-        )
+        yield judge(f"it {verb} {share:.0%} of what a shard can take", _split(stream, listed.get(shard_id)), shard_id)
     if not shares:
         yield Judged(
             Severity.NOT_CHECKED,
-            "the stream has no shard-level metrics (EnableEnhancedMonitoring), and no row says how fast its shard is read",
+            "the stream has no shard-level metrics (EnableEnhancedMonitoring), and no row says how fast its shard is "
+            "read",
         )
     elif not hot:
         shard_id, share = max(shares.items(), key=lambda each: each[1])
@@ -95,8 +95,8 @@ def _split(stream: str, shard: Shard | None) -> str:
     starting, ending = shard.hash_key_range
     halves = aws_command(stream, Split(own_id(shard.shard_id), (starting + ending + 1) // 2))
     return (
-        f"`sublet hot` says why, and where to split it; in the middle: {halves}. If one partition key is the cause, only another "
-        "key helps."
+        f"`sublet hot` says why, and where to split it; in the middle: {halves}. If one partition key is the cause, "
+        "only another key helps."
     )
 
 
@@ -123,14 +123,12 @@ def consumers(found: Sequence[RegisteredConsumer], at: datetime) -> Iterator[Jud
         yield warning(
             f"the registered consumer {each.name} has had no subscription in the last hour, and costs "
             f"${fan_out(1, 0):,.0f} a month for each shard",
-            f"Deregister it (aws kinesis deregister-stream-consumer --consumer-arn {each.arn}), unless its application will read "
-            "again.",
+            f"Deregister it (aws kinesis deregister-stream-consumer --consumer-arn {each.arn}), unless its "
+            "application will read again.",
             each.name,
         )
     if registered >= CONSUMERS:
-        yield warning(
-            f"{text}: no more can be registered", "Deregister unused ones; On-demand Advantage allows 50."
-        )
+        yield warning(f"{text}: no more can be registered", "Deregister unused ones; On-demand Advantage allows 50.")
     elif registered >= NEAR * CONSUMERS:
         yield warning(text, "Deregister unused ones (DeregisterStreamConsumer).")
     elif not unread:
@@ -140,9 +138,7 @@ def consumers(found: Sequence[RegisteredConsumer], at: datetime) -> Iterator[Jud
 def shard_quota(limits: AccountInfo) -> Iterator[Judged]:
     text = f"{limits.open_shards:,} of {limits.shard_limit:,} open shards in this account and region"
     if limits.open_shards >= NEAR * limits.shard_limit:
-        yield warning(
-            text, "A split or a new stream may fail: ask for a higher quota (Service Quotas, Kinesis)."
-        )
+        yield warning(text, "A split or a new stream may fail: ask for a higher quota (Service Quotas, Kinesis).")
     else:
         yield well(text)
 
@@ -157,21 +153,19 @@ def executions(found: Executions | None, at: datetime) -> Iterator[Judged]:
             "Its leases wait for the next tick. Look at the execution's history, and the lease worker's log.",
         )
     if found.running >= NEAR * OPEN_EXECUTIONS:
-        yield bad(
-            f"{found.running:,} are running, of {OPEN_EXECUTIONS:,} that an account may have", "Stop some."
-        )
+        yield bad(f"{found.running:,} are running, of {OPEN_EXECUTIONS:,} that an account may have", "Stop some.")
     else:
         yield well(f"{found.running:,} are running")
 
 
 def concurrency(usage: Usage, found: Executions | None) -> Iterator[Judged]:
-    text = f"{usage.used:,.0f} of the account's {usage.limit:,.0f} concurrent Lambda executions were used in the last hour"
+    text = (
+        f"{usage.used:,.0f} of the account's {usage.limit:,.0f} concurrent Lambda executions were used in the last hour"
+    )
     if found is None or usage.share < NEAR:
         yield well(text)
     else:
-        yield warning(
-            text, "Lease workers may be throttled: ask for a higher quota, or reserve concurrency for them."
-        )
+        yield warning(text, "Lease workers may be throttled: ask for a higher quota, or reserve concurrency for them.")
 
 
 def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> Iterator[Judged]:
@@ -184,11 +178,12 @@ def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> It
 
 
 def _concerns(alarm: RingingAlarm, application: str, stream: str) -> bool:
-    """Whether its metrics are the application's, the stream's, or those of a function, queue or state machine named after it."""
+    """Whether its metrics are the application's, the stream's, or those of a function, queue or state machine named
+    after it.
+    """
     names = {application, stream}
     return bool(names & alarm.mentions) or any(
-        text.startswith((f"{application}-", f"sublet-{application}-"))
-        for text in (alarm.name, *alarm.mentions)
+        text.startswith((f"{application}-", f"sublet-{application}-")) for text in (alarm.name, *alarm.mentions)
     )
 
 
@@ -207,9 +202,7 @@ def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[Judged]
 RULES = (
     *LEASE_RULES,
     DoctorRule(Check.MODE, lambda seen: (seen.info, seen.description), mode),
-    DoctorRule(
-        Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.fleet, seen.shards, seen.stream), hot_shards
-    ),
+    DoctorRule(Check.HOT_SHARDS, lambda seen: (seen.by_shard, seen.fleet, seen.shards, seen.stream), hot_shards),
     DoctorRule(Check.THROTTLED, lambda seen: (seen.throttled,), throttling),
     DoctorRule(Check.CONSUMERS, lambda seen: (seen.consumers, seen.at), consumers),
     DoctorRule(Check.SHARD_QUOTA, lambda seen: (seen.limits,), shard_quota),

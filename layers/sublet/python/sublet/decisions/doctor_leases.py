@@ -94,9 +94,7 @@ def clock(skew: timedelta, failover_time: timedelta) -> Iterator[Judged]:
     a large skew does harm: to sightings, which machines share.
     """
     seconds, off = round(skew.total_seconds()), abs(skew)
-    ahead = (
-        f"this machine's clock is {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} Kinesis' clock"
-    )
+    ahead = f"this machine's clock is {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} Kinesis' clock"
     if off >= min(failover_time / 2, SIGNATURE_LIFE):
         yield bad(
             ahead,
@@ -131,21 +129,23 @@ def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
     repaired = [new.lease.shard_id for new in plan.create if new.why is CreateReason.REPAIR]
     if repaired:
         yield bad(
-            f"{counted(len(repaired), 'shard has', 'shards have')} no lease though the parents have ended: {shown(repaired)}",
+            f"{counted(len(repaired), 'shard has', 'shards have')} no lease though the parents have ended: "
+            f"{shown(repaired)}",
             "KCL never creates these leases. A lease manager of sublet creates them within a tick: is one running?",
             repaired[0],
         )
     elif missing:
         yield warning(
             f"{counted(len(missing), 'shard has', 'shards have')} no lease yet: {shown(missing)}",
-            "The next tick, or KCL's next shard sync within two minutes, creates it. If it does not, no lease manager runs.",
+            "The next tick, or KCL's next shard sync within two minutes, creates it. If it does not, no lease manager "
+            "runs.",
             missing[0],
         )
     elif plan.holes:
         yield bad(
             f"{counted(len(plan.holes), 'range of hash keys has', 'ranges of hash keys have')} no unfinished lease",
-            "Records with these keys are not consumed. An unreadable row, or a listing during a reshard, may be why: look "
-            "again in a minute.",
+            "Records with these keys are not consumed. An unreadable row, or a listing during a reshard, may be why: "
+            "look again in a minute.",
         )
     else:
         yield well("every shard has a lease, or waits for its parents")
@@ -157,8 +157,8 @@ def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
     for lease in gone:
         yield bad(
             "the stream does not list the shard of this unfinished lease",
-            "If it is past retention, what was not handled is lost, and its next owner ends the lease. If the stream was "
-            "created again, start a new application.",
+            "If it is past retention, what was not handled is lost, and its next owner ends the lease. If the stream "
+            "was created again, start a new application.",
             lease.lease_key,
         )
     if not gone:
@@ -166,14 +166,14 @@ def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
 
 
 ADVICE: Mapping[Word, str] = {
-    Word.BEHIND: "Records arrive faster than they are handled. `sublet hot` says whether a shard is hot; otherwise make "
-    "the handler faster, or add workers.",
-    Word.FAILING: "`sublet status` names the handler's error, or says that reads get no answer, and the owner, whose log has "
-    "the rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
-    Word.STALLED: "The handler hangs, or checkpoints too seldom. `sublet status` names the owner, whose log has the rest. "
-    "`sublet peek` shows the records that wait, and `sublet skip` moves past them.",
-    Word.STOPPED: "No worker writes to the lease. `sublet workers` lists the live workers; see whether the process or the "
-    "lease manager runs, and its log.",
+    Word.BEHIND: "Records arrive faster than they are handled. `sublet hot` says whether a shard is hot; otherwise "
+    "make the handler faster, or add workers.",
+    Word.FAILING: "`sublet status` names the handler's error, or says that reads get no answer, and the owner, whose "
+    "log has the rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
+    Word.STALLED: "The handler hangs, or checkpoints too seldom. `sublet status` names the owner, whose log has the "
+    "rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
+    Word.STOPPED: "No worker writes to the lease. `sublet workers` lists the live workers; see whether the process or "
+    "the lease manager runs, and its log.",
     Word.REWOUND: "The position was moved back, and records are handled again. `sublet history` says who moved it.",
 }
 """What to do about a shard with one of BAD_WORDS."""
@@ -204,7 +204,9 @@ def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Ju
             )
         elif shard.lag is not None and shard.lag >= RETENTION_WARNING * kept:
             found = True
-            left = f"{_hours(shard.lag)} behind, with a retention of {_hours(kept)}: {_hours(kept - shard.lag)} are left"
+            left = (
+                f"{_hours(shard.lag)} behind, with a retention of {_hours(kept)}: {_hours(kept - shard.lag)} are left"
+            )
             judge = bad if shard.lag >= RETENTION_BAD * kept else warning
             then = "Raise the retention (IncreaseStreamRetentionPeriod) first, then repair the consumer."
             yield judge(left, then, shard.shard_id)

@@ -1,4 +1,6 @@
-"""A shard's sketch from the totals of all records, by key and by second. It is exact, but every record has to be read."""
+"""A shard's sketch from the totals of all records, by key and by second. It is exact, but every record has to be
+read.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from sublet.protocol.shard import HashKeyRange
 
 
 class KeyTotal(Struct, frozen=True):
-    """The total of the user records with one key. `stream_records`: how many of them are the first of their stream record.
-    `bytes`: of data and keys. `aggregated`: the part of `bytes` that came in aggregates, as far as the records show it.
+    """The total of the user records with one key. `stream_records`: how many of them are the first of their stream
+    record. `bytes`: of data and keys. `aggregated`: the part of `bytes` that came in aggregates, as far as the records
+    show it.
     """
 
     partition_key: str | None
@@ -28,7 +31,9 @@ class KeyTotal(Struct, frozen=True):
 
 
 class ExactSketching:
-    """The exact sketch of one shard in the making. It holds the heaviest keys and 64 sums, however many keys there are."""
+    """The exact sketch of one shard in the making. It holds the heaviest keys and 64 sums, however many keys there
+    are.
+    """
 
     def __init__(self, shard_id: str, hash_key_range: HashKeyRange) -> None:
         self._shard_id, self._range = shard_id, hash_key_range
@@ -72,11 +77,22 @@ class ExactSketching:
 
     def sketch(self, since: datetime, until: datetime) -> ShardSketch:
         return ShardSketch(
-            self._shard_id, since, until, self._range, self._records, self._bytes, self._load,
-            missed=self._missed, keys=_sorted(key for _, _, key in self._heaviest), buckets=tuple(self._buckets),
-            aggregated=self._aggregated, explicit=self._explicit, elsewhere=self._elsewhere,
-            keyless=self._keyless, peaks=self._peaks,
-        )  # fmt: skip
+            self._shard_id,
+            since,
+            until,
+            self._range,
+            self._records,
+            self._bytes,
+            self._load,
+            missed=self._missed,
+            keys=_sorted(key for _, _, key in self._heaviest),
+            buckets=tuple(self._buckets),
+            aggregated=self._aggregated,
+            explicit=self._explicit,
+            elsewhere=self._elsewhere,
+            keyless=self._keyless,
+            peaks=self._peaks,
+        )
 
 
 def _sorted(keys: Iterable[HeavyKey]) -> tuple[HeavyKey, ...]:

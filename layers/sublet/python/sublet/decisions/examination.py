@@ -65,8 +65,8 @@ class RingingAlarm(Struct, frozen=True):
 
 
 class Executions(Struct, frozen=True):
-    """The executions of the lease workers' state machine. `failed_at`: when one last failed, timed out or was aborted; None if
-    none is known to have.
+    """The executions of the lease workers' state machine. `failed_at`: when one last failed, timed out or was aborted;
+    None if none is known to have.
     """
 
     running: int
@@ -94,7 +94,8 @@ class Examined:
     by_shard       data written to each shard; empty if the stream has no shard-level metrics
     denied_reads   Kinesis actions that this role lacks
     denied_writes  DynamoDB actions that this role lacks, with their table; None: this was not asked
-    denied_roles   what each of the application's own roles lacks, by its ARN; None: no role was given, and it is not on Lambda
+    denied_roles   what each of the application's own roles lacks, by its ARN; None: no role was given, and it is not on
+                   Lambda
     executions     None: the application has no state machine, so it is not on Lambda
     control        what an operator has ordered; None: no table beside the lease table keeps it, as beside a KCL's own
     set_aside      None: no failure destination was given

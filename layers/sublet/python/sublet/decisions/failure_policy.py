@@ -91,8 +91,8 @@ class Called(NamedTuple):
 
 
 def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Called, ...]:
-    """Returns, for each record left, the last failed call that included it. A run is called whole and then split, so that is
-    the last call whose run contains the record.
+    """Returns, for each record left, the last failed call that included it. A run is called whole and then split, so
+    that is the last call whose run contains the record.
     """
     around = (each for each in called if each.run.end > run.end)
     return (*around, Called(run, answer)) if answer.done < run.size else tuple(around)
@@ -100,9 +100,7 @@ def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Ca
 
 def last_answer(called: Sequence[Called], run: Run) -> Answer | None:
     """None if these records have not been in a call in this window."""
-    return next(
-        (each.answer for each in reversed(called) if each.run.start <= run.start < each.run.end), None
-    )
+    return next((each.answer for each in reversed(called) if each.run.start <= run.start < each.run.end), None)
 
 
 class Wait(NamedTuple):
@@ -191,9 +189,7 @@ def _from_first(count: int, size: int, attempts: int) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def next_step(
-    course: Course, arrived: ArrivedAt, now: datetime, time_left: timedelta, settings: Settings
-) -> Step:
+def next_step(course: Course, arrived: ArrivedAt, now: datetime, time_left: timedelta, settings: Settings) -> Step:
     """What to do now. `now` is a wall clock's time; `time_left` is how long handler calls may still begin."""
     if not course.runs:
         return Done()

@@ -17,8 +17,8 @@ class FinishedPrefix(Struct, frozen=True):
     length  the length of the finished prefix
     beyond  other finished items: sorted ranges [start, end) that touch neither each other nor the prefix
 
-    `beyond` holds at most one range for every two items under way. The caller bounds its size by starting no item that is
-    further beyond `length` than a limit.
+    `beyond` holds at most one range for every two items under way. The caller bounds its size by starting no item that
+    is further beyond `length` than a limit.
     """
 
     length: int = 0

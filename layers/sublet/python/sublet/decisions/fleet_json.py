@@ -1,4 +1,6 @@
-"""A FleetStatus as JSON: for `--json`, scripts and the console. Times are ISO 8601, durations seconds, rates KB a second."""
+"""A FleetStatus as JSON: for `--json`, scripts and the console. Times are ISO 8601, durations seconds, rates KB a
+second.
+"""
 
 from __future__ import annotations
 

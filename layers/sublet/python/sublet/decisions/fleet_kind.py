@@ -1,8 +1,9 @@
 """Whether a KCL 3.x leader assigns the leases, and what we report to it.
 
 Workers of KCL 2.x, kcl-rs and sublet take leases for themselves, and steal. In a KCL 3.x fleet one worker assigns all
-leases, and Java's workers take none: a worker that stole there would take from workers that never take back. So we decide by
-the reports that each worker of such a fleet writes every 30 s. A fleet that has stopped no longer counts after a minute.
+leases, and Java's workers take none: a worker that stole there would take from workers that never take back. So we
+decide by the reports that each worker of such a fleet writes every 30 s. A fleet that has stopped no longer counts
+after a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ FORGOTTEN_AFTER = 2 * REPORTED_EVERY
 """In KCL a report of exactly this age is alive."""
 
 DUE_AFTER = REPORTED_EVERY - timedelta(seconds=5)
-"""The next tick renews a report of this age. So it is never late because the tick and report intervals are out of step."""
+"""The next tick renews a report of this age. So it is never late because the tick and report intervals are out of
+step.
+"""
 
 NOT_HEARD_OF_FOR = 2
 """A silent owner that a KCL 3.x leader has only named counts as lost after this many failover times. A worker looks for
@@ -75,15 +78,13 @@ def fleet_of(
     settings: Settings,
 ) -> Fleet:
     """The fleet's kind, from its reports. If any worker reports in the lease table, we do too, since the application is
-    migrating to KCL 3.5's single table. If no other worker reports, we do not either: a row that is not a lease stops every
-    KCL before 3.5.
+    migrating to KCL 3.5's single table. If no other worker reports, we do not either: a row that is not a lease stops
+    every KCL before 3.5.
 
     While a fleet migrates from 2.x to 3.x, workers report for some time before a leader assigns: it waits until all
     lease holders report. We then report too, and take and steal as before.
     """
-    others = [
-        report for report in reports if report.worker_id not in own_worker_ids and is_alive(report, now)
-    ]
+    others = [report for report in reports if report.worker_id not in own_worker_ids and is_alive(report, now)]
     places = {report.place for report in others}
     place = next((place for place in (Place.LEASE_TABLE, Place.OWN_TABLE) if place in places), None)
     if settings.kcl_fleet is KclFleet.V2:
@@ -95,7 +96,9 @@ def fleet_of(
 
 
 def is_alive(report: WorkerReport, now: datetime) -> bool:
-    """A report from the far future, by a clock that was ahead, is not alive: it would keep a share of the leases unassigned."""
+    """A report from the far future, by a clock that was ahead, is not alive: it would keep a share of the leases
+    unassigned.
+    """
     return abs(now - report.reported_at) <= FORGOTTEN_AFTER
 
 
@@ -104,25 +107,29 @@ def is_due(report: WorkerReport | None, now: datetime) -> bool:
     return report is None or abs(now - report.reported_at) >= DUE_AFTER
 
 
-def plan_reports(
-    fleet: Fleet, reports: Iterable[WorkerReport], now: datetime, settings: Settings
-) -> ReportPlan:
+def plan_reports(fleet: Fleet, reports: Iterable[WorkerReport], now: datetime, settings: Settings) -> ReportPlan:
     """The reports of one tick. If leases are not kept from window to window, nothing is reported: leases assigned
     between two windows would lie idle.
     """
     ours = [report for report in reports if report.worker_id in settings.own_worker_ids]
     reporting = fleet.place if settings.mode is Mode.CONTINUOUS else None
     stands = {report.worker_id: report for report in ours if report.place is reporting}
-    due = () if reporting is None else tuple(
-        WorkerReport(worker_id, now, reporting)
-        for worker_id in settings.own_worker_ids
-        if is_due(stands.get(worker_id), now)
-    )  # fmt: skip
+    due = (
+        ()
+        if reporting is None
+        else tuple(
+            WorkerReport(worker_id, now, reporting)
+            for worker_id in settings.own_worker_ids
+            if is_due(stands.get(worker_id), now)
+        )
+    )
     return ReportPlan(due, tuple(report for report in ours if report.place is not reporting))
 
 
 def given_to(lease: Lease, own_worker_ids: Collection[str], fleet: Fleet) -> str | None:
-    """The worker id of ours to which a leader has assigned the lease, if none of our windows has written to it since."""
+    """The worker id of ours to which a leader has assigned the lease, if none of our windows has written to it
+    since.
+    """
     if not fleet.is_led or lease.lease_owner not in own_worker_ids:
         return None
     is_taken_up = lease.checkpoint_owner is not None or lease.held_by is not None

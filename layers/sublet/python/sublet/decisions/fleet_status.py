@@ -50,7 +50,8 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are not leases and need an operator.
+    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are not leases and need an
+    operator.
 
     distribution  the load of each worker and group of workers, beside the fair share
     retention     for how long the stream keeps records; None if not known
@@ -100,12 +101,7 @@ class FleetStatus:
     @property
     def earlier_lags(self) -> Sequence[tuple[datetime, timedelta]]:
         """The earlier lags of all shards, from the last observations of each; in no order."""
-        return [
-            (seen.at, seen.behind)
-            for shard in self.shards
-            for seen in shard.history
-            if seen.behind is not None
-        ]
+        return [(seen.at, seen.behind) for shard in self.shards for seen in shard.history if seen.behind is not None]
 
     @property
     def words(self) -> Mapping[Word, int]:
@@ -123,11 +119,9 @@ class FleetStatus:
         return bool(self.malformed) or any(shard.is_bad for shard in self.shards)
 
 
-def fleet_status(
-    scan: LeaseScan, now: datetime, settings: Settings, known: Findings | None = None
-) -> FleetStatus:
-    """Judges which owners are alive by stored sightings, as a lease manager does, and by what owners of ours last wrote to
-    their rows. An owner counts as alive if neither is known.
+def fleet_status(scan: LeaseScan, now: datetime, settings: Settings, known: Findings | None = None) -> FleetStatus:
+    """Judges which owners are alive by stored sightings, as a lease manager does, and by what owners of ours last wrote
+    to their rows. An owner counts as alive if neither is known.
     """
     known = known or Findings()
     leases = [lease for lease in scan.leases if stream_key_of(lease.lease_key) not in known.gone]
@@ -232,12 +226,7 @@ def _waiting(lease: Lease, now: datetime, known: Findings) -> timedelta | None:
     if lease.lease_key in known.waiting:
         return known.waiting[lease.lease_key]
     found = known_of(lease, known.unread)
-    if (
-        lease.actual_owner is not None
-        or found is None
-        or found.since is not None
-        or found.quiet_until is None
-    ):
+    if lease.actual_owner is not None or found is None or found.since is not None or found.quiet_until is None:
         return None
     return timedelta(0) if abs(now - found.quiet_until) < FOUND_QUIET_LATELY else None
 
@@ -251,18 +240,18 @@ def _handled_to(lease: Lease, asked: HandledPosition | None) -> datetime | None:
 def _gone_since(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> datetime | None:
-    """When the owner last wrote, if it is gone and others would have taken the lease by now: as long as KCL waits before it
-    takes a lease regardless of the fair share.
+    """When the owner last wrote, if it is gone and others would have taken the lease by now: as long as KCL waits
+    before it takes a lease regardless of the fair share.
     """
     idle = shown_idle(lease, sightings, now)
     is_gone = _is_owner_gone(lease, sightings, now, failover_time)
     return now - idle if is_gone and idle is not None and idle > VERY_OLD * failover_time else None
 
 
-def _is_owner_gone(
-    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
-) -> bool:
-    """Judges by sightings, and by the last note of an owner of ours, unless a lease manager has seen another write since."""
+def _is_owner_gone(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta) -> bool:
+    """Judges by sightings, and by the last note of an owner of ours, unless a lease manager has seen another write
+    since.
+    """
     if is_expired(lease, sightings, now, failover_time):
         return True
     sighting, idle = sightings.get(lease.lease_key), shown_idle(lease, sightings, now)

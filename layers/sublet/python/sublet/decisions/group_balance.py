@@ -38,15 +38,17 @@ class _Unit(NamedTuple):
 
 
 def group_of(worker_id: str, settings: Settings) -> str:
-    """The worker id up to the first `group_separator`, or all of it. The worker ids of a Lambda deployment are one group."""
+    """The worker id up to the first `group_separator`, or all of it. The worker ids of a Lambda deployment are one
+    group.
+    """
     if worker_id.startswith(f"{settings.lambda_group}-"):
         return settings.lambda_group
     return worker_id.partition(settings.group_separator)[0]
 
 
 def ranked_at(now: datetime, every: timedelta, looker: str = "") -> Rank:
-    """Ranks workers in the same order for all workers that decide within one interval `every`, and in another order in the
-    next. So a worker that does not take part (it has another `balance` setting) does not block the others for ever.
+    """Ranks workers in the same order for all workers that decide within one interval `every`, and in another order in
+    the next. So a worker that does not take part (it has another `balance` setting) does not block the others for ever.
     `looker`: gives this worker an order of its own.
     """
     turn = int(now.timestamp() / every.total_seconds())
@@ -62,8 +64,8 @@ def moves_between_groups(
     most: int,
     rank: Rank,
 ) -> tuple[GroupMove, ...]:
-    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each. Together they fill what
-    groups are short of.
+    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each. Together they fill
+    what groups are short of.
 
     Each worker decides on its own. So each plans for all and makes only its own moves; workers that scan at the same
     moment make the same plan. `held`: live leases of every live worker; `stealable`: how many of those may be stolen;
@@ -89,18 +91,14 @@ def moves_between_groups(
     return tuple(moves)
 
 
-def _to_give(
-    held: Mapping[str, int], stealable: Mapping[str, int], target: int, rank: Rank
-) -> Iterable[_Unit]:
+def _to_give(held: Mapping[str, int], stealable: Mapping[str, int], target: int, rank: Rank) -> Iterable[_Unit]:
     for worker_id, count in held.items():
         spare = min(count - target + 1, stealable.get(worker_id, 0))
         place = rank(worker_id) if spare > 0 else b""
         yield from (_Unit(count - given, place, worker_id) for given in range(spare))
 
 
-def _to_take(
-    held: Mapping[str, int], thieves: Collection[str], target: int, most: int, rank: Rank
-) -> Iterable[_Unit]:
+def _to_take(held: Mapping[str, int], thieves: Collection[str], target: int, most: int, rank: Rank) -> Iterable[_Unit]:
     for worker_id in thieves:
         room = min(target - held[worker_id], most)
         place = rank(worker_id)

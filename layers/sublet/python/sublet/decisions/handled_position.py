@@ -14,8 +14,8 @@ class HandledPosition(NamedTuple):
     """How far a shard is handled, in time.
 
     handled_to  when the last handled record arrived; None if none is handled, or it is past retention
-    lag         how far the handled records are behind the shard's newest; zero if all are handled. None: the page was empty
-                and lagged, which does not show it
+    lag         how far the handled records are behind the shard's newest; zero if all are handled. None: the page was
+                empty and lagged, which does not show it
     """
 
     handled_to: datetime | None
@@ -23,7 +23,9 @@ class HandledPosition(NamedTuple):
 
 
 def position_of(lease: Lease, page: Page, now: datetime) -> HandledPosition:
-    """Reads a page of one record, which was polled at the lease's position. That is the checkpointed record, if there is one."""
+    """Reads a page of one record, which was polled at the lease's position. That is the checkpointed record, if there
+    is one.
+    """
     behind = timedelta(milliseconds=page.millis_behind_latest)
     if not page.records:
         return HandledPosition(None, None if behind else behind)

@@ -1,7 +1,7 @@
 """The partition keys that bring most of a shard's load, in bounded memory: a Misra-Gries summary.
 
-It holds the same information as a space-saving summary (Agarwal and others, "Mergeable summaries", PODS 2012). Misra-Gries
-summaries can be merged, and a new key costs no search for the smallest counter.
+It holds the same information as a space-saving summary (Agarwal and others, "Mergeable summaries", PODS 2012).
+Misra-Gries summaries can be merged, and a new key costs no search for the smallest counter.
 
 After loads of N in all, with k counters:
 
@@ -102,8 +102,8 @@ def fewer(keys: tuple[HeavyKey, ...], missed: int, counters: int) -> tuple[tuple
 
 
 def _kept(counters: Mapping[_K, _C], missed: int, most: int) -> tuple[dict[_K, _C], int]:
-    """Keep the `most` counters of the highest rank. Every rank falls by that of the first counter that is dropped. At least one
-    more counter than `most` loses that much, so `missed` stays within its bound.
+    """Keep the `most` counters of the highest rank. Every rank falls by that of the first counter that is dropped. At
+    least one more counter than `most` loses that much, so `missed` stays within its bound.
     """
     if len(counters) <= most:
         return dict(counters), missed
@@ -113,14 +113,10 @@ def _kept(counters: Mapping[_K, _C], missed: int, most: int) -> tuple[dict[_K, _
 
 
 def _heavy(name: str, found: Counter) -> HeavyKey:
-    return HeavyKey(
-        found.key_hash, found.place, found.load, found.error, found.bytes, found.records, name
-    )  # fmt: skip
+    return HeavyKey(found.key_hash, found.place, found.load, found.error, found.bytes, found.records, name)
 
 
-def _sum(
-    key_hash: int, mine: HeavyKey | None, mine_missed: int, other: HeavyKey | None, other_missed: int
-) -> HeavyKey:
+def _sum(key_hash: int, mine: HeavyKey | None, mine_missed: int, other: HeavyKey | None, other_missed: int) -> HeavyKey:
     found = [each for each in (mine, other) if each is not None]
     return HeavyKey(
         key_hash,

@@ -129,16 +129,12 @@ class AfterWrite(NamedTuple):
     then: Then
 
 
-def after_write(
-    holding: Holding, write: LeaseWrite, row: _Row, applied: bool, sent_at: Instant
-) -> AfterWrite:
+def after_write(holding: Holding, write: LeaseWrite, row: _Row, applied: bool, sent_at: Instant) -> AfterWrite:
     """`row`: the row as it is now. If the write was `applied`, as it left it; otherwise the row that refused it."""
     verdict = Verdict.APPLIED if applied else judge_refusal(holding.lease, write, row)
     to = TRANSITIONS[verdict]
     if not to.is_ours or not isinstance(row, Lease):
-        return AfterWrite(
-            replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=Then.NOTHING
-        )
+        return AfterWrite(replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=Then.NOTHING)
     moves, moved_from = _moves_after(holding, write, row, applied)
     if verdict is Verdict.MOVED and moves == holding.moves:  # by a write of ours, whose answer got lost
         verdict, to = Verdict.WRITE_AGAIN, TRANSITIONS[Verdict.WRITE_AGAIN]
@@ -150,11 +146,9 @@ def after_write(
     return AfterWrite(after, verdict, to.is_done, Then.HAND_OVER if asks else to.then)
 
 
-def _moves_after(
-    holding: Holding, write: LeaseWrite, row: Lease, applied: bool
-) -> tuple[int, Checkpoint | None]:
-    """`moves` and `moved_from` of the new row, by whether its position is one of ours. An unanswered write has been applied by
-    now, if the counter says so, or never will be.
+def _moves_after(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> tuple[int, Checkpoint | None]:
+    """`moves` and `moved_from` of the new row, by whether its position is one of ours. An unanswered write has been
+    applied by now, if the counter says so, or never will be.
     """
     lease, is_ours = holding.lease, row.lease_counter == holding.lease.lease_counter + 1
     ours = {lease.position}

@@ -1,7 +1,7 @@
 """Why a shard is hot, and what helps: a verdict for each shard, with its price and the change that carries it out.
 
-A split helps only if it divides the load. Records of one partition key have one hash key, so a dominant key stays in one
-child, whatever the split; so do records whose producer places them all at one hash key.
+A split helps only if it divides the load. Records of one partition key have one hash key, so a dominant key stays in
+one child, whatever the split; so do records whose producer places them all at one hash key.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import RecordDistribution, StreamMode
 
 HOT = 0.8
-"""A shard is hot if its worst second takes at least this share of its quota. A row without a sketch shows only an average:
-HOT_ON_AVERAGE.
+"""A shard is hot if its worst second takes at least this share of its quota. A row without a sketch shows only an
+average: HOT_ON_AVERAGE.
 """
 
 DOMINATES = 0.5
@@ -69,7 +69,9 @@ _NOT_HOT = frozenset({HeatVerdict.FINE, HeatVerdict.MERGE, HeatVerdict.NOT_MEASU
 
 
 class KeyShare(Struct, frozen=True):
-    """A key's share of its shard's load. `name`: None if names are not stored; `key_hash` is the MD5 of the partition key."""
+    """A key's share of its shard's load. `name`: None if names are not stored; `key_hash` is the MD5 of the partition
+    key.
+    """
 
     key_hash: int
     name: str | None
@@ -106,7 +108,9 @@ class HotShard(Struct, frozen=True):
 
 
 class StreamLook(Struct, frozen=True):
-    """`standing`: how the shards with leases stand. `sketches`: by shard id. `distribution`: None if it is not known."""
+    """`standing`: how the shards with leases stand. `sketches`: by shard id. `distribution`: None if it is not
+    known.
+    """
 
     mode: StreamMode
     distribution: RecordDistribution | None
@@ -174,9 +178,7 @@ def _why(known: HotShard, look: StreamLook, sketch: ShardSketch) -> HotShard:
         return by_itself
     if not _says_enough(sketch):
         because = "too few of its records were counted"
-        return replace(
-            known, verdict=HeatVerdict.UNKNOWN, because=because, then="Look again in some minutes."
-        )
+        return replace(known, verdict=HeatVerdict.UNKNOWN, because=because, then="Look again in some minutes.")
     return _divided(known)
 
 
@@ -206,7 +208,8 @@ def _misplaced(known: HotShard, sketch: ShardSketch) -> HotShard | None:
             known,
             verdict=HeatVerdict.AGGREGATES,
             because="most records come in aggregates made for this shard, though their keys belong to other shards",
-            then="Refresh the producer's shard map, and aggregate by the shard of each record's key. A split helps nothing: the "
+            then="Refresh the producer's shard map, and aggregate by the shard of each record's key. A split helps "
+            "nothing: the "
             "KCL drops such aggregates, and so does the default hash_range_filter.",
         )
     clusters = known.split is None or known.split.larger > TOO_UNEVEN
@@ -216,7 +219,8 @@ def _misplaced(known: HotShard, sketch: ShardSketch) -> HotShard | None:
             known,
             verdict=HeatVerdict.EXPLICIT_HASH_KEYS,
             because="producers place most records here by explicit hash keys, not by their partition keys",
-            then="Leave ExplicitHashKey out, or spread it over the shard's range. Until then one half of a split has it all.",
+            then="Leave ExplicitHashKey out, or spread it over the shard's range. Until then one half of a split has "
+            "it all.",
         )
     return None
 
@@ -234,7 +238,8 @@ def _placed_by_kinesis(known: HotShard, look: StreamLook) -> HotShard | None:
             known,
             verdict=HeatVerdict.ON_DEMAND,
             because="the stream is on demand: Kinesis splits hot shards by itself",
-            then="Nothing, unless one key needs more than a shard takes: it never gets more than 1 MiB and 1,000 records a "
+            then="Nothing, unless one key needs more than a shard takes: it never gets more than 1 MiB and 1,000 "
+            "records a "
             "second.",
         )
     return None

@@ -22,8 +22,8 @@ FORGOTTEN_AFTER = timedelta(hours=1)
 """An observation from before a long quiet time says nothing about the present."""
 
 NOTHING, LEAST = timedelta(0), timedelta(milliseconds=1)
-"""The least lag of a waiting record, since zero means that nothing waits. A record may seem to arrive later than now, by its
-approximate arrival time or by a clock that is behind.
+"""The least lag of a waiting record, since zero means that nothing waits. A record may seem to arrive later than now,
+by its approximate arrival time or by a clock that is behind.
 """
 
 RATES_OVER = timedelta(seconds=30)
@@ -41,8 +41,8 @@ class Stretch(NamedTuple):
 
 
 class LastPage(NamedTuple):
-    """`behind`: the lag of the page that was handled last; None if that page was empty and lagged, which does not show whether
-    records wait.
+    """`behind`: the lag of the page that was handled last; None if that page was empty and lagged, which does not show
+    whether records wait.
     """
 
     behind: timedelta | None
@@ -60,7 +60,9 @@ class Rates(NamedTuple):
 
     @classmethod
     def going_on_from(cls, before: LagReport | None, now: datetime) -> Rates:
-        """A new owner's rates before it has handled anything: those of the row's last report, which another clock has dated."""
+        """A new owner's rates before it has handled anything: those of the row's last report, which another clock has
+        dated.
+        """
         if before is None:
             return cls(now)
         return cls(min(before.at, now), before.bytes_per_second, before.records_per_second)
@@ -110,8 +112,8 @@ def lag_of(
 
 
 def seen_beside(before: tuple[LagSeen, ...], said: LagReport, checkpoint: Checkpoint) -> tuple[LagSeen, ...]:
-    """The last reports, for a row with this checkpoint. They are ordered by arrival time: a report without one would look
-    like the shard's beginning, as if the position had been moved back.
+    """The last reports, for a row with this checkpoint. They are ordered by arrival time: a report without one would
+    look like the shard's beginning, as if the position had been moved back.
     """
     is_known = said.arrived_at is not None or not checkpoint.is_sequence_number
     return seen_after(before, said) if is_known else before

@@ -1,5 +1,5 @@
-"""An application's last hour by the minute: its worst lag, how much it handles, and how often a shard changed its owner. The
-figures come from its metrics if CloudWatch has them, otherwise from what was observed.
+"""An application's last hour by the minute: its worst lag, how much it handles, and how often a shard changed its
+owner. The figures come from its metrics if CloudWatch has them, otherwise from what was observed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class RecordedHour(NamedTuple):
 
 
 class LastHour(NamedTuple):
-    """The hour in RecordedHour's form. `at`: the time of the last look. `moves`: shards whose owner changed; each counts once,
-    when it last changed.
+    """The hour in RecordedHour's form. `at`: the time of the last look. `moves`: shards whose owner changed; each
+    counts once, when it last changed.
     """
 
     lags: Mapping[datetime, float] = NONE
@@ -61,8 +61,8 @@ class LastHour(NamedTuple):
         return _recent(moves, status.at)
 
     def with_recorded(self, recorded: RecordedHour) -> LastHour:
-        """Replaces minutes by what metrics say about them: a look sees one moment of a minute, and the program may just have
-        started.
+        """Replaces minutes by what metrics say about them: a look sees one moment of a minute, and the program may just
+        have started.
         """
         return self._replace(
             lags={**self.lags, **_recent(recorded.lags, self.at)},

@@ -1,8 +1,9 @@
 """A lease's last ten observations: where it stood, and how far behind it was. From these come its word and its trend.
 
-Burrow keeps such a ring of ten for each partition (core/internal/storage/inmemory.go), one for each time that a consumer group
-stores its position. Here an observation is made by a command or page that watches, when it finds that an owner has written to the
-lease; and by the owners themselves, which leave theirs in the lease's row (`protocol/lag_history`).
+Burrow keeps such a ring of ten for each partition (core/internal/storage/inmemory.go), one for each time that a
+consumer group stores its position. Here an observation is made by a command or page that watches, when it finds that an
+owner has written to the lease; and by the owners themselves, which leave theirs in the lease's row
+(`protocol/lag_history`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ History = tuple[Observation, ...]
 
 
 def waiting_times(probes: Iterable[Probe]) -> Mapping[str, timedelta | None]:
-    """Returns, by lease key, how long the first record has waited: zero if nothing waits, None if the shard's pages did not
-    tell. An empty page that lags proves nothing.
+    """Returns, by lease key, how long the first record has waited: zero if nothing waits, None if the shard's pages did
+    not tell. An empty page that lags proves nothing.
     """
     return {probe.lease.lease_key: _waiting(probe) for probe in probes}
 
@@ -54,9 +55,9 @@ def is_caught_up(lease: Lease, now: datetime, within: timedelta = HELD_CAUGHT_UP
 
 
 def believed_for(lease: Lease, silent_after: timedelta) -> timedelta:
-    """Returns for how long a row that says that nothing waits is believed. An owner that has been silent for longer than
-    `silent_after` may be gone. A free lease was released by a worker that had read to the tip, unless that worker reported that
-    a record has waited since, as when the handler fails.
+    """Returns for how long a row that says that nothing waits is believed. An owner that has been silent for longer
+    than `silent_after` may be gone. A free lease was released by a worker that had read to the tip, unless that worker
+    reported that a record has waited since, as when the handler fails.
     """
     if lease.actual_owner is not None:
         return min(silent_after, HELD_CAUGHT_UP_LATELY)
@@ -68,14 +69,12 @@ def believed_for(lease: Lease, silent_after: timedelta) -> timedelta:
 def last_word(lease: Lease) -> datetime | None:
     """The newest moment that the row itself shows; None if it shows none, as a row that only a Java KCL has written."""
     reported = None if lease.lag_report is None else lease.lag_report.at
-    return max(
-        (at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None), default=None
-    )
+    return max((at for at in (lease.caught_up_at, lease.quiet_until, reported) if at is not None), default=None)
 
 
 def shown_idle(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta | None:
-    """How long ago the lease was last written to, from what an owner of ours left in the row, or else from a sighting that is
-    still valid. None if it is not known. (`liveness.idle_time` is for expiry: it is zero if nothing is known.)
+    """How long ago the lease was last written to, from what an owner of ours left in the row, or else from a sighting
+    that is still valid. None if it is not known. (`liveness.idle_time` is for expiry: it is zero if nothing is known.)
     """
     is_ours = lease.actual_owner is None or lease.held_by is not None
     at = last_word(lease) if is_ours else None
@@ -96,17 +95,15 @@ def was_caught_up_since(lease: Lease, at: datetime) -> bool:
 
 
 def again_since(lease: Lease) -> datetime | None:
-    """If the lease was moved back: when the first record arrived that waits again, of those that its owners are known to have
-    handled. Others may wait that arrived earlier.
+    """If the lease was moved back: when the first record arrived that waits again, of those that its owners are known
+    to have handled. Others may wait that arrived earlier.
     """
     begins = EPOCH if lease.checkpoint == TRIM_HORIZON else lease.position.start_at
     handled = [seen.arrived_at for seen in lease.lag_history if seen.arrived_at is not None]
     return None if begins is None else min((at for at in handled if at > begins), default=None)
 
 
-def _behind(
-    lease: Lease, waiting: timedelta | None, now: datetime, silent_after: timedelta
-) -> timedelta | None:
+def _behind(lease: Lease, waiting: timedelta | None, now: datetime, silent_after: timedelta) -> timedelta | None:
     """How long the next record has waited, as the shard's pages showed it; if they did not, as the owner reports it."""
     if waiting is not None:
         return waiting
@@ -143,9 +140,9 @@ def histories_after(
 
 
 def seen_by_owners(lease: Lease) -> tuple[History, Position]:
-    """The last observations that owners of ours have left in the row, and the lease's own position among them. Here a position is
-    the time at which its record arrived. There are no observations if another writer has moved the lease, since its position
-    among them is then not known.
+    """The last observations that owners of ours have left in the row, and the lease's own position among them. Here a
+    position is the time at which its record arrived. There are no observations if another writer has moved the lease,
+    since its position among them is then not known.
     """
     report, checkpoint = lease.lag_report, lease.checkpoint
     arrived_at = None if report is None else report.arrived_at

@@ -9,13 +9,12 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 
 
-def still_to_read(
-    leases: Collection[Lease], unreadable: Collection[str], listed: Sequence[Shard]
-) -> set[str]:
+def still_to_read(leases: Collection[Lease], unreadable: Collection[str], listed: Sequence[Shard]) -> set[str]:
     """The ids of the shards that are not handled to their end.
 
-    A shard without a lease is one of them if it is open, if a parent is one, because that parent's end creates its lease, or if
-    the next shard sync does. Otherwise its lease was cleaned up, or it ended before the application's start position.
+    A shard without a lease is one of them if it is open, if a parent is one, because that parent's end creates its
+    lease, or if the next shard sync does. Otherwise its lease was cleaned up, or it ended before the application's
+    start position.
 
     unreadable  shard ids of rows that cannot be read: these may be anywhere
     listed      in the order of creation

@@ -38,18 +38,16 @@ class Sighting(Struct, frozen=True):
 
 
 def ahead_by(by_us: datetime, by_the_service: datetime | None) -> timedelta:
-    """How far our clock is ahead of the service's; zero if that is not known. Processes read each other's sightings. If two
-    clocks differ by a failover time, one process would take the other's sightings for that old, and steal leases from live
-    owners.
+    """How far our clock is ahead of the service's; zero if that is not known. Processes read each other's sightings. If
+    two clocks differ by a failover time, one process would take the other's sightings for that old, and steal leases
+    from live owners.
     """
     if by_the_service is None or abs(by_us - by_the_service) <= CLOCK_RIGHT_WITHIN:
         return timedelta(0)
     return by_us - by_the_service
 
 
-def observe(
-    sightings: Mapping[str, Sighting], leases: Iterable[Lease], now: datetime
-) -> Mapping[str, Sighting]:
+def observe(sightings: Mapping[str, Sighting], leases: Iterable[Lease], now: datetime) -> Mapping[str, Sighting]:
     """The sightings after this scan, by lease key. Sightings of deleted leases are dropped.
 
     As in KCL's lease taker. A lease that has had no owner since it was first seen gets no sighting: it was never
@@ -86,8 +84,8 @@ def with_own(
     now: datetime,
     longer_than: timedelta,
 ) -> Mapping[str, Sighting]:
-    """Adds this process' own sightings of leases that it has seen stand still for longer than `longer_than`, if no older sighting
-    is stored. A younger one would only say when the process began to look.
+    """Adds this process' own sightings of leases that it has seen stand still for longer than `longer_than`, if no
+    older sighting is stored. A younger one would only say when the process began to look.
     """
     found = dict(sightings)
     for lease in leases:
@@ -111,9 +109,7 @@ def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) ->
     return max(now - sighting.seen_at, timedelta(0)) if _stands(sighting, lease) else timedelta(0)
 
 
-def is_expired(
-    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
-) -> bool:
+def is_expired(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta) -> bool:
     """Whether the lease has a holder that has written no heartbeat for more than `failover_time`.
 
     KCL: at exactly that time the holder is alive. In a KCL 3.x handoff the holder is the old owner until it has
@@ -135,15 +131,15 @@ def next_expiry(
     return None if first is None else first + failover_time + timedelta.resolution
 
 
-def is_very_old(
-    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
-) -> bool:
+def is_very_old(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta) -> bool:
     """Whether the lease, owned or not, has been idle for more than (KCL: not exactly) three failover times."""
     return idle_time(lease, sightings, now) > VERY_OLD * failover_time
 
 
 def has_moved(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
-    """Whether the lease was written to since it was last sighted. False for a lease that has no owner and was never sighted."""
+    """Whether the lease was written to since it was last sighted. False for a lease that has no owner and was never
+    sighted.
+    """
     sighting = sightings.get(lease.lease_key)
     return lease.actual_owner is not None if sighting is None else not _stands(sighting, lease)
 

@@ -16,8 +16,8 @@ NAMED_AT_MOST = 5
 
 
 def streams_of(scan: LeaseScan) -> tuple[StreamKey, ...]:
-    """The streams of an application's leases; empty if it reads one stream. If a stream was created again, only the newer one is
-    included, since no worker can read the older one.
+    """The streams of an application's leases; empty if it reads one stream. If a stream was created again, only the
+    newer one is included, since no worker can read the older one.
     """
     names = [lease.lease_key for lease in scan.leases] + [row.lease_key for row in scan.malformed]
     found = {key for name in names if (key := stream_key_of(name)) is not None}
@@ -25,9 +25,7 @@ def streams_of(scan: LeaseScan) -> tuple[StreamKey, ...]:
     return tuple(sorted(newest.values(), key=lambda key: (key.stream, key.account)))
 
 
-def streams_meant(
-    streams: Collection[StreamKey], named: str | None, application: str
-) -> tuple[StreamKey, ...]:
+def streams_meant(streams: Collection[StreamKey], named: str | None, application: str) -> tuple[StreamKey, ...]:
     """Returns the streams of this name, or all. Raises StreamNotFound."""
     meant = tuple(key for key in streams if named in (None, key.stream))
     if not meant:
@@ -54,8 +52,8 @@ def shard_named(text: str, streams: Sequence[StreamKey]) -> str:
     if stated is None:
         names = _some([in_stream(key, text) for key in streams])
         raise ShardNotFound(
-            f"which stream's shard {text}? The application reads {len(streams)}, and shard ids repeat from stream to stream: "
-            f"give the full name, as `sublet status` shows it, such as {names}"
+            f"which stream's shard {text}? The application reads {len(streams)}, and shard ids repeat from stream to "
+            f"stream: give the full name, as `sublet status` shows it, such as {names}"
         )
     if stated not in streams:
         there = _some([str(key) for key in streams])

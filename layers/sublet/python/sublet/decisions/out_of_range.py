@@ -1,9 +1,11 @@
-"""Whether an aggregate outside its shard's hash key range may be dropped, as KCL does. A dropped record is lost for good.
+"""Whether an aggregate outside its shard's hash key range may be dropped, as KCL does. A dropped record is lost for
+good.
 
 KCL assumes that the KPL put such an aggregate into the wrong shard just after a reshard and will send it again. On a
 stream that distributes records itself (`RecordDistribution.AUTO`) every aggregate may be out of range, none is sent
 again, and KCL loses them (docs.aws.amazon.com/streams/latest/dev/service-managed-pk-kpl-aggregation.html). So we drop
-an aggregate only if it is known that the stream did not place it. Otherwise we keep it: at worst its records come twice.
+an aggregate only if it is known that the stream did not place it. Otherwise we keep it: at worst its records come
+twice.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from enum import StrEnum
 from sublet.protocol.stream_info import Placement, RecordDistribution
 
 ASK_SOONEST, ASK_LATEST = timedelta(seconds=1), timedelta(minutes=5)
-"""The pauses between the descriptions that one process asks for. After a reshard, strays come within seconds and are worth
-some calls. A producer whose aggregates are all out of range is not.
+"""The pauses between the descriptions that one process asks for. After a reshard, strays come within seconds and are
+worth some calls. A producer whose aggregates are all out of range is not.
 """
 
 
@@ -29,8 +31,8 @@ class KeptBecause(StrEnum):
 
 
 def why_kept(arrived: datetime, known: Placement) -> KeptBecause | None:
-    """Why to keep an aggregate that is out of range and arrived at that time; None if it was put into the wrong shard, and is
-    sent again.
+    """Why to keep an aggregate that is out of range and arrived at that time; None if it was put into the wrong shard,
+    and is sent again.
 
     Only a description younger than the record applies to it. A description with AUTO, now or within the stream's
     retention, applies to all records in the stream.

@@ -39,8 +39,9 @@ EXPLICIT_KEY_SIZE_MAX = 39 + 3
 
 
 HELD_WITH = 500
-"""About how many bytes of memory a waiting record takes beside its own: the future that the program has, the key's hash, and the
-places where it is remembered. Measured with records of 10 bytes. A future that somebody waits for takes a kilobyte more.
+"""About how many bytes of memory a waiting record takes beside its own: the future that the program has, the key's
+hash, and the places where it is remembered. Measured with records of 10 bytes. A future that somebody waits for takes a
+kilobyte more.
 """
 
 
@@ -139,8 +140,8 @@ def _aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:
 class Entry:
     """One stream record in flight: an aggregate, or a plain record. `size`: no less than Kinesis counts.
 
-    `waiting_for_it`: the outboxes whose order forbids them to send until it is settled. `is_outdated`: `predicted` is by an
-    earlier listing.
+    `waiting_for_it`: the outboxes whose order forbids them to send until it is settled. `is_outdated`: `predicted` is
+    by an earlier listing.
     """
 
     predicted: str
@@ -181,17 +182,29 @@ class Outbox:
     """The outbox of one shard. Changed in place. `shard_id` is empty where Kinesis places the records.
 
     refused        how often in a row Kinesis has refused records of this outbox; `refusal` is its last such answer
-    failing_since  since when Kinesis has only refused its records; None: it has accepted some since the last refusal, or
-                   has refused none
+    failing_since  since when Kinesis has only refused its records; None: it has accepted some since the last refusal,
+                   or has refused none
     not_before     when to try again
-    suspects       how many of the first waiting records come from an aggregate that was refused for good because of one of
-                   them, and have not been sent since; `at_most` is how many of them go into one aggregate
+    suspects       how many of the first waiting records come from an aggregate that was refused for good because of one
+                   of them, and have not been sent since; `at_most` is how many of them go into one aggregate
     """
 
     __slots__ = (
-        "aggregates", "at_most", "failing_since", "in_flight", "limit", "not_before", "ordered", "refusal", "refused", "rules",
-        "shard_id", "size", "suspects", "waiting",
-    )  # fmt: skip
+        "aggregates",
+        "at_most",
+        "failing_since",
+        "in_flight",
+        "limit",
+        "not_before",
+        "ordered",
+        "refusal",
+        "refused",
+        "rules",
+        "shard_id",
+        "size",
+        "suspects",
+        "waiting",
+    )
 
     def __init__(self, shard_id: str, rules: ProducerRules, now: datetime, *, is_auto: bool = False) -> None:
         """`is_auto`: Kinesis places the records whatever their keys, so there is no order to keep."""
@@ -263,8 +276,8 @@ class Outbox:
         return Why.FULL if self.is_full else None
 
     def take(self, now: datetime, room: Room, *, only_full: bool) -> Iterator[Entry]:
-        """Take out what may be sent now, as far as the call has room. `only_full`: leave aggregates that can wait for more
-        records.
+        """Take out what may be sent now, as far as the call has room. `only_full`: leave aggregates that can wait for
+        more records.
         """
         if self.ordered and not self.aggregates:
             yield from self._of_different_keys(now, room)

@@ -15,8 +15,8 @@ from sublet.protocol.records import Page
 from sublet.settings import READ_BYTES_PER_SECOND, Mode, Settings
 
 SLOWS_DOWN = 10
-"""A shard that has been quiet for this many seconds is polled once a second. So a record waits for at most a tenth of the
-quiet time before it, on average for a twentieth.
+"""A shard that has been quiet for this many seconds is polled once a second. So a record waits for at most a tenth of
+the quiet time before it, on average for a twentieth.
 """
 
 RECOVERS = 0.99
@@ -26,8 +26,8 @@ KPL_BYTES = 51_200
 """The KPL's default size of an aggregate: the assumed record size before the shard has delivered any."""
 
 ASKED_FOR_AGAIN = timedelta(seconds=1)
-"""How soon after the last poll a quiet shard is polled when a program begins to ask for records, so that even a short fetch
-gets what is there. This uses a fifth of the calls that Kinesis allows for a shard.
+"""How soon after the last poll a quiet shard is polled when a program begins to ask for records, so that even a short
+fetch gets what is there. This uses a fifth of the calls that Kinesis allows for a shard.
 """
 
 SPREAD_BITS = 10
@@ -65,16 +65,16 @@ class Pace:
         )
 
     def throttled(self, settings: Settings) -> Pace:
-        """Returns the pace after a throttled poll. Kinesis allows a shard five calls and 2 MB a second over all its readers.
-        Behind the tip our own pages use that up, so throttling there says nothing about other readers.
+        """Returns the pace after a throttled poll. Kinesis allows a shard five calls and 2 MB a second over all its
+        readers. Behind the tip our own pages use that up, so throttling there says nothing about other readers.
         """
         slower = min(2 * max(self.shared, settings.poll_interval), settings.idle_poll_interval)
         return replace(self, shared=slower if self.is_at_tip else self.shared, refusals=self.refusals + 1)
 
 
 def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Settings) -> datetime:
-    """When to poll after a successful poll: behind the tip after `poll_interval`, or later if `poll_bytes` says so; at the tip
-    after the pace's own interval.
+    """When to poll after a successful poll: behind the tip after `poll_interval`, or later if `poll_bytes` says so; at
+    the tip after the pace's own interval.
     """
     if not pace.is_at_tip:
         paid_for = timedelta(seconds=pace.page_bytes / READ_BYTES_PER_SECOND)
@@ -86,8 +86,8 @@ def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Sett
 
 
 def asked_for_at(pace: Pace, poll_at: datetime, polled_at: datetime, asked_at: datetime | None) -> datetime:
-    """When to poll next, if a poll is due at `poll_at`. At the tip it is sooner if a program has begun to ask for records since
-    the last poll, but not if polls were throttled, since other readers share the shard.
+    """When to poll next, if a poll is due at `poll_at`. At the tip it is sooner if a program has begun to ask for
+    records since the last poll, but not if polls were throttled, since other readers share the shard.
     """
     is_asked = asked_at is not None and asked_at > polled_at
     if not is_asked or not pace.is_at_tip or pace.refusals or pace.shared:
@@ -114,7 +114,7 @@ def records_to_ask_for(pace: Pace, settings: Settings) -> int:
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:
-    """When to poll after the n-th refusal in a row: 1, 2, 4, then 5 s later, since one reply of 10 MB uses up a shard's 2 MB a
-    second for five seconds.
+    """When to poll after the n-th refusal in a row: 1, 2, 4, then 5 s later, since one reply of 10 MB uses up a shard's
+    2 MB a second for five seconds.
     """
     return now + min(timedelta(seconds=1 << min(refusals - 1, 3)), timedelta(seconds=5))

@@ -59,9 +59,10 @@ def pack(
     may_grow: bool = True,
     auto_seen_at: datetime | None = None,
 ) -> tuple[WorkerItem, ...]:
-    """Makes as few worker items as `leases_per_worker` allows, equally full: 11 leases become 6 and 5, not 10 and 1. Choices
-    keep their order of urgency; worker ids come in the order of their first choice. Unless an item `may_grow`, its worker
-    never holds more leases at once than it was sent for: when a shard ends, the other leases of its worker id are not counted.
+    """Makes as few worker items as `leases_per_worker` allows, equally full: 11 leases become 6 and 5, not 10 and 1.
+    Choices keep their order of urgency; worker ids come in the order of their first choice. Unless an item `may_grow`,
+    its worker never holds more leases at once than it was sent for: when a shard ends, the other leases of its worker
+    id are not counted.
     """
     by_worker: dict[str, list[Choice]] = {}
     for choice in choices:

@@ -1,9 +1,10 @@
 """How long to go on while AWS refuses calls that it has accepted before: one rule, by the class of the error.
 
-A credential that has just expired, a policy that is being corrected, a clock that is being set and an error code that nobody has
-seen yet all look like a mistake in the configuration, and pass. So at the start, when nothing has worked yet, a refusal
-ends the process at once: then it is most likely a mistake. Later it is repeated, with growing pauses, and only a
-refusal that lasts ends the process. Leases know nothing of this: without a write within failover_time they are lost.
+A credential that has just expired, a policy that is being corrected, a clock that is being set and an error code that
+nobody has seen yet all look like a mistake in the configuration, and pass. So at the start, when nothing has worked
+yet, a refusal ends the process at once: then it is most likely a mistake. Later it is repeated, with growing pauses,
+and only a refusal that lasts ends the process. Leases know nothing of this: without a write within failover_time they
+are lost.
 """
 
 from __future__ import annotations

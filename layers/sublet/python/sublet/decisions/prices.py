@@ -1,7 +1,7 @@
 """What calls cost: a design's month in US$, from list prices (on-demand tables, Standard workflows, arm64).
 
-They leave out Kinesis itself, free tiers, and cents, such as a tick's write of the sightings. `sublet cost` and docs/cost.md
-take every price from here.
+They leave out Kinesis itself, free tiers, and cents, such as a tick's write of the sightings. `sublet cost` and
+docs/cost.md take every price from here.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ READ_UNIT = 0.125e-6
 METRIC = 0.30
 """A custom metric costs this much a month. Lambda and Fargate have arm64's prices."""
 ALARM, DASHBOARD = 0.10, 3.00
-"""An alarm costs this per month for each metric that it uses, and a dashboard this per month. Three dashboards per account are
-free.
+"""An alarm costs this per month for each metric that it uses, and a dashboard this per month. Three dashboards per
+account are free.
 """
 LOG_GIGABYTE = 0.50
 """A GB of logs, ingested."""
@@ -42,10 +42,12 @@ INSIGHTS_METRICS = 38
 """Container Insights for one cluster with one service: 13 of the cluster, 15 of the service, 10 of the task's family,
 each at a custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
 SHARD_HOUR = 0.015
-"""The price of a provisioned shard's hour, with a day's retention. (Kinesis Data Streams pricing, us-east-1, same date.)"""
+"""The price of a provisioned shard's hour, with a day's retention. (Kinesis Data Streams pricing, us-east-1, same
+date.)
+"""
 FAN_OUT_SHARD_HOUR, FAN_OUT_GIGABYTE = 0.015, 0.013
-"""A registered consumer of a provisioned stream: for each shard and hour, and for each GB that it reads. (Kinesis Data Streams
-pricing, us-east-1. A stream on demand is charged by the GB alone, at another price.)"""
+"""A registered consumer of a provisioned stream: for each shard and hour, and for each GB that it reads. (Kinesis Data
+Streams pricing, us-east-1. A stream on demand is charged by the GB alone, at another price.)"""
 RECORD_BYTES = 1_000
 """The size of a record, for traffic through a NAT gateway or an endpoint, with a record a second in each shard."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356
@@ -97,7 +99,9 @@ PROCESS_LEASES_PER_TASK, PROCESS_CPUS, PROCESS_GIGABYTES = 10, 0.25, 0.5
 PROCESS_TICKS = 180
 """A process runs this many ticks per hour: one every two thirds of a failover_time of 30 s."""
 KCL_WRITES = 20 * 60
-"""A KCL writes this often per lease and hour: 18 renewals a minute by kcl-rs in `idle_writes`, and a checkpoint each 30 s."""
+"""A KCL writes this often per lease and hour: 18 renewals a minute by kcl-rs in `idle_writes`, and a checkpoint each 30
+s.
+"""
 
 
 class Design(NamedTuple):
@@ -140,11 +144,9 @@ class QuietMonth(NamedTuple):
         return sum(self)
 
 
-def quiet_month(
-    shards: int, *, ticks_per_hour: float = 60, leases: int = LEASES, gigabytes: float = 0.5
-) -> QuietMonth:
-    """Ticks that ask Kinesis and send no worker, and a worker's visit to each lease per hour. Kinesis' calls are free. A worker
-    with so many `gigabytes` has `leases` leases.
+def quiet_month(shards: int, *, ticks_per_hour: float = 60, leases: int = LEASES, gigabytes: float = 0.5) -> QuietMonth:
+    """Ticks that ask Kinesis and send no worker, and a worker's visit to each lease per hour. Kinesis' calls are free.
+    A worker with so many `gigabytes` has `leases` leases.
     """
     ticks, visits = ticks_per_hour * HOURS, min(VISITS_PER_HOUR, ticks_per_hour) * HOURS
     workers = -(-shards // leases)
@@ -152,8 +154,7 @@ def quiet_month(
     kept = -(-KEPT_BYTES * shards // 1024) * KEPT_PER_HOUR * HOURS
     states = workers * FIRST_WINDOW_STATES + -(-workers // ITEMS_PER_EXECUTION) * MAP_STATES
     return QuietMonth(
-        lambda_=GIGABYTE_SECOND
-        * (manager_seconds * MANAGER_GIGABYTES + visits * workers * VISIT_SECONDS * gigabytes)
+        lambda_=GIGABYTE_SECOND * (manager_seconds * MANAGER_GIGABYTES + visits * workers * VISIT_SECONDS * gigabytes)
         + INVOCATION * (ticks + visits * workers),
         step_functions=TRANSITION * visits * states,
         dynamodb=WRITE_UNIT * (VISIT_WRITES * shards * visits + kept)
@@ -184,8 +185,7 @@ def month(design: Design, shards: int) -> Month:
         * (windows * design.window_seconds * design.gigabytes + manager_seconds * MANAGER_GIGABYTES)
         + INVOCATION * (windows + ticks),
         step_functions=TRANSITION * _states_per_hour(design, workers) * HOURS,
-        dynamodb=WRITE_UNIT * design.writes * shards * HOURS
-        + READ_UNIT * ticks * (1 + READ_UNITS_PER_LEASE * shards),
+        dynamodb=WRITE_UNIT * design.writes * shards * HOURS + READ_UNIT * ticks * (1 + READ_UNITS_PER_LEASE * shards),
     )
 
 
@@ -219,9 +219,7 @@ def _task(cpus: float, gigabytes: float) -> float:
     return cpus * FARGATE_CPU_HOUR + gigabytes * FARGATE_GIGABYTE_HOUR
 
 
-def metrics_and_alarms(
-    shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
-) -> float:
+def metrics_and_alarms(shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1) -> float:
     """Metrics, alarms and the dashboard. `streams`: how many streams have these `shards` together."""
     of_shards = {
         MetricsByShard.ALL: METRICS_BY_SHARD * shards,
@@ -242,7 +240,9 @@ def through_endpoints(shards: int, zones: int = 1) -> float:
 
 
 def fan_out(shards: int, bytes_per_month: float | None = None) -> float:
-    """One registered consumer. `bytes_per_month`: what the whole stream brings; by default a record a second in each shard."""
+    """One registered consumer. `bytes_per_month`: what the whole stream brings; by default a record a second in each
+    shard.
+    """
     gigabytes = _gigabytes(shards) if bytes_per_month is None else bytes_per_month / 1e9
     return HOURS * FAN_OUT_SHARD_HOUR * shards + FAN_OUT_GIGABYTE * gigabytes
 

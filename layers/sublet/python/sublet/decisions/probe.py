@@ -77,7 +77,9 @@ class Probe(Struct, frozen=True):
         )
 
     def again(self, lease: Lease) -> Probe:
-        """Returns the probe for the next look, which goes on where this one ended. The lease is at the same position."""
+        """Returns the probe for the next look, which goes on where this one ended. The lease is at the same
+        position.
+        """
         return replace(self, lease=lease, waiting=None, is_quiet=False, is_at_tip=False, is_ended=False)
 
     @property
@@ -88,8 +90,8 @@ class Probe(Struct, frozen=True):
 
 
 def _is_unhandled(record: StreamRecord, lease: Lease) -> bool:
-    """The checkpointed record itself may be an aggregate whose last user records are not handled yet, unless a reader has found
-    the shard quiet after exactly this checkpoint.
+    """The checkpointed record itself may be an aggregate whose last user records are not handled yet, unless a reader
+    has found the shard quiet after exactly this checkpoint.
     """
     checkpoint = lease.checkpoint
     if not checkpoint.is_sequence_number:

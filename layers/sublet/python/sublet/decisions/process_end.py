@@ -62,8 +62,8 @@ class Health:
 
     @property
     def ends_soon(self) -> Ending | None:
-        """Why to end the process once its windows are over; None if it goes on. Its other leases go on until then. The next
-        process will not have the hung thread and its memory.
+        """Why to end the process once its windows are over; None if it goes on. Its other leases go on until then. The
+        next process will not have the hung thread and its memory.
         """
         return self.ends_now or (Ending.CALL_HANGS if self.hung else None)
 
@@ -80,8 +80,8 @@ def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool
 
 
 def lacking(failure: BaseException) -> Ending | None:
-    """Which resource has run out, from the exception or from one that caused it, since AWS clients raise exceptions of their
-    own.
+    """Which resource has run out, from the exception or from one that caused it, since AWS clients raise exceptions of
+    their own.
     """
     for cause in _causes(failure):
         if isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTOR:
@@ -100,9 +100,7 @@ def _causes(failure: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-def nothing_works(
-    reports: Sequence[LeaseReport], began_at: datetime, finished_at: Mapping[str, datetime]
-) -> bool:
+def nothing_works(reports: Sequence[LeaseReport], began_at: datetime, finished_at: Mapping[str, datetime]) -> bool:
     """Whether the handler failed for every lease in the window that began then, although this process has finished
     records of one of those leases before. `finished_at`: by lease key, when it last finished any.
 

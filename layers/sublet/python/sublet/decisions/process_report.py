@@ -11,8 +11,8 @@ from sublet.decisions.process_end import Ending
 from sublet.settings import Settings
 
 LOOP_HANGS_AFTER = timedelta(minutes=5)
-"""How long the loop may stand still, but at least until three ticks were due. The client gives up a scan that AWS does not
-answer much sooner.
+"""How long the loop may stand still, but at least until three ticks were due. The client gives up a scan that AWS does
+not answer much sooner.
 """
 
 STALLS_AFTER = timedelta(minutes=5)

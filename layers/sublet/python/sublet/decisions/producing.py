@@ -1,9 +1,10 @@
 """What a producer sends next, and what Kinesis' answers mean.
 
 It predicts each user record's shard from a listing, as the KPL does, and an outbox for each shard packs its records
-into aggregates. Kinesis may answer that an aggregate is in another shard than predicted. If that shard does not cover all
-of its records, every KCL consumer drops the aggregate, so its records are sent again by a new listing. Plain records are
-never dropped. A stream that was deleted and created again has shards of the same ids with other ranges; sequence numbers show it.
+into aggregates. Kinesis may answer that an aggregate is in another shard than predicted. If that shard does not cover
+all of its records, every KCL consumer drops the aggregate, so its records are sent again by a new listing. Plain
+records are never dropped. A stream that was deleted and created again has shards of the same ids with other ranges;
+sequence numbers show it.
 
 Nothing here reads a clock or waits: `Producing` is changed in place, under the caller's lock.
 """
@@ -60,7 +61,9 @@ class Settled(NamedTuple):
 
 
 class SendPlan(NamedTuple):
-    """What to do now. `look_again_at`: when to ask for the next plan at the latest; None: only when something has happened."""
+    """What to do now. `look_again_at`: when to ask for the next plan at the latest; None: only when something has
+    happened.
+    """
 
     calls: list[PutCall]
     look_again_at: datetime | None
@@ -141,8 +144,8 @@ class Producing:
         return not any(count for of, count in self._unsettled.items() if of <= epoch)
 
     def place(self, placing: Placing, now: datetime, asked_at: datetime | None = None) -> None:
-        """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed elsewhere.
-        `asked_at`: when the listing began, if that was not now.
+        """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed
+        elsewhere. `asked_at`: when the listing began, if that was not now.
         """
         before, self._placing, self._listing_failure = self._placing, placing, None
         lost = self._judged(placing, asked_at or now)
@@ -150,9 +153,7 @@ class Producing:
         waiting: Iterable[QueuedRecord] = ()
         if before is None or not placing.sorts_as(before):
             waiting = self._emptied()
-            self._outboxes = {
-                box.shard_id: box for box in self._outboxes.values() if box.shard_id in placing.shard_ids
-            }
+            self._outboxes = {box.shard_id: box for box in self._outboxes.values() if box.shard_id in placing.shard_ids}
             self._hold_again(placing, now)
         unplaced, self._unplaced = self._unplaced, []
         if not waiting and not unplaced:
@@ -190,9 +191,7 @@ class Producing:
             for record in some.user_records:
                 self._unsettled[record.epoch] -= 1
 
-    def settle(
-        self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception, now: datetime
-    ) -> None:
+    def settle(self, call: PutCall, answers: Sequence[PutRecord | PutRefused] | Exception, now: datetime) -> None:
         """Apply Kinesis' answers to a call: one for each entry, or an error for all of them.
 
         A call that is refused for a record that nobody names is put again in halves, until the record is alone.
@@ -202,9 +201,7 @@ class Producing:
             self._wants_placing = True  # who places records may have changed
             if len(call.entries) > 1:
                 middle = len(call.entries) // 2
-                self._divided += [
-                    PutCall(half, call.why) for half in (call.entries[:middle], call.entries[middle:])
-                ]
+                self._divided += [PutCall(half, call.why) for half in (call.entries[:middle], call.entries[middle:])]
                 return
         given = self._given(call, answers)
         taken: dict[int, Outbox] = {}
@@ -242,7 +239,9 @@ class Producing:
         return [given] * len(call.entries)
 
     def _may_pass(self, problem: Exception) -> bool:
-        """Whether to wait for `patience`. What Kinesis has never taken may be a mistake of the program's, and is said at once."""
+        """Whether to wait for `patience`. What Kinesis has never taken may be a mistake of the program's, and is said
+        at once.
+        """
         return isinstance(problem, TransientError) or (self._has_worked and may_pass(problem))
 
     def _halve(self, entry: Entry, now: datetime) -> None:
@@ -343,9 +342,7 @@ class Producing:
 
     def _succeeded(self, entry: Entry, at: PutRecord) -> None:
         count = len(entry.user_records)
-        self._counts.update(
-            user_records=count, stream_records=1, aggregated=count if entry.is_aggregate else 0
-        )
+        self._counts.update(user_records=count, stream_records=1, aggregated=count if entry.is_aggregate else 0)
         self._settle_all(entry.user_records, at)
 
     def _refused(self, entry: Entry, why: PutRefused, now: datetime) -> None:
@@ -363,18 +360,11 @@ class Producing:
 
     def _give_up_stuck(self, now: datetime) -> None:
         until = now - self._rules.patience
-        count = bisect_right(
-            self._unplaced, until, key=_arrived_at
-        )  # they may be very many, and are in order
+        count = bisect_right(self._unplaced, until, key=_arrived_at)  # they may be very many, and are in order
         old, self._unplaced[:count] = self._unplaced[:count], []
         self._give_up(old, self._listing_failure or RecordTimedOut(NO_LISTING.format(self._rules.patience)))
         for box in self._outboxes.values():
-            if (
-                box.failing_since is not None
-                and box.failing_since <= until
-                and box.waiting
-                and box.refusal is not None
-            ):
+            if box.failing_since is not None and box.failing_since <= until and box.waiting and box.refusal is not None:
                 old, newer = _parted(box.clear(), until)
                 box.add_first(newer)
                 self._give_up(old, timed_out(box.refusal, self._rules.patience))
@@ -423,9 +413,7 @@ class Producing:
         moments = [
             box.failing_since + self._rules.patience
             for box in self._outboxes.values()
-            if box.failing_since is not None
-            and box.failing_since + self._rules.patience > now
-            and box.waiting
+            if box.failing_since is not None and box.failing_since + self._rules.patience > now and box.waiting
         ]
         if self._unplaced:
             moments.append(self._unplaced[0].arrived_at + self._rules.patience)
@@ -443,9 +431,7 @@ class Producing:
         return longest * (1 - self._chance.getrandbits(16) / 2**17)
 
 
-def _parted(
-    records: Sequence[QueuedRecord], until: datetime
-) -> tuple[list[QueuedRecord], list[QueuedRecord]]:
+def _parted(records: Sequence[QueuedRecord], until: datetime) -> tuple[list[QueuedRecord], list[QueuedRecord]]:
     """The records that arrived up to this moment, and the later ones."""
     old = [record for record in records if record.arrived_at <= until]
     return old, [record for record in records if record.arrived_at > until]

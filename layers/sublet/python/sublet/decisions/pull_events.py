@@ -16,9 +16,13 @@ class EventKind(StrEnum):
     """What happened. No event ends the consumer."""
 
     MISSED_HEARTBEAT = "missed heartbeat"
-    """Twice idle_heartbeat without a sign of life: AWS answered nothing, or one service answered none of its requests."""
+    """Twice idle_heartbeat without a sign of life: AWS answered nothing, or one service answered none of its
+    requests.
+    """
     DISCONNECTED = "disconnected"
-    """Kinesis or DynamoDB is unreachable or fails. Timers and polls pause; afterwards each write's fence checks positions."""
+    """Kinesis or DynamoDB is unreachable or fails. Timers and polls pause; afterwards each write's fence checks
+    positions.
+    """
     RECONNECTED = "reconnected"
     THROTTLED = "throttled"
     """A shard's five calls or 2 MB a second are used up: by us behind the tip, by other readers at it."""

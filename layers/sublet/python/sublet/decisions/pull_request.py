@@ -129,24 +129,20 @@ class FetchProgress:
         return Demand(records, left, records, left or 0)
 
     def give(self, record_bytes: int) -> FetchProgress | None:
-        """Adds one more record. Returns None if it would exceed max_bytes: then the fetch is over. The first record is given
-        whatever its size.
+        """Adds one more record. Returns None if it would exceed max_bytes: then the fetch is over. The first record is
+        given whatever its size.
         """
         is_too_much = self.max_bytes is not None and self.given.bytes + record_bytes > self.max_bytes
         if is_too_much and self.given.records > 0:
             return None
         given = self.given + PullSize(1, record_bytes)
-        return replace(
-            self, given=given, is_full=self.max_bytes is not None and given.bytes >= self.max_bytes
-        )
+        return replace(self, given=given, is_full=self.max_bytes is not None and given.bytes >= self.max_bytes)
 
 
 def fetch_of(max_records: int | None, max_bytes: int | None) -> FetchProgress:
     """Raises SettingsError if neither is given."""
     if max_records is None and max_bytes is None:
-        raise SettingsError(
-            "max_records", None, "required unless max_bytes is given: a fetch needs one of them"
-        )
+        raise SettingsError("max_records", None, "required unless max_bytes is given: a fetch needs one of them")
     _check_positive(max_records=max_records, max_bytes=max_bytes)
     return FetchProgress(ANY_NUMBER if max_records is None else max_records, max_bytes)
 
@@ -157,11 +153,11 @@ def consume_of(
     threshold_records: int | None = None,
     threshold_bytes: int | None = None,
 ) -> Demand:
-    """A consume's buffer, limited either in records or in bytes, and refilled at half by default. Raises SettingsError."""
+    """A consume's buffer, limited either in records or in bytes, and refilled at half by default. Raises
+    SettingsError.
+    """
     if max_records is not None and max_bytes is not None:
-        raise SettingsError(
-            "max_bytes", max_bytes, "allowed only without max_records: a buffer has one limit"
-        )
+        raise SettingsError("max_bytes", max_bytes, "allowed only without max_records: a buffer has one limit")
     if threshold_bytes is not None and max_bytes is None:
         raise SettingsError("threshold_bytes", threshold_bytes, "allowed only with max_bytes")
     _check_positive(max_records=max_records, max_bytes=max_bytes)
@@ -176,7 +172,9 @@ def consume_of(
 
 
 class Buffering(TypedDict, total=False):
-    """The arguments of `messages` and `consume`: the buffer's limit in records or bytes, its threshold, and the durations."""
+    """The arguments of `messages` and `consume`: the buffer's limit in records or bytes, its threshold, and the
+    durations.
+    """
 
     max_records: int | None
     max_bytes: int | None
@@ -237,10 +235,10 @@ class Patience:
     idle_heartbeat: timedelta
 
 
-def patience_of(
-    expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None
-) -> Patience:
-    """Reads seconds, or timedeltas. The default heartbeat is half of expires, within its limits. Raises SettingsError."""
+def patience_of(expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None) -> Patience:
+    """Reads seconds, or timedeltas. The default heartbeat is half of expires, within its limits. Raises
+    SettingsError.
+    """
     whole = as_duration("expires", expires)
     if whole < EXPIRES_MIN:
         raise SettingsError("expires", str(whole), f"at least {EXPIRES_MIN}")

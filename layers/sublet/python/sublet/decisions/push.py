@@ -22,28 +22,30 @@ LASTS = timedelta(minutes=5)
 """Kinesis: how long a subscription lasts."""
 
 RENEWED_EARLIER = timedelta(minutes=1)
-"""A subscription is renewed up to this much before its end, by chance. Otherwise subscriptions that began together, when a
-process started, would be renewed together.
+"""A subscription is renewed up to this much before its end, by chance. Otherwise subscriptions that began together,
+when a process started, would be renewed together.
 """
 
 TAKEN_OVER_AFTER = timedelta(seconds=5)
 """Kinesis: how long after a successful call another one is refused."""
 
 ASKED_AGAIN_AFTER = timedelta(seconds=1)
-"""Kinesis: one call a second for each consumer and shard. While another subscription is younger than five seconds, a call each
-second does no harm, and takes over as soon as possible.
+"""Kinesis: one call a second for each consumer and shard. While another subscription is younger than five seconds, a
+call each second does no harm, and takes over as soon as possible.
 """
 
 WAITS_AT_MOST = timedelta(seconds=30)
 """The longest pause between calls that keep failing."""
 
 GIVES_WAY_FOR = timedelta(seconds=20)
-"""How long a reader waits after another subscription has taken over. Its lease has probably been lost, which two heartbeats
-show. Without the pause, two workers would take the shard from each other every five seconds.
+"""How long a reader waits after another subscription has taken over. Its lease has probably been lost, which two
+heartbeats show. Without the pause, two workers would take the shard from each other every five seconds.
 """
 
 SILENCE_MAX = timedelta(seconds=60)
-"""KCL's figure. Idle shards get an empty event every few seconds, so a subscription that is silent for this long is dead."""
+"""KCL's figure. Idle shards get an empty event every few seconds, so a subscription that is silent for this long is
+dead.
+"""
 
 LIVED_LONG = timedelta(seconds=5)
 """A subscription that ends sooner and without an event is a failed call: the next one waits."""
@@ -105,22 +107,22 @@ class Subscribed:
     def begun(self, now: datetime, chance: Chance) -> Subscribed:
         """The state after a successful call."""
         renew_at = now + LASTS - RENEWED_EARLIER * _drawn(chance)
-        return replace(
-            self, since=now, renew_at=renew_at, heard_at=now, wait_until=None, has_event=False, ended=None
-        )
+        return replace(self, since=now, renew_at=renew_at, heard_at=now, wait_until=None, has_event=False, ended=None)
 
     def resumed(self, away: timedelta) -> Subscribed:
         """The reader listens again after it was away for this long, which does not count as silence."""
         return self if self.heard_at is None else replace(self, heard_at=self.heard_at + away)
 
     def moved(self, continuation: str, now: datetime) -> Subscribed:
-        """The state after an event. An empty one has a continuation too, and moves the position through a stretch without
-        records.
+        """The state after an event. An empty one has a continuation too, and moves the position through a stretch
+        without records.
         """
         return replace(self, position=after(continuation), heard_at=now, failures=0, has_event=True)
 
     def put_off(self, now: datetime, chance: Chance) -> Subscribed:
-        """A renewal was refused, and the subscription that it was to replace still lives: try later, or when it ends."""
+        """A renewal was refused, and the subscription that it was to replace still lives: try later, or when it
+        ends.
+        """
         return replace(self, renew_at=now + TAKEN_OVER_AFTER * (1 + _drawn(chance)))
 
     def over(self, end: PushEnd, now: datetime, chance: Chance) -> Subscribed:
@@ -129,9 +131,14 @@ class Subscribed:
         failures = self.failures + 1 if has_failed else 0
         pause = _pause(end, failures, chance)
         return replace(
-            self, since=None, renew_at=None, heard_at=None, failures=failures, ended=end,
+            self,
+            since=None,
+            renew_at=None,
+            heard_at=None,
+            failures=failures,
+            ended=end,
             wait_until=now + pause if pause else None,
-        )  # fmt: skip
+        )
 
     def _is_failure(self, end: PushEnd, now: datetime) -> bool:
         if end in (PushEnd.LAPSED, PushEnd.CUT):
@@ -169,8 +176,8 @@ class NoContinuation(StrEnum):
 def ending(shard_id: str, told: Collection[ChildShard], listed: Collection[Shard]) -> NoContinuation:
     """Whether the shard has ended, by the children that the event names and by the listing.
 
-    An event without a continuation may be a fault (awslabs/amazon-kinesis-client#1744). If it names no children, they may
-    be past retention, or there may be more records; and a listing may not show a new shard yet.
+    An event without a continuation may be a fault (awslabs/amazon-kinesis-client#1744). If it names no children, they
+    may be past retention, or there may be more records; and a listing may not show a new shard yet.
     """
     shard = next((each for each in listed if each.shard_id == shard_id), None)
     if shard is not None and shard.is_open:
@@ -185,11 +192,7 @@ def _pause(end: PushEnd, failures: int, chance: Chance) -> timedelta:
         return GIVES_WAY_FOR * later
     if end is PushEnd.IN_USE:
         return ASKED_AGAIN_AFTER * later
-    return (
-        min(ASKED_AGAIN_AFTER * (1 << min(failures - 1, 5)), WAITS_AT_MOST) * later
-        if failures
-        else timedelta(0)
-    )
+    return min(ASKED_AGAIN_AFTER * (1 << min(failures - 1, 5)), WAITS_AT_MOST) * later if failures else timedelta(0)
 
 
 def _drawn(chance: Chance) -> float:

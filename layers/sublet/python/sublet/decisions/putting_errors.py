@@ -12,13 +12,15 @@ TOO_MUCH = "ProvisionedThroughputExceededException"
 """Kinesis: a shard takes 1 MiB and 1,000 records a second."""
 
 KEYLESS_REFUSED = (
-    "it has no partition key: the stream accepts such a record only if it distributes records itself (an on-demand stream's "
-    "RecordDistributionStrategy AUTO)"
+    "it has no partition key: the stream accepts such a record only if it distributes records itself (an on-demand "
+    "stream's RecordDistributionStrategy AUTO)"
 )
 
 NO_LISTING = "the stream's shards could not be listed for {}: Kinesis does not answer"
 
-NOT_LISTED = "it is in shard {}, which no listing of the stream's shards names, so consumers may have dropped it; put it again"
+NOT_LISTED = (
+    "it is in shard {}, which no listing of the stream's shards names, so consumers may have dropped it; put it again"
+)
 
 
 def refused_for_good(entry: Entry, why: PutRefused) -> RecordRefused:

@@ -45,10 +45,11 @@ class Walked(Struct, frozen=True):
     until: datetime | None = None
 
     def after(self, page: Page) -> Walked:
-        """Adds what a page proves. Only an empty one proves anything: a record just after the last record of a page may have the
-        same arrival time.
+        """Adds what a page proves. Only an empty one proves anything: a record just after the last record of a page may
+        have the same arrival time.
 
-        If the first page is empty, it is only known that the record after which the reader was opened arrived before that.
+        If the first page is empty, it is only known that the record after which the reader was opened arrived before
+        that.
         """
         if page.records:
             return Walked(page.records[-1].approximate_arrival_timestamp)
@@ -58,8 +59,8 @@ class Walked(Struct, frozen=True):
         return Walked(self.last_arrival or reached, reached)
 
     def quiet(self, read_to: Position) -> Quiet | None:
-        """What is proved for a reader that begins at `read_to`, after all records that this one has read. None if the proof saves
-        nothing: soon after a record, its checkpoint is the better place to begin.
+        """What is proved for a reader that begins at `read_to`, after all records that this one has read. None if the
+        proof saves nothing: soon after a record, its checkpoint is the better place to begin.
         """
         if self.until is None or self.last_arrival is None:
             return None

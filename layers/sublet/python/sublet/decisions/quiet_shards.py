@@ -27,7 +27,9 @@ ITERATOR_LASTS = timedelta(minutes=4)
 
 
 class LastProbe(NamedTuple):
-    """What a process last found in a shard, at `at`. The next probe goes on from there while the lease has the same position."""
+    """What a process last found in a shard, at `at`. The next probe goes on from there while the lease has the same
+    position.
+    """
 
     probe: Probe
     at: datetime
@@ -37,7 +39,9 @@ class LastProbe(NamedTuple):
         return self.probe.lease.position
 
     def has_iterator(self, now: datetime) -> bool:
-        """Whether its reader can be used again. Not if it has found records, since the next look has to find them too."""
+        """Whether its reader can be used again. Not if it has found records, since the next look has to find them
+        too.
+        """
         return self.probe.waiting is None and not self.probe.is_ended and abs(now - self.at) < ITERATOR_LASTS
 
 
@@ -48,9 +52,11 @@ def choose_asked(
     now: datetime,
     settings: Settings,
 ) -> tuple[Lease, ...]:
-    """The leases whose shards to probe before the dispatch. To all others a worker is sent without a probe, if one is due.
+    """The leases whose shards to probe before the dispatch. To all others a worker is sent without a probe, if one is
+    due.
 
-    `settled`: lease keys that get no worker whatever their shards answer. `waits_for`: shards whose rows are unreadable.
+    `settled`: lease keys that get no worker whatever their shards answer. `waits_for`: shards whose rows are
+    unreadable.
     """
     if settings.mode is not Mode.CATCH_UP:
         return ()
@@ -75,8 +81,8 @@ def _may_stay_alone(lease: Lease, now: datetime, visited_every: timedelta) -> bo
 def first_look(lease: Lease, unread: Mapping[str, UnreadShard]) -> Probe | None:
     """Where to open the shard, so that a quiet stretch is not walked again. None: the shard has ended.
 
-    The probe includes the checkpointed record itself, if no reader has found the shard quiet after it: it may be an aggregate
-    whose last user records are not handled yet.
+    The probe includes the checkpointed record itself, if no reader has found the shard quiet after it: it may be an
+    aggregate whose last user records are not handled yet.
     """
     position = read_position(lease)
     if position is None:

@@ -43,7 +43,8 @@ class IteratorType(StrEnum):
 
 
 class ReadPosition(Struct, frozen=True):
-    """The arguments of GetShardIterator. `sequence_number` belongs to the last two types, `at` (UTC-aware) to AT_TIMESTAMP.
+    """The arguments of GetShardIterator. `sequence_number` belongs to the last two types, `at` (UTC-aware) to
+    AT_TIMESTAMP.
 
     A `sequence_number` beside `at` is one that this shard must have assigned, as for the other types. A time alone fits
     any stream.
@@ -81,17 +82,15 @@ def needs_pin(
     if lease.start_at is not None:
         return None
     if lease.checkpoint == LATEST:
-        return Pin(
-            service_time if all(parent is None for parent in parents) else service_time - LONGEST_RETENTION
-        )
+        return Pin(service_time if all(parent is None for parent in parents) else service_time - LONGEST_RETENTION)
     if lease.checkpoint == AT_TIMESTAMP and start_position.at is not None:
         return Pin(start_position.at)
     return None
 
 
 def is_unopened(lease: Lease) -> bool:
-    """Whether the lease is at LATEST and no worker of ours has pinned it. Only the KCL that may read it knows how far it is;
-    older records in the stream do not count as waiting.
+    """Whether the lease is at LATEST and no worker of ours has pinned it. Only the KCL that may read it knows how far
+    it is; older records in the stream do not count as waiting.
     """
     return lease.checkpoint == LATEST and lease.start_at is None
 
@@ -105,9 +104,7 @@ def read_position(lease: Lease) -> ReadPosition | None:
         case Sentinel.SHARD_END:
             return None
         case None:
-            return ReadPosition(
-                IteratorType.AT_SEQUENCE_NUMBER, sequence_number=lease.checkpoint.sequence_number
-            )
+            return ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number=lease.checkpoint.sequence_number)
         case Sentinel.AT_TIMESTAMP | Sentinel.LATEST if lease.start_at is not None:
             return ReadPosition(IteratorType.AT_TIMESTAMP, at=lease.start_at)
         case _:
@@ -162,10 +159,7 @@ class Kept(Struct, frozen=True):
         retention. A replay of a week asks once a minute. What is trimmed within that minute is reported with what is
         trimmed later.
         """
-        if (
-            self.unread_since is None
-            or polled_at - self.unread_since <= SHORTEST_RETENTION - CLOCKS_DIFFER_BY
-        ):
+        if self.unread_since is None or polled_at - self.unread_since <= SHORTEST_RETENTION - CLOCKS_DIFFER_BY:
             return None
         is_believed = self.asked_at is not None and polled_at - self.asked_at < ASKED_EVERY
         return None if is_believed else self.last
@@ -181,8 +175,8 @@ NOTHING_READ = Kept()
 
 
 def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
-    """Returns what is known after a page that `shows_what_follows`, polled at this time; by the service's clock if the page
-    has its time.
+    """Returns what is known after a page that `shows_what_follows`, polled at this time; by the service's clock if the
+    page has its time.
     """
     last = page.records[-1].sequence_number if page.records else kept.last
     at = page.answered_at or polled_at

@@ -1,7 +1,7 @@
 """Which records the handler wants, by `filter_criteria` on their data and metadata. The others count as finished.
 
-If a record's content makes filtering raise (JSON nested too deep to parse), the record is handed over alone, in a call that
-fails, so that the failure policy decides.
+If a record's content makes filtering raise (JSON nested too deep to parse), the record is handed over alone, in a call
+that fails, so that the failure policy decides.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Fault(NamedTuple):
     failure: Exception
 
     def error(self, record: UserRecord) -> RecordUnreadable:
-        """A new error for each call that it makes fail: a single error's traceback would grow each time it is raised."""
-        error = RecordUnreadable(
-            f"record {record.checkpoint}: {self.doing} raised {type(self.failure).__name__}"
-        )
+        """A new error for each call that it makes fail: a single error's traceback would grow each time it is
+        raised.
+        """
+        error = RecordUnreadable(f"record {record.checkpoint}: {self.doing} raised {type(self.failure).__name__}")
         error.__cause__ = self.failure
         return error.with_traceback(self.failure.__traceback__)
 
@@ -45,7 +45,9 @@ class Filtered(NamedTuple):
 
 
 class RecordFilter:
-    """Filters like ESM: on the fields of `data`, which are then parsed as JSON, on its text, and on the event's metadata."""
+    """Filters like ESM: on the fields of `data`, which are then parsed as JSON, on its text, and on the event's
+    metadata.
+    """
 
     def __init__(self, settings: Settings) -> None:
         text = settings.filter_criteria
@@ -92,7 +94,9 @@ class RecordFilter:
 
 
 def apart(records: Sequence[UserRecord], faults: Faults) -> Iterator[Sequence[UserRecord]]:
-    """The records as batches, in order: a record with a fault is a batch of its own, so that its neighbours can be handled."""
+    """The records as batches, in order: a record with a fault is a batch of its own, so that its neighbours can be
+    handled.
+    """
     start = 0
     for place, record in enumerate(records) if faults else ():
         if record.checkpoint in faults:

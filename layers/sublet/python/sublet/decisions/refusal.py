@@ -23,7 +23,9 @@ class Verdict(StrEnum):
     WRITE_AGAIN = "write_again"
     """Our own earlier write, which seemed to fail, was applied: repeat this one for the new row."""
     MOVED = "moved"
-    """We still hold the lease, and another writer has changed its position: an operator, or the previous owner, late."""
+    """We still hold the lease, and another writer has changed its position: an operator, or the previous owner,
+    late.
+    """
     DRAIN = "drain"
     """A KCL 3.x leader asks for the lease (graceful handoff): finish, checkpoint, hand over."""
     LOST = "lost"

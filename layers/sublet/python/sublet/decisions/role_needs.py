@@ -1,6 +1,7 @@
 """What the roles of an application must be allowed to do. The constructs grant it, and `doctor` asks IAM about it.
 
-It leaves out the user's own KMS keys and the tables of a KCL 3 fleet, since only a deployment knows whether there are any.
+It leaves out the user's own KMS keys and the tables of a KCL 3 fleet, since only a deployment knows whether there are
+any.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ LEASE_MANAGER_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:GetRecords",
 ]
-"""Lets a tick read one record of an unread shard by GetRecords, to see whether any waits. It uses only the arrival time."""
+"""Lets a tick read one record of an unread shard by GetRecords, to see whether any waits. It uses only the arrival
+time.
+"""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_SIGHTINGS = ["dynamodb:GetItem"]
 """What a lease worker needs to see whether an operator has paused the leases."""
 LEASE_WORKER_ON_SKETCHES = ["dynamodb:PutItem"]
-"""The role needs these only on the items of the sightings table whose keys begin with "hot": a worker writes neither the control
-nor a tick's sightings.
+"""The role needs these only on the items of the sightings table whose keys begin with "hot": a worker writes neither
+the control nor a tick's sightings.
 """
 LEASE_WORKER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
@@ -39,10 +42,14 @@ LEASE_WORKER_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:ListShards",
 ]
-"""DescribeStreamSummary says who distributes the stream's records, before an aggregate outside its shard's range is dropped."""
+"""DescribeStreamSummary says who distributes the stream's records, before an aggregate outside its shard's range is
+dropped.
+"""
 
 READER_ON_FAN_OUT = ["kinesis:DescribeStreamConsumer", "kinesis:SubscribeToShard"]
-"""The role needs these only on the registered consumer. Polls remain allowed, because they read where a subscription cannot."""
+"""The role needs these only on the registered consumer. Polls remain allowed, because they read where a subscription
+cannot.
+"""
 
 FINDS_FAN_OUT = ["kinesis:DescribeStreamConsumer"]
 """On the stream, if the application reads several: each stream's consumer is found by its name."""
@@ -81,8 +88,8 @@ ON_TABLES_AND_STREAM: Mapping[Runtime, tuple[Sequence[str], Sequence[str], Seque
 
 
 class Need(NamedTuple):
-    """IAM actions on one resource, by its ARN. `leading_key`: in a table, the actions are needed at least on the item with this
-    key.
+    """IAM actions on one resource, by its ARN. `leading_key`: in a table, the actions are needed at least on the item
+    with this key.
     """
 
     actions: Sequence[str]
@@ -98,9 +105,7 @@ class DeployedRoles(NamedTuple):
     worker: str
 
 
-def needs_of(
-    runtime: Runtime, settings: Settings, stream_arn: str, state_machine: str | None = None
-) -> Sequence[Need]:
+def needs_of(runtime: Runtime, settings: Settings, stream_arn: str, state_machine: str | None = None) -> Sequence[Need]:
     """The tables are in the stream's account and region, as the constructs require."""
     leases, sightings, stream = ON_TABLES_AND_STREAM[runtime]
     place = StreamArn.parse(stream_arn)
@@ -122,8 +127,9 @@ def needs_of(
 
 
 def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[Need]:
-    """The permissions to find the stream's consumer and to subscribe with it. With several streams only the consumer's name is
-    known, and its ARN ends with its creation time. Any consumer of the name is allowed, since it may be registered again.
+    """The permissions to find the stream's consumer and to subscribe with it. With several streams only the consumer's
+    name is known, and its ARN ends with its creation time. Any consumer of the name is allowed, since it may be
+    registered again.
     """
     if settings.streams is not None:
         consumer = f"{stream_arn}/consumer/{settings.fan_out_name}:*"

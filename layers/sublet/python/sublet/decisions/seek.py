@@ -1,8 +1,9 @@
 """Where each lease goes in a seek: the whole plan, before anything is written. Pure.
 
-The records of a shard's children come after its own, so a seek is a plan for families of shards. If a shard that has ended is to
-be read again, its lease opens again, and its descendants' leases return to their beginning and wait for it, as after any reshard.
-A shard waits only for parents that have rows, so every generation in between gets one, even if its own was cleaned up long ago.
+The records of a shard's children come after its own, so a seek is a plan for families of shards. If a shard that has
+ended is to be read again, its lease opens again, and its descendants' leases return to their beginning and wait for it,
+as after any reshard. A shard waits only for parents that have rows, so every generation in between gets one, even if
+its own was cleaned up long ago.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ class Effect(StrEnum):
 
     STAYS = "stays"
     REPEATS = "repeats"
-    """The lease goes back: handled records come again. It is taken from its owner even if its row is at the position already;
-    then the records that the owner has handled since its checkpoint come again.
+    """The lease goes back: handled records come again. It is taken from its owner even if its row is at the position
+    already; then the records that the owner has handled since its checkpoint come again.
     """
     SKIPS = "skips"
     """The lease goes forward: some unhandled records never come."""
     REOPENS = "reopens"
     """The shard had ended, and is read again."""
     BEGINS = "begins"
-    """The shard has no lease yet, and gets one because its parents have ended or end with this seek, or because shards that
-    come after it wait for it.
+    """The shard has no lease yet, and gets one because its parents have ended or end with this seek, or because shards
+    that come after it wait for it.
     """
 
 
@@ -77,14 +78,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class SeekPlan:
-    """`moves`: in the order in which they are made. Parents come before their children, so that no child is read too early.
-    Shards that end come last, and their children before them: a parent that has ended while its children have no leases looks
-    like a crash before these were created.
+    """`moves`: in the order in which they are made. Parents come before their children, so that no child is read too
+    early. Shards that end come last, and their children before them: a parent that has ended while its children have no
+    leases looks like a crash before these were created.
 
     stay     leases that are there already
     waiting  those of them whose parents move: a worker that begins one before its parent is open again loses it
-    ended    rows to create at SHARD_END before anything moves, of shards that stay handled to their end: what moves would
-             otherwise depend on their having no row. They repeat and skip nothing, so an undo leaves them to the cleanup
+    ended    rows to create at SHARD_END before anything moves, of shards that stay handled to their end: what moves
+             would otherwise depend on their having no row. They repeat and skip nothing, so an undo leaves them to the
+             cleanup
     """
 
     moves: tuple[Move, ...]
@@ -129,8 +131,9 @@ def check_parents(shards: Sequence[Shard], found: Mapping[str, Found], only: Col
 
 
 def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> dict[str, Position]:
-    """Returns, by shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one
-    has not begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
+    """Returns, by shard id, the positions of a snapshot or of another application, which may lack leases. A shard
+    without one has not begun if a parent has not ended; otherwise it was handled to its end, if a later shard has
+    begun.
 
     A loop: a stream that is resharded every hour has thousands of generations.
     """
@@ -145,8 +148,8 @@ def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> di
 
 
 def never_opened(shards: Sequence[Shard], known: Mapping[str, Position]) -> list[Shard]:
-    """The shards that no reader has opened yet and that will start wherever a reader first opens them. A shard whose parents have
-    positions too is not one of them: it is read from its beginning. `known`: by shard id.
+    """The shards that no reader has opened yet and that will start wherever a reader first opens them. A shard whose
+    parents have positions too is not one of them: it is read from its beginning. `known`: by shard id.
     """
     return [
         shard
@@ -164,8 +167,8 @@ def plan_seek(
 ) -> SeekPlan:
     """Plan a seek. Raises SeekRefused.
 
-    wanted  by shard id, of every shard to be moved. A shard whose parents are still to be read goes to its beginning whatever is
-            wanted: at a sequence number it would be read at the same time as they are
+    wanted  by shard id, of every shard to be moved. A shard whose parents are still to be read goes to its beginning
+            whatever is wanted: at a sequence number it would be read at the same time as they are
     only    shard ids; empty: all. Descendants of a shard that opens again come along
     moment  the time to seek, if the seek is to a time: leases that have not begun have a time and no sequence number
     """
@@ -232,20 +235,18 @@ def _check(scan: LeaseScan, targets: Mapping[str, Position]) -> None:
     keys = {lease_key_of(shard_id) for shard_id in targets}
     for row in scan.malformed:
         if row.lease_key in keys:
-            raise SeekRefused(
-                f"the row of lease {row.lease_key} cannot be read: {row.problem}. Repair it first"
-            )
+            raise SeekRefused(f"the row of lease {row.lease_key} cannot be read: {row.problem}. Repair it first")
     for lease in scan.leases:
         if lease.lease_key in keys and lease.checkpoint_owner is not None:
             raise SeekRefused(
-                f"lease {lease.lease_key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: try again "
-                "in some seconds"
+                f"lease {lease.lease_key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: "
+                "try again in some seconds"
             )
 
 
 def _check_listing(leases: Sequence[Lease], listed: Sequence[Shard], targets: Mapping[str, Position]) -> None:
-    """Raises SeekRefused if the listing is older than a reshard whose children, or later descendants, have leases: they would go
-    on beside their ancestors.
+    """Raises SeekRefused if the listing is older than a reshard whose children, or later descendants, have leases: they
+    would go on beside their ancestors.
     """
     ids, moved = (
         {shard.shard_id for shard in listed},
@@ -265,8 +266,8 @@ def _positions_after(
 ) -> Mapping[str, Position]:
     """The positions of all rows that the plan moves, creates or leaves where they should be, by shard id.
 
-    The oldest shards come first, since a shard whose parent is to be read goes to its beginning. Then the youngest: which
-    shards without a row need one, so that those that come after them wait for them.
+    The oldest shards come first, since a shard whose parent is to be read goes to its beginning. Then the youngest:
+    which shards without a row need one, so that those that come after them wait for them.
     """
     unread_then, then = set(unread), dict[str, Position]()
     led_to_rows = _led_to(rows, listed)
@@ -276,8 +277,8 @@ def _positions_after(
         if shard_id in targets:
             then[shard_id] = BEGINNING if waits else targets[shard_id]
         elif shard_id not in rows and any(then.get(p) == END and p in unread for p in parents) and not waits:
-            # Its parent ends by this plan, and not by a worker that would create it. If shards after it have rows, it was handled
-            # and cleaned up: what opened its parent has been cut short.
+            # Its parent ends by this plan, and not by a worker that would create it. If shards after it have rows, it
+            # was handled and cleaned up: what opened its parent has been cut short.
             then[shard_id] = END if shard_id in led_to_rows else BEGINNING
         if then.get(shard_id) == END:
             unread_then.discard(shard_id)
@@ -304,9 +305,9 @@ def _with_their_lineage(
 ) -> Mapping[str, Position]:
     """`then` without the shards that need no row, and with those that others need.
 
-    A shard that waits needs a row if a shard after it gets or has one: a parent without a row counts as ended. If none does,
-    the end of its parent creates it. A shard that is done with needs its row, at SHARD_END, beside the other parent of a
-    merge: that one would not end without it, and a shard sync would create it, to be read again.
+    A shard that waits needs a row if a shard after it gets or has one: a parent without a row counts as ended. If none
+    does, the end of its parent creates it. A shard that is done with needs its row, at SHARD_END, beside the other
+    parent of a merge: that one would not end without it, and a shard sync would create it, to be read again.
     """
     children = children_by_parent(listed)
     parents = {shard.shard_id: shard.parent_shard_ids for shard in listed}
@@ -333,9 +334,7 @@ def _with_their_lineage(
     return needed
 
 
-def _move(
-    shard: Shard, lease: Lease | None, then: Position, is_unread: bool, moment: datetime | None
-) -> Move:
+def _move(shard: Shard, lease: Lease | None, then: Position, is_unread: bool, moment: datetime | None) -> Move:
     """How the lease moves. `is_unread`: the shard is still to be read, now."""
     if lease is None and then == END:
         before, effect = (BEGINNING, Effect.SKIPS) if is_unread else (END, Effect.STAYS)

@@ -266,13 +266,13 @@ def _catch_up(move: Move, since: datetime | None, known: SeekEvidence) -> CatchU
     trend = None if move.lease is None else _pace(move.lease, known)
     if trend is None:
         return CatchUp(at_least=at_least)
-    return (
-        CatchUp(lag / -trend, at_least=at_least) if trend < 0 else CatchUp(is_never=True, at_least=at_least)
-    )
+    return CatchUp(lag / -trend, at_least=at_least) if trend < 0 else CatchUp(is_never=True, at_least=at_least)
 
 
 def _read_from(plan: SeekPlan, arrivals: _Arrivals) -> Mapping[str, datetime]:
-    """When the first record that is read arrived, by shard id. This may be an ancestor's record, if the plan reads that too."""
+    """When the first record that is read arrived, by shard id. This may be an ancestor's record, if the plan reads that
+    too.
+    """
     found: dict[str, datetime] = {}
     for move in sorted(plan.moves, key=lambda move: creation_order(move.shard)):
         if move.then == END:
@@ -292,8 +292,8 @@ def _trend(lease: Lease, known: SeekEvidence) -> float | None:
 
 
 def _pace(lease: Lease, known: SeekEvidence) -> float | None:
-    """The trend, if it shows how fast the shard can be read. It does not if the shard was at its tip lately and the lag grows, if
-    its position does not move, or if there are only a few reports since the lease was taken or moved.
+    """The trend, if it shows how fast the shard can be read. It does not if the shard was at its tip lately and the lag
+    grows, if its position does not move, or if there are only a few reports since the lease was taken or moved.
     """
     standing = _standing(lease, known)
     trend, because = standing.trend, standing.verdict.because
@@ -309,8 +309,8 @@ def _standing(lease: Lease, known: SeekEvidence) -> TimeStanding:
 
 
 def _rates(shards: Sequence[Shard], known: SeekEvidence) -> Mapping[str, float]:
-    """Records that arrive a second, by shard id: each shard's share, by hash keys, of the stream's. Empty: not known. An owner
-    reports how fast it handles records, which is many times what arrives while it catches up.
+    """Records that arrive a second, by shard id: each shard's share, by hash keys, of the stream's. Empty: not known.
+    An owner reports how fast it handles records, which is many times what arrives while it catches up.
     """
     incoming = known.incoming
     if incoming is None or not incoming.records_per_second:

@@ -1,7 +1,7 @@
 """How many records a span of a shard has, by a page read at each of its ends. Pure.
 
-The rate of one moment does not say it: a fleet that catches up handles many times what arrives. So the ends must agree, or the
-number is not known.
+The rate of one moment does not say it: a fleet that catches up handles many times what arrives. So the ends must agree,
+or the number is not known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ WINDOW = timedelta(minutes=1)
 """How long before a span's end its second page begins, at most half of the span."""
 
 AGREE_WITHIN = 3
-"""If one end has more than so many times the records of the other in the same time, what is between them is not known."""
+"""If one end has more than so many times the records of the other in the same time, what is between them is not
+known.
+"""
 
 LEAST_ALIKE = 20
 """Rates of fewer records differ by chance."""
@@ -59,7 +61,9 @@ def second_start(since: datetime, until: datetime) -> datetime:
 
 
 def records_in(since: datetime, until: datetime, first: Sample | None, second: Sample | None) -> int | None:
-    """Returns how many records arrived from `since` to `until`: exactly if the first page has them all. None: not known."""
+    """Returns how many records arrived from `since` to `until`: exactly if the first page has them all. None: not
+    known.
+    """
     if first is None:
         return None
     if first.reaches(until):

@@ -1,7 +1,8 @@
 """Whether a seek may still be carried out: not on positions that somebody has moved since it was planned. Pure.
 
-The fleet's own progress changes nothing: what the plan shows as repeated or skipped only gets a little more or less. But a lease
-that has gone back was moved by an operator, and a plan made before that may skip all the records that this one wanted again.
+The fleet's own progress changes nothing: what the plan shows as repeated or skipped only gets a little more or less.
+But a lease that has gone back was moved by an operator, and a plan made before that may skip all the records that this
+one wanted again.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ NAMED = 10
 
 
 def went_back(planned: Position, now: Position) -> bool:
-    """Whether no fleet can have come from one position to the other. False in doubt: sentinels that a plan was made on are not
-    compared, because only a reader knows where they begin.
+    """Whether no fleet can have come from one position to the other. False in doubt: sentinels that a plan was made on
+    are not compared, because only a reader knows where they begin.
     """
     return planned.checkpoint.is_sequence_number and now.checkpoint < planned.checkpoint
 
@@ -50,9 +51,7 @@ def _moved_by_another(move: Move, row: Lease, checked: Lease | None) -> str:
     return ""
 
 
-def newer_seeks(
-    kept: Iterable[Snapshot], known: Collection[str], moves: Sequence[Move]
-) -> tuple[Snapshot, ...]:
+def newer_seeks(kept: Iterable[Snapshot], known: Collection[str], moves: Sequence[Move]) -> tuple[Snapshot, ...]:
     """Returns the snapshots of seeks that have moved leases of this plan since it was made.
 
     kept   the snapshots that there are

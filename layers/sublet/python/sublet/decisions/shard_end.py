@@ -21,7 +21,9 @@ class EndShard(Struct, frozen=True):
 
 
 class Blocked(Struct, frozen=True):
-    """A merge's other parent has no lease but still has records: ending now would let the child begin without them (KCL)."""
+    """A merge's other parent has no lease but still has records: ending now would let the child begin without them
+    (KCL).
+    """
 
     missing_parents: frozenset[str]
 
@@ -38,16 +40,14 @@ def plan_shard_end(
     if missing_parents:
         return Blocked(frozenset(missing_parents))
     return EndShard(
-        create=tuple(
-            _child_lease(lease, child) for child in sorted(children, key=lambda child: child.shard_id)
-        ),
+        create=tuple(_child_lease(lease, child) for child in sorted(children, key=lambda child: child.shard_id)),
         child_shard_ids=frozenset(child.shard_id for child in children),
     )
 
 
 def _child_lease(parent: Lease, child: ChildShard) -> Lease:
-    """Makes the child's lease at TRIM_HORIZON, as KCL does. Only a parent that ended before its AT_TIMESTAMP moment passes
-    that moment on.
+    """Makes the child's lease at TRIM_HORIZON, as KCL does. Only a parent that ended before its AT_TIMESTAMP moment
+    passes that moment on.
     """
     waits_for_moment = parent.checkpoint == AT_TIMESTAMP and parent.start_at is not None
     return Lease(
@@ -66,7 +66,5 @@ def may_begin(child: Lease, parents: Collection[Lease | MalformedRow | None]) ->
     """
     if child.is_ended:
         return False
-    parents_allow = all(
-        parent is None or (isinstance(parent, Lease) and parent.is_ended) for parent in parents
-    )
+    parents_allow = all(parent is None or (isinstance(parent, Lease) and parent.is_ended) for parent in parents)
     return parents_allow or child.checkpoint.is_sequence_number

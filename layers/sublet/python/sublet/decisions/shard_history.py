@@ -1,4 +1,6 @@
-"""What is known about a shard's past: who moved its position, from where to where, and when; and what is not recorded."""
+"""What is known about a shard's past: who moved its position, from where to where, and when; and what is not
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,7 @@ def shard_history(
     found = [*_moves(lease.lease_key, snapshots), *_reports(lease)]
     if sighting is not None and sighting.moved_at is not None:
         found.append(
-            ShardEvent(
-                sighting.moved_at, "a lease manager saw it with another owner", by=sighting.lease_owner or ""
-            )
+            ShardEvent(sighting.moved_at, "a lease manager saw it with another owner", by=sighting.lease_owner or "")
         )
     if pause is not None:
         until = "" if pause.until is None else f"until {pause.until.isoformat()}"

@@ -1,4 +1,6 @@
-"""How much of a shard's quota is used, from the lease table's rows: sublet's lag reports, or KCL 3's throughput column."""
+"""How much of a shard's quota is used, from the lease table's rows: sublet's lag reports, or KCL 3's throughput
+column.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ def share_of_quota(bytes_per_second: float, records_per_second: float) -> float:
 
 
 def read_shares(shards: Iterable[ShardStatus]) -> Mapping[str, float]:
-    """Shares by shard id, averaged, of how fast each shard is read. That is more than is written while its reader catches up.
-    Leaves out shards whose rows do not say it, and shards that no worker reads.
+    """Shares by shard id, averaged, of how fast each shard is read. That is more than is written while its reader
+    catches up. Leaves out shards whose rows do not say it, and shards that no worker reads.
     """
     return {
         shard.shard_id: share_of_quota(shard.kbps * 1024, shard.records_per_second or 0)

@@ -36,23 +36,28 @@ class ShardStatus:
     """One shard and its lease.
 
     since               when the word began to be true, or was first observed; None if neither means anything
-    lag                 how long the first record after the checkpoint has waited; zero if none waits, None if not known.
-                        At most the retention: what is older is `lost`
-    lag_is_at_least     whether the lag is a lower bound: a record has waited for that long, and perhaps others for longer
-    trend               by how many seconds the lag grows each second: 0.3 falls back, -0.3 catches up; None if not known
+    lag                 how long the first record after the checkpoint has waited; zero if none waits, None if not
+                        known. At most the retention: what is older is `lost`
+    lag_is_at_least     whether the lag is a lower bound: a record has waited for that long, and perhaps others for
+                        longer
+    trend               by how many seconds the lag grows each second: 0.3 falls back, -0.3 catches up; None if not
+                        known
     caught_up_in        when nothing will wait if it goes on like this; None if the lag does not fall
     lost                the span of time whose records were trimmed before they were handled; None if no loss is known
     owner               the worker id that consumes it; None if there is none
     group               the owner's group of workers
-    idle                how long ago the lease was last written to, as far as its row or a lease manager knows; None if not known
+    idle                how long ago the lease was last written to, as far as its row or a lease manager knows; None if
+                        not known
     crashes             owners that have died since the last checkpoint
     attempts            failed calls of the handler with what follows the checkpoint
-    failing             with what error the handler fails, and since when, by its owner's last report; None if it does not
-    kbps                how fast it is read, in KB a second, by its owner's last report; None without a recent report, or if
-                        no worker reads it
+    failing             with what error the handler fails, and since when, by its owner's last report; None if it does
+                        not
+    kbps                how fast it is read, in KB a second, by its owner's last report; None without a recent report,
+                        or if no worker reads it
     records_per_second  by the same report
     moved_at            when it was first seen with another owner; None if that was not recent
-    checkpoint          how far it is handled; `start_at`: the time that a checkpoint without a sequence number starts at
+    checkpoint          how far it is handled; `start_at`: the time that a checkpoint without a sequence number starts
+                        at
     handled_to          when the last handled record arrived; None if not known
     caught_up_at        a time at which the shard held nothing after the checkpoint; None if not known
     parents, children   shard ids, by its row

@@ -95,10 +95,10 @@ def plan_shard_sync(
     )
 
 
-def to_create_again(
-    leases: Collection[Lease], malformed: Collection[str], shards: Sequence[Shard]
-) -> set[str]:
-    """The shards that the next sync creates leases for because leases of their relatives show that they are still to be read."""
+def to_create_again(leases: Collection[Lease], malformed: Collection[str], shards: Sequence[Shard]) -> set[str]:
+    """The shards that the next sync creates leases for because leases of their relatives show that they are still to be
+    read.
+    """
     listed = {shard.shard_id: shard for shard in shards}
     leased = {lease.shard_id for lease in leases}.union(malformed)
     ended = {lease.shard_id for lease in leases if lease.is_ended}
@@ -140,12 +140,8 @@ def _plan_first_leases(
     if missing:
         return ShardSyncPlan((), inconsistent, missing)
     ids = {shard.shard_id for shard in at_start}
-    first = sorted(
-        (shard for shard in at_start if ids.isdisjoint(shard.parent_shard_ids)), key=creation_order
-    )
-    return ShardSyncPlan(
-        tuple(_new_lease(shard, CreateReason.START, start_position) for shard in first), inconsistent
-    )
+    first = sorted((shard for shard in at_start if ids.isdisjoint(shard.parent_shard_ids)), key=creation_order)
+    return ShardSyncPlan(tuple(_new_lease(shard, CreateReason.START, start_position) for shard in first), inconsistent)
 
 
 def _inconsistent(shards: Iterable[Shard]) -> tuple[str, ...]:
@@ -155,9 +151,9 @@ def _inconsistent(shards: Iterable[Shard]) -> tuple[str, ...]:
 
 
 def _outlived(shards: Iterable[Shard], leases: Collection[Lease]) -> frozenset[str]:
-    """Shards that are open in the listing although a child of theirs has a lease, or a later descendant that is not listed yet:
-    the listing is older than the reshard. Such a shard has been read to its end, or was closed before the first start, and
-    would be read beside its descendants.
+    """Shards that are open in the listing although a child of theirs has a lease, or a later descendant that is not
+    listed yet: the listing is older than the reshard. Such a shard has been read to its end, or was closed before the
+    first start, and would be read beside its descendants.
     """
     listed = list(shards)
     ids = {shard.shard_id for shard in listed}
@@ -172,9 +168,9 @@ def _outlived(shards: Iterable[Shard], leases: Collection[Lease]) -> frozenset[s
 
 
 def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
-    """Shards that descend from a leased shard, where neither that shard nor those in between are listed any longer. They
-    were created later and share hash keys with it, since hash keys only pass from a shard to its children. A shard that
-    was created earlier means that the listing is old.
+    """Shards that descend from a leased shard, where neither that shard nor those in between are listed any longer.
+    They were created later and share hash keys with it, since hash keys only pass from a shard to its children. A shard
+    that was created earlier means that the listing is old.
     """
     listed = list(shards)
     ids = {shard.shard_id for shard in listed}
@@ -188,7 +184,9 @@ def _follows_on(shard: Shard, lease: Lease) -> bool:
 
 
 def leads_to(shard: Shard, lease: Lease) -> bool:
-    """Whether a lease that is not listed is of a descendant of this listed shard: then the listing is older than the lease."""
+    """Whether a lease that is not listed is of a descendant of this listed shard: then the listing is older than the
+    lease.
+    """
     return shard.shard_id < lease.shard_id and _shares_keys(shard, lease)
 
 
@@ -202,7 +200,9 @@ def _shares_keys(shard: Shard, lease: Lease) -> bool:
 def _why_at_latest(
     shard_id: str, why: CreateReason, whole: AbstractSet[str], start_position: StartPosition
 ) -> CreateReason:
-    """A descendant of a consumed shard does not start at LATEST. In KCL it does, and skips what came while it was unread."""
+    """A descendant of a consumed shard does not start at LATEST. In KCL it does, and skips what came while it was
+    unread.
+    """
     is_skipped = start_position.kind is StartKind.LATEST and shard_id in whole
     return CreateReason.REPAIR if is_skipped else why
 
@@ -242,9 +242,7 @@ def _waited_for(
         for shard in listed.values()
         if shard.shard_id not in skipped and not unfinished.isdisjoint(shard.parent_shard_ids)
     )
-    return sorted(
-        {parent for parents in waiting for parent in parents if parent in listed}.difference(leased)
-    )
+    return sorted({parent for parents in waiting for parent in parents if parent in listed}.difference(leased))
 
 
 def _deleted_while_waited_for(
@@ -255,10 +253,11 @@ def _deleted_while_waited_for(
     """A merge's parents whose rows were deleted by hand before they were read to their end. KCL never finds them.
 
     The child is free and has not begun, and its other parent's end has created it: that row names it. A parent that has
-    ended keeps its row until the child has begun, so one without a row had not. Everything else is no proof: behind a first
-    start, at LATEST, at a time or with a pin, parents have no rows because they are not to be read.
+    ended keeps its row until the child has begun, so one without a row had not. Everything else is no proof: behind a
+    first start, at LATEST, at a time or with a pin, parents have no rows because they are not to be read.
 
-    Rows alone prove it, also beside an old listing in which the parent is still open: with the next look the child may begin.
+    Rows alone prove it, also beside an old listing in which the parent is still open: with the next look the child may
+    begin.
     """
     by_shard = {lease.shard_id: lease for lease in leases}
     return sorted(
@@ -294,26 +293,20 @@ def _leading_nowhere(
     always leads to such a shard if it has listed parents, and its oldest ancestors get the leases.
     """
     unleased = [
-        s.shard_id
-        for s in listed.values()
-        if s.is_open and s.shard_id not in leased and s.shard_id not in skipped
+        s.shard_id for s in listed.values() if s.is_open and s.shard_id not in leased and s.shard_id not in skipped
     ]
     led_to: dict[str, bool] = {}
     whys: dict[str, CreateReason] = {}
     for shard_id in _ancestors_first((*unleased, *waited_for), listed, leased):
         parents = [] if shard_id in leased else _listed_parents(shard_id, listed)
-        led_to[shard_id] = shard_id in leased or any(
-            shard_id in whole or led_to[parent] for parent in parents
-        )
+        led_to[shard_id] = shard_id in leased or any(shard_id in whole or led_to[parent] for parent in parents)
         if led_to[shard_id]:
             whys |= {parent: CreateReason.ANCESTOR for parent in parents if not led_to[parent]}
     whys |= {shard_id: CreateReason.ANCESTOR for shard_id in waited_for if not led_to[shard_id]}
     return whys | {shard_id: CreateReason.START for shard_id in unleased if not led_to[shard_id]}
 
 
-def _ancestors_first(
-    shard_ids: Iterable[str], listed: Mapping[str, Shard], leased: AbstractSet[str]
-) -> Iterable[str]:
+def _ancestors_first(shard_ids: Iterable[str], listed: Mapping[str, Shard], leased: AbstractSet[str]) -> Iterable[str]:
     """The shards and their listed ancestors up to the first with a lease, each once, after all its parents.
 
     It uses a stack instead of recursion: a stream that is resharded every hour has thousands of generations.

@@ -12,7 +12,8 @@ from sublet.decisions.shard_status import ShardStatus
 class Branch(NamedTuple):
     """A shard in the tree.
 
-    is_last      for each of its ancestors but the first, then for itself: whether it is its parent's last child; empty for a root
+    is_last      for each of its ancestors but the first, then for itself: whether it is its parent's last child; empty
+                 for a root
     also_of      a merged shard's other parent: the shard is in the tree only once
     """
 

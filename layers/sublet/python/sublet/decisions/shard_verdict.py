@@ -3,8 +3,8 @@
 The rules and their order are Burrow's (core/internal/evaluator/caching.go, calculatePartitionStatus), with lag in time
 instead of a number of messages. There are no thresholds: a shard is compared with its own last ten observations.
 
-What the row says now comes before what ten observations suggest: that the handler fails, that owners die, that the owner is gone,
-and since when a record waits.
+What the row says now comes before what ten observations suggest: that the handler fails, that owners die, that the
+owner is gone, and since when a record waits.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ class Word(StrEnum):
     STALLED = "STALLED"
     """Its owner lives and records wait, but its position stands still."""
     STOPPED = "STOPPED"
-    """Records wait, and its lease has not been written for longer than the last ten observations span; or its owner is gone."""
+    """Records wait, and its lease has not been written for longer than the last ten observations span; or its owner is
+    gone.
+    """
     FAILING = "FAILING"
-    """By its row, the handler has failed more than once with what follows the position, owners have died there, or its owner's
-    reads get no answer.
+    """By its row, the handler has failed more than once with what follows the position, owners have died there, or its
+    owner's reads get no answer.
     """
     REWOUND = "REWOUND"
     """Its position was moved back, and has not reached the same place again."""
@@ -68,7 +70,9 @@ class Word(StrEnum):
     """An operator has paused it, so that nothing is expected of it."""
     ENDED = "ENDED"
     UNKNOWN = "UNKNOWN"
-    """Not enough is known. A shard without records is never BEHIND, and a page without records that lags proves nothing."""
+    """Not enough is known. A shard without records is never BEHIND, and a page without records that lags proves
+    nothing.
+    """
 
 
 STANDS = frozenset({Word.FAILING, Word.STOPPED})
@@ -110,8 +114,8 @@ class ShardVerdict(Struct, frozen=True):
 class TimeStanding(Struct, frozen=True):
     """How far a shard is behind, and whether it catches up.
 
-    behind        how long the first record after the checkpoint has waited; zero if none waits, None if not known. At most
-                  the retention: what is older is `lost`
+    behind        how long the first record after the checkpoint has waited; zero if none waits, None if not known. At
+                  most the retention: what is older is `lost`
     is_at_least   whether `behind` is a lower bound: a record has waited for that long, and perhaps others for longer
     trend         by how many seconds `behind` grows each second: 0.3 falls back, -0.3 catches up; None if not known
     caught_up_in  when nothing will wait if it goes on like this; None if the lag does not fall, or in more than a year
@@ -147,16 +151,15 @@ def standing_of(
     waits_for    parents that are not finished
     retention    of the stream; None if not known
     pause        by an operator
-    here         where the lease stands, if the observations have positions of another kind than its row (`seen_by_owners`)
+    here         where the lease stands, if the observations have positions of another kind than its row
+                 (`seen_by_owners`)
     silent_after  as for `believed_for`
     gone_since   when its owner last wrote, if it has been silent for so long that others should have taken the lease
     """
     here = here or lease.position
     if lease.is_ended:
         return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
-    lag, is_at_least = _lag(
-        lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after)
-    )
+    lag, is_at_least = _lag(lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after))
     seen = _until_now(history, here, now, lag)
     said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag, gone_since)
     trend = _trend(seen, now, lag, said.word) if lag else None
@@ -186,8 +189,8 @@ def _lag(
     waits_since: datetime | None,
     believed: timedelta,
 ) -> tuple[timedelta | None, bool]:
-    """How long the first record has waited, and whether that is only a lower bound. A position that does not move is never less
-    far behind than before, unless its records are trimmed.
+    """How long the first record has waited, and whether that is only a lower bound. A position that does not move is
+    never less far behind than before, unless its records are trimmed.
     """
     since = _waits_since(lease, history, here)
     at_least = _waits_at_least_since(lease, history, here, waits_since)
@@ -202,15 +205,17 @@ def _lag(
 
 
 def _lag_when_it_moved(last: Observation, here: Position) -> timedelta | None:
-    """The lag at the last look, if the position has moved on since; None if that says nothing about the present position."""
+    """The lag at the last look, if the position has moved on since; None if that says nothing about the present
+    position.
+    """
     return None if last.position == here or _is_before(here, last.position) else last.behind
 
 
 def _waits_at_least_since(
     lease: Lease, history: History, here: Position, waits_since: datetime | None
 ) -> list[datetime]:
-    """Moments at which a record waited that is not known to be the first: as ticks found, and before the position was moved
-    back.
+    """Moments at which a record waited that is not known to be the first: as ticks found, and before the position was
+    moved back.
     """
     last = history[-1] if history else None
     is_moved_back = last is not None and _is_before(here, last.position)
@@ -230,8 +235,8 @@ def _waits_since(lease: Lease, history: History, here: Position) -> list[datetim
 def _lost(
     lease: Lease, history: History, here: Position, now: datetime, retention: timedelta | None
 ) -> timedelta | None:
-    """The span of time whose records were trimmed before they were handled; None if no loss is known. Trimmed records do not
-    count as lag: no reader can ever catch up with them.
+    """The span of time whose records were trimmed before they were handled; None if no loss is known. Trimmed records
+    do not count as lag: no reader can ever catch up with them.
     """
     since = min(_waits_since(lease, history, here), default=None)
     if retention is None or since is None or now - since <= retention:
@@ -256,8 +261,8 @@ def _verdict(
 
 
 def _trend(seen: History, now: datetime, lag: timedelta | None, word: Word) -> float | None:
-    """The slope of the line that best fits the observations since the last rewind; None with fewer than three of known lag. While
-    a position stands, its lag grows with time.
+    """The slope of the line that best fits the observations since the last rewind; None with fewer than three of known
+    lag. While a position stands, its lag grows with time.
     """
     if word in STANDS:
         return 1.0
@@ -294,8 +299,9 @@ def _caught_up(lag: timedelta | None) -> ShardVerdict | None:
 
 
 def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
-    """STOPPED if the lease has been silent for longer than the observations span. Not if everything that waits has arrived within
-    that time, since the shard was caught up before. Burrow compares the last broker offsets with the last commit for this.
+    """STOPPED if the lease has been silent for longer than the observations span. Not if everything that waits has
+    arrived within that time, since the shard was caught up before. Burrow compares the last broker offsets with the
+    last commit for this.
     """
     if lag is None:
         return None
@@ -309,8 +315,8 @@ def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) 
 
 
 def _failing(lease: Lease) -> ShardVerdict | None:
-    """The row's own facts, which are void after any progress. Of dead owners a call that hung once is not one, though it counts
-    as two (`crashes_by_hanging`).
+    """The row's own facts, which are void after any progress. Of dead owners a call that hung once is not one, though
+    it counts as two (`crashes_by_hanging`).
     """
     failing = lease.failing
     if failing is not None and failing.attempt >= AGAIN:
@@ -328,29 +334,26 @@ def _left_alone(lag: timedelta | None, gone_since: datetime | None) -> ShardVerd
 
 
 def _rewound(seen: History) -> ShardVerdict | None:
-    """Whether the shard was caught up and then moved back to its beginning. This comes before the next rule, by which such a
-    shard would be OK.
+    """Whether the shard was caught up and then moved back to its beginning. This comes before the next rule, by which
+    such a shard would be OK.
     """
     at = _last_rewind(seen)
     return None if at is None else ShardVerdict(Word.REWOUND, Because.MOVED_BACK, seen[at].at)
 
 
 def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
-    """OK if at some observation nothing waited, or only records that had come since the observation before. A busy shard's
-    position is written at intervals, so it is seldom without any lag.
+    """OK if at some observation nothing waited, or only records that had come since the observation before. A busy
+    shard's position is written at intervals, so it is seldom without any lag.
     """
     if lag is None and seen and now - seen[-1].at > WINDOW:
         return None
     if is_caught_up(lease, now, WINDOW):
         said = max(nothing_waited_at(lease))
         return (
-            ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP)
-            if lag
-            else ShardVerdict(Word.OK, Because.NOTHING_WAITED, said)
+            ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if lag else ShardVerdict(Word.OK, Because.NOTHING_WAITED, said)
         )
     is_well = any(look.behind == NOTHING for look in seen) or any(
-        later.behind is not None and later.behind <= later.at - earlier.at
-        for earlier, later in pairwise(seen)
+        later.behind is not None and later.behind <= later.at - earlier.at for earlier, later in pairwise(seen)
     )
     return ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
 
@@ -376,8 +379,8 @@ def _behind(seen: History) -> ShardVerdict:
 
 
 def _last_rewind(seen: History) -> int | None:
-    """The index of the observation after the last rewind. None: there was no rewind, or the old position has been reached
-    again.
+    """The index of the observation after the last rewind. None: there was no rewind, or the old position has been
+    reached again.
     """
     for at in range(len(seen) - 1, 0, -1):
         earlier = seen[at - 1].position
@@ -394,7 +397,9 @@ def _since_the_last_rewind(seen: History) -> History:
 
 
 def _is_before(one: Position, other: Position) -> bool:
-    """Whether `one` is earlier. LATEST never counts as earlier, though KCL's order has it before all sequence numbers."""
+    """Whether `one` is earlier. LATEST never counts as earlier, though KCL's order has it before all sequence
+    numbers.
+    """
     if one.checkpoint == other.checkpoint:
         return one.start_at is not None and other.start_at is not None and one.start_at < other.start_at
     return one.checkpoint != LATEST and one.checkpoint < other.checkpoint

@@ -1,7 +1,7 @@
 """A shard's sketch: who brings its load, where in its hash key range, and the worst second of each minute.
 
-Load measures what a shard's quota limits: 1 MiB and 1,000 records a second (Kinesis Developer Guide, quotas and limits). So
-the load of a stream record is its own bytes plus a thousandth of a MiB.
+Load measures what a shard's quota limits: 1 MiB and 1,000 records a second (Kinesis Developer Guide, quotas and
+limits). So the load of a stream record is its own bytes plus a thousandth of a MiB.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ MINUTES_MAX = 30
 """How many minutes' worst seconds a sketch has."""
 
 SURELY = 3.1
-"""How many standard errors a sampled share's lower bound is below it: the true share is lower in one case of a thousand."""
+"""How many standard errors a sampled share's lower bound is below it: the true share is lower in one case of a
+thousand.
+"""
 
 MINUTE = timedelta(minutes=1)
 
 
 class Peak(Struct, frozen=True):
-    """The worst second of a minute, by arrival time: what producers wrote, however fast it is read. `bytes`: data and keys."""
+    """The worst second of a minute, by arrival time: what producers wrote, however fast it is read. `bytes`: data and
+    keys.
+    """
 
     at: datetime
     records: int
@@ -54,9 +58,11 @@ class ShardSketch(Struct, frozen=True):
     missed, keys  see `heavy_keys`
     buckets       the load by hash key
     explicit      the load of records with a known explicit hash key; only aggregates show one
-    elsewhere     the load of records whose partition key hashes outside the shard's range: their producer placed them here
+    elsewhere     the load of records whose partition key hashes outside the shard's range: their producer placed them
+                  here
     keyless       the load of records without a partition key
-    dropped       the number of aggregates outside the shard's range, which KCL's rule drops; no other figure includes them
+    dropped       the number of aggregates outside the shard's range, which KCL's rule drops; no other figure includes
+                  them
     """
 
     shard_id: str
@@ -100,8 +106,8 @@ class ShardSketch(Struct, frozen=True):
         return load / self.load if self.load else 0.0
 
     def _margin(self, share: float) -> float:
-        """How far the share may be off. Records of different load count like fewer records of equal load (Kish's effective sample
-        size).
+        """How far the share may be off. Records of different load count like fewer records of equal load (Kish's
+        effective sample size).
         """
         if not self.is_sampled or not self.squares:
             return 0.0

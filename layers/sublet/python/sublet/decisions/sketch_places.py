@@ -1,4 +1,6 @@
-"""Which shards' sketches are stored: those of the ten hottest, each in a place of its own. So the table never has more."""
+"""Which shards' sketches are stored: those of the ten hottest, each in a place of its own. So the table never has
+more.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from sublet.decisions.sketch import ShardSketch, merged
 PLACES = 10
 
 KEYS_BEGIN_WITH = "hot"
-"""The keys of the items that hold sketches. A lease worker's role may write these items of the sightings table alone."""
+"""The keys of the items that hold sketches. A lease worker's role may write these items of the sightings table
+alone.
+"""
 
 WARM = 0.5
 """A shard whose worst second takes less than this share of its quota needs no explanation, and is not stored."""
@@ -24,8 +28,8 @@ TOGETHER_FOR = timedelta(minutes=30)
 """Sketches of the same shard are merged until they cover this long."""
 
 CLEARLY = 1.1
-"""A shard displaces the coolest stored one if it is this many times as hot. Otherwise two similar shards would displace each
-other again and again.
+"""A shard displaces the coolest stored one if it is this many times as hot. Otherwise two similar shards would displace
+each other again and again.
 """
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,8 +95,8 @@ def decode_places(data: bytes) -> tuple[SketchPlace, ...]:
 
 
 def fresh(sketches: Sequence[ShardSketch], now: datetime) -> dict[str, ShardSketch]:
-    """The latest sketch of each shard, by shard id, without those that are too old. Two places may hold the same shard if an
-    owner wrote late.
+    """The latest sketch of each shard, by shard id, without those that are too old. Two places may hold the same shard
+    if an owner wrote late.
     """
     found: dict[str, ShardSketch] = {}
     for sketch in sorted(sketches, key=lambda each: each.until):

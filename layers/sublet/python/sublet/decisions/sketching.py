@@ -1,7 +1,7 @@
 """Makes a shard's sketch from the records that a worker handles. It takes so little CPU that benchmarks do not show it.
 
-If a page has many records, only some are counted, at random distances, and each stands for the records since the one before.
-With fixed distances, only one key of a producer that takes its keys in turns might be counted.
+If a page has many records, only some are counted, at random distances, and each stands for the records since the one
+before. With fixed distances, only one key of a producer that takes its keys in turns might be counted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SAMPLES = 8
 """About how many records of a page are counted while a sketch has few. A page with fewer records is counted in full."""
 
 ENOUGH = 512
-"""This many counted records are enough for a sketch. After that fewer and fewer records of each page are counted, in the end
-one: a worker at the tip of a full shard gets 1,500 pages for a sketch.
+"""This many counted records are enough for a sketch. After that fewer and fewer records of each page are counted, in
+the end one: a worker at the tip of a full shard gets 1,500 pages for a sketch.
 """
 
 WAITING_MAX = 64
-"""How many sampled records are counted together. One at a time takes three times as long, because by the next page the code and
-the counters are no longer in the CPU's caches.
+"""How many sampled records are counted together. One at a time takes three times as long, because by the next page the
+code and the counters are no longer in the CPU's caches.
 """
 
 DRAWN = 256
@@ -38,13 +38,15 @@ SECONDS_MAX = 300
 """When this many seconds are held, only the worst of each minute is kept."""
 
 _Sample = tuple[str | None, str | None, int, bool, int]
-"""A record to count: its partition key and explicit hash key, the bytes of its data, whether it is aggregated, and how many
-records it stands for.
+"""A record to count: its partition key and explicit hash key, the bytes of its data, whether it is aggregated, and how
+many records it stands for.
 """
 
 
 class _Second(Struct):
-    """What arrived in one second, from `starts` up to and including `ends`. An estimate if a page covered several seconds."""
+    """What arrived in one second, from `starts` up to and including `ends`. An estimate if a page covered several
+    seconds.
+    """
 
     starts: datetime
     ends: datetime
@@ -62,9 +64,7 @@ class _Second(Struct):
 class Sketching:
     """The sketch of one shard in the making. Not thread-safe."""
 
-    def __init__(
-        self, shard_id: str, hash_key_range: HashKeyRange | None, chance: Chance, now: datetime
-    ) -> None:
+    def __init__(self, shard_id: str, hash_key_range: HashKeyRange | None, chance: Chance, now: datetime) -> None:
         self._shard_id, self._since = shard_id, now
         self._range = hash_key_range or FULL_RANGE
         self._chance = chance
@@ -145,7 +145,9 @@ class Sketching:
         )
 
     def _distance(self) -> int:
-        """How many records until the next one to count: on average the stride, which doubles once a page has had its samples."""
+        """How many records until the next one to count: on average the stride, which doubles once a page has had its
+        samples.
+        """
         self._counted_in_page += 1
         if self._counted_in_page % SAMPLES == 0:
             self._stride *= 2
@@ -201,8 +203,8 @@ class Sketching:
         return self._keys.enter(key, key_hash, place, bucket_of(place, self._range))
 
     def _note_seconds(self, records: Sequence[StreamRecord], data_bytes: int) -> None:
-        """If a page covers several seconds, samples its records. Each sample stands for equally many, and its bytes are scaled
-        up.
+        """If a page covers several seconds, samples its records. Each sample stands for equally many, and its bytes are
+        scaled up.
         """
         second = self._second_of(records[0].approximate_arrival_timestamp)
         if second.has(records[-1].approximate_arrival_timestamp):
@@ -225,7 +227,5 @@ class Sketching:
         return self._latest
 
     def _worst(self) -> tuple[Peak, ...]:
-        seconds = (
-            Peak(each.starts, round(each.records), round(each.bytes)) for each in self._seconds.values()
-        )
+        seconds = (Peak(each.starts, round(each.records), round(each.bytes)) for each in self._seconds.values())
         return worst_seconds((*self._peaks, *seconds))

@@ -42,8 +42,8 @@ class SkipPlan:
 
 
 def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) -> tuple[Shard, Lease]:
-    """The shard and its lease. Raises SeekRefused if nothing may be skipped, as in a shard whose parents are not finished: once
-    it is past its beginning, it would be read before they are.
+    """The shard and its lease. Raises SeekRefused if nothing may be skipped, as in a shard whose parents are not
+    finished: once it is past its beginning, it would be read before they are.
     """
     shard = next((each for each in shards if each.shard_id == shard_id), None)
     if shard is None:
@@ -59,23 +59,22 @@ def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) ->
         raise SeekRefused(f"shard {shard_id} is handled to its end: nothing is left to skip")
     if lease.checkpoint_owner is not None:
         raise SeekRefused(
-            f"lease {key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: try again in some seconds"
+            f"lease {key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: try again in "
+            "some seconds"
         )
     unreadable = [shard_id_of(row.lease_key) for row in scan.malformed]
     unread = still_to_read(scan.leases, unreadable, sorted(shards, key=creation_order))
     if waits := sorted(unread & (lease.parent_shard_ids | shard.parent_shard_ids)):
-        raise SeekRefused(
-            f"shard {shard_id} has not begun: its records come after those of {', '.join(waits)}"
-        )
+        raise SeekRefused(f"shard {shard_id} has not begun: its records come after those of {', '.join(waits)}")
     return shard, lease
 
 
 def plan_skip(
     shard: Shard, lease: Lease, upcoming: Iterable[UserRecord], wanted: int, *, as_put: bool = False
 ) -> SkipPlan:
-    """`upcoming`: what follows the lease's position, in order, as the handler gets it; `as_put`: with aggregates whole. Records
-    that were finished beyond the checkpoint are left out, since the handler has done them. Raises SeekRefused if there is no
-    record, or they are too large.
+    """`upcoming`: what follows the lease's position, in order, as the handler gets it; `as_put`: with aggregates whole.
+    Records that were finished beyond the checkpoint are left out, since the handler has done them. Raises SeekRefused
+    if there is no record, or they are too large.
     """
     chosen: list[UserRecord] = []
     size = 0
@@ -92,7 +91,5 @@ def plan_skip(
         if len(chosen) == wanted:
             break
     if not chosen:
-        raise SeekRefused(
-            f"nothing waits in shard {shard.shard_id} after {lease.checkpoint}: nothing to skip"
-        )
+        raise SeekRefused(f"nothing waits in shard {shard.shard_id} after {lease.checkpoint}: nothing to skip")
     return SkipPlan(shard, lease, tuple(chosen), wanted)

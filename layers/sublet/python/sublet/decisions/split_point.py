@@ -1,7 +1,8 @@
 """Where to split a shard so that its halves bring the same load: the weighted median of its sketch.
 
-A split moves the hash keys from the new starting hash key on to the second child. All records of a partition key have one
-hash key, so no split divides a key's load: heavy keys are points, and everything else is spread evenly over each bucket.
+A split moves the hash keys from the new starting hash key on to the second child. All records of a partition key have
+one hash key, so no split divides a key's load: heavy keys are points, and everything else is spread evenly over each
+bucket.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def split_point(sketch: ShardSketch) -> SplitPoint | None:
 
 
 def _candidates(stretch: _Stretch, before: float, half: float) -> Iterator[tuple[int, float]]:
-    """Hash keys at which to try a split, each with the load below it: where the stretch begins, and where the median is in it."""
+    """Hash keys at which to try a split, each with the load below it: where the stretch begins, and where the median is
+    in it.
+    """
     yield stretch.starting, before
     width = stretch.after - stretch.starting
     if width > 1 and before < half < before + stretch.load:

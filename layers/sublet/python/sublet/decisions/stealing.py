@@ -1,5 +1,5 @@
-"""Which leases to take from live workers, to balance what the setting `balance` names: leases between workers (KCL 2.x),
-leases between groups of workers, or bytes a second.
+"""Which leases to take from live workers, to balance what the setting `balance` names: leases between workers (KCL
+2.x), leases between groups of workers, or bytes a second.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class Holdings:
     def marked(self) -> Collection[str]:
         """Workers that may balance by our rules: their leases name a holder, which only sublet writes."""
         return {
-            worker_id
-            for worker_id, leases in self.live.items()
-            if any(lease.held_by is not None for lease in leases)
+            worker_id for worker_id, leases in self.live.items() if any(lease.held_by is not None for lease in leases)
         }
 
 
@@ -84,8 +82,8 @@ def _by_counts(
 
 
 def _how_many(mine: int, theirs: int, target: int, settings: Settings) -> int:
-    """How many leases to steal: never so many that the victim has fewer than the thief. So the spread narrows to one and stays
-    there.
+    """How many leases to steal: never so many that the victim has fewer than the thief. So the spread narrows to one
+    and stays there.
 
     KCL takes the victim down to its target, or one lease from a victim at its target if the thief is two or more short
     of it.
@@ -100,7 +98,9 @@ def _how_many(mine: int, theirs: int, target: int, settings: Settings) -> int:
 def _by_groups(
     holdings: Holdings, rank: Rank, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
-    """Our share of the moves between groups. A worker id that has no such move steals within its own group by KCL's rule."""
+    """Our share of the moves between groups. A worker id that has no such move steals within its own group by KCL's
+    rule.
+    """
     groups = {worker_id: group_of(worker_id, settings) for worker_id in holdings.held}
     planned = moves_between_groups(
         holdings.held,

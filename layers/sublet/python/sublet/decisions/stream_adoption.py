@@ -47,10 +47,7 @@ def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[Suspect,
             continue
         if lease.shard_id not in starts:
             found.append(Suspect(lease, Evidence.NOT_LISTED))
-        elif (
-            lease.checkpoint.is_sequence_number
-            and int(lease.checkpoint.sequence_number) < starts[lease.shard_id]
-        ):
+        elif lease.checkpoint.is_sequence_number and int(lease.checkpoint.sequence_number) < starts[lease.shard_id]:
             found.append(Suspect(lease, Evidence.BEFORE_ITS_SHARD))
     return tuple(found)
 
@@ -62,8 +59,7 @@ def has_strange_shards(leases: Collection[Lease], shards: Iterable[Shard]) -> bo
     """
     leased = {lease.shard_id for lease in leases}
     return bool(leased) and any(
-        shard.is_open and shard.shard_id not in leased and leased.isdisjoint(shard.parent_shard_ids)
-        for shard in shards
+        shard.is_open and shard.shard_id not in leased and leased.isdisjoint(shard.parent_shard_ids) for shard in shards
     )
 
 
@@ -81,12 +77,14 @@ def other_streams_lease(application: str, suspect: Suspect, found: StreamIdentit
         Evidence.REFUSED: f"the stream does not accept its checkpoint {lease.checkpoint}",
     }[suspect.why]
     return StreamNotAdopted(
-        f"lease {lease.lease_key} of application {application} does not belong to stream {found}: {because}. {_WHAT_TO_DO}"
+        f"lease {lease.lease_key} of application {application} does not belong to stream {found}: {because}. "
+        f"{_WHAT_TO_DO}"
     )
 
 
 _WHAT_TO_DO = (
-    "Check the settings application and stream. For a stream that was deleted and created again, use a new application. To "
-    "continue with these leases on this stream, confirm it once: `sublet run --adopt`, or invoke the lease manager with "
+    "Check the settings application and stream. For a stream that was deleted and created again, use a new "
+    "application. To continue with these leases on this stream, confirm it once: `sublet run --adopt`, or invoke the "
+    "lease manager with "
     '{"prompt": "adopt"}'
 )

@@ -64,8 +64,8 @@ class StreamOptions(TypedDict, total=False):
 
 
 class Wanted(Struct, frozen=True):
-    """What the program wants of a stream; None leaves a value unchanged. `retention`: whole hours, a day to a year. `key`: a KMS
-    key's id, ARN or alias; empty for no encryption. `max_record_kib`: 1,024 to 10,240.
+    """What the program wants of a stream; None leaves a value unchanged. `retention`: whole hours, a day to a year.
+    `key`: a KMS key's id, ARN or alias; empty for no encryption. `max_record_kib`: 1,024 to 10,240.
     """
 
     shards: int | None = None
@@ -97,9 +97,7 @@ def check_wanted(wanted: Wanted) -> None:
     for option in _OPTIONS:
         option.check(getattr(wanted, option.name))
     if wanted.shards is not None and wanted.mode is StreamMode.ON_DEMAND:
-        raise SettingsError(
-            "shards", wanted.shards, "left out: an on-demand stream has as many shards as it needs"
-        )
+        raise SettingsError("shards", wanted.shards, "left out: an on-demand stream has as many shards as it needs")
 
 
 def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:

@@ -11,14 +11,16 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 CREATED_WITHIN = timedelta(minutes=1)
-"""How long a shard waits for a consumer that is being created. Creation takes some seconds; Kinesis does not say how many."""
+"""How long a shard waits for a consumer that is being created. Creation takes some seconds; Kinesis does not say how
+many.
+"""
 
 LOOKED_AT_EVERY = timedelta(seconds=1)
 """The time between looks while a consumer is created."""
 
 LOOKED_FOR_EVERY = timedelta(minutes=1)
-"""The time between looks while there is no consumer. A look is one call; DescribeStreamConsumer allows 20 a second for each
-stream.
+"""The time between looks while there is no consumer. A look is one call; DescribeStreamConsumer allows 20 a second for
+each stream.
 """
 
 
@@ -50,8 +52,8 @@ class KnownConsumer:
 
     standing     None: it has to be looked for
     coming_since when its present creation was first seen
-    was_there    it has been seen, or this process has registered it. It is not registered again, because an operator who
-                 deregisters it wants to stop paying for it
+    was_there    it has been seen, or this process has registered it. It is not registered again, because an operator
+                 who deregisters it wants to stop paying for it
     """
 
     arn: str | None = None

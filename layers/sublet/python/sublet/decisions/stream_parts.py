@@ -23,8 +23,8 @@ class ListedStream(Struct, frozen=True):
     """One of an application's streams, as a tick has seen it.
 
     shards         as last listed; if the stream has no leases, the shards that are open at its start position
-    is_listed_now  whether this tick listed them, after it had scanned the leases. An older listing proves neither that a
-                   shard has no lease, nor that a lease has no shard
+    is_listed_now  whether this tick listed them, after it had scanned the leases. An older listing proves neither that
+                   a shard has no lease, nor that a lease has no shard
     """
 
     stream: StreamKey
@@ -54,11 +54,14 @@ def parts_of(
     broken = by_stream((lease_key, lease_key) for lease_key in malformed)
     return tuple(
         StreamPart(
-            tuple(leases.get(each.stream, ())), frozenset(broken.get(each.stream, ())),
-            each.shards, each.start, each.is_listed_now,
+            tuple(leases.get(each.stream, ())),
+            frozenset(broken.get(each.stream, ())),
+            each.shards,
+            each.start,
+            each.is_listed_now,
         )
         for each in streams
-    )  # fmt: skip
+    )
 
 
 def by_stream(named: Iterable[tuple[str, T]]) -> Mapping[StreamKey, list[T]]:
@@ -72,8 +75,8 @@ def by_stream(named: Iterable[tuple[str, T]]) -> Mapping[StreamKey, list[T]]:
 
 
 def with_leases_of(scan: LeaseScan, streams: Collection[StreamKey]) -> tuple[LeaseScan, tuple[Lease, ...]]:
-    """The scan with only the leases of these streams, and the leases of all other streams: those that have left or are gone, or
-    that only another program of the application names.
+    """The scan with only the leases of these streams, and the leases of all other streams: those that have left or are
+    gone, or that only another program of the application names.
     """
     here = [lease for lease in scan.leases if stream_key_of(lease.lease_key) in streams]
     elsewhere = tuple(lease for lease in scan.leases if stream_key_of(lease.lease_key) not in streams)

@@ -1,7 +1,8 @@
 """The state of each stream of an application of several, and whether its leases may be removed.
 
-A lease is the only record of what was handled. So leases are removed only when an operator asks for it, and only if no program
-reads the stream: no lease manager has named it for `former_streams_wait`, or Kinesis itself says that it is gone.
+A lease is the only record of what was handled. So leases are removed only when an operator asks for it, and only if no
+program reads the stream: no lease manager has named it for `former_streams_wait`, or Kinesis itself says that it is
+gone.
 """
 
 from __future__ import annotations
@@ -55,8 +56,7 @@ def gone_streams(known: Mapping[StreamKey, KnownStream]) -> frozenset[StreamKey]
     return frozenset(
         stream
         for stream, remembered in known.items()
-        if remembered.gone_at is not None
-        or (stream.is_dated and newest[stream.account, stream.stream] != stream)
+        if remembered.gone_at is not None or (stream.is_dated and newest[stream.account, stream.stream] != stream)
     )
 
 
@@ -71,12 +71,8 @@ def stream_standings(
     held = by_stream((lease.lease_key, lease) for lease in leases)
     gone = gone_streams(known)
     return tuple(
-        _standing(
-            stream, tuple(held.get(stream, ())), known.get(stream), sightings, now, settings, stream in gone
-        )
-        for stream in sorted(
-            held.keys() | known.keys(), key=lambda each: (each.stream, each.account, each.epoch)
-        )
+        _standing(stream, tuple(held.get(stream, ())), known.get(stream), sightings, now, settings, stream in gone)
+        for stream in sorted(held.keys() | known.keys(), key=lambda each: (each.stream, each.account, each.epoch))
     )
 
 
@@ -102,14 +98,12 @@ def _standing(
         word = StreamWord.GONE
     else:
         word = StreamWord.LEFT if has_left(known, now, settings.former_streams_wait) else StreamWord.READ
-    return StreamStanding(
-        stream, word, leases, tuple(sorted(owners)), None if known is None else known.named_at
-    )
+    return StreamStanding(stream, word, leases, tuple(sorted(owners)), None if known is None else known.named_at)
 
 
 def why_not_removed(standing: StreamStanding, settings: Settings, *, is_described: bool) -> str | None:
-    """Why its leases must stay, and what to do; None if they may be removed. `is_described`: Kinesis describes the stream now, or
-    gives no answer.
+    """Why its leases must stay, and what to do; None if they may be removed. `is_described`: Kinesis describes the
+    stream now, or gives no answer.
     """
     name, wait = standing.stream.stream, duration_text(settings.former_streams_wait)
     if standing.owners:
@@ -120,16 +114,14 @@ def why_not_removed(standing: StreamStanding, settings: Settings, *, is_describe
         case StreamWord.GONE | StreamWord.READ if not is_described:
             return None
         case StreamWord.GONE:
-            return (
-                f"Kinesis describes stream {name}, or does not say whether it is there: nothing was removed"
-            )
+            return f"Kinesis describes stream {name}, or does not say whether it is there: nothing was removed"
         case StreamWord.READ:
             return (
-                f"a lease manager named stream {name} at {standing.named_at:%Y-%m-%dT%H:%M:%SZ}: take it out of the setting "
-                f"streams, and wait until {wait} have passed since"
+                f"a lease manager named stream {name} at {standing.named_at:%Y-%m-%dT%H:%M:%SZ}: take it out of the "
+                f"setting streams, and wait until {wait} have passed since"
             )
         case StreamWord.UNKNOWN:
             return (
-                f"no lease manager of sublet has named stream {name}, so another program may read it. It is noted now: if none "
-                f"has named it when {wait} have passed, it can be removed"
+                f"no lease manager of sublet has named stream {name}, so another program may read it. It is noted "
+                f"now: if none has named it when {wait} have passed, it can be removed"
             )

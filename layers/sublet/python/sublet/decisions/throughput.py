@@ -1,4 +1,6 @@
-"""A lease's throughput, as a KCL 3.x leader reads it in the lease's row: KCL's moving average (its LeaseStatsRecorder)."""
+"""A lease's throughput, as a KCL 3.x leader reads it in the lease's row: KCL's moving average (its
+LeaseStatsRecorder).
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,8 @@ class Throughput(Struct, frozen=True):
 
 
 def averaged(before: float | None, amount: float, since: timedelta) -> float:
-    """The moving average per second, after `amount` more in the last interval `since`. `before`: None for the first interval."""
+    """The moving average per second, after `amount` more in the last interval `since`. `before`: None for the first
+    interval.
+    """
     latest = amount / since.total_seconds()
     return latest if before is None else ALPHA * latest + (1 - ALPHA) * before

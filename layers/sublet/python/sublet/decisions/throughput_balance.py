@@ -75,9 +75,7 @@ def moves_by_throughput(
         )
         for owner, load in loads.items()
     }
-    takers = sorted(
-        (workers[one] for one in thieves if loads[one] < mean), key=lambda one: (one.kbps, one.place)
-    )
+    takers = sorted((workers[one] for one in thieves if loads[one] < mean), key=lambda one: (one.kbps, one.place))
     plan = _Plan(mean, [worker for worker in workers.values() if worker.kbps > mean], rank)
     return tuple(
         LeaseMove(lease, taker.worker_id)
@@ -95,9 +93,7 @@ def _weighed(live: Mapping[str, Sequence[Lease]]) -> Mapping[str, _Weighed]:
         if lease.throughput_kbps is not None and isfinite(lease.throughput_kbps)
     }
     unmeasured = fmean(rates.values()) if rates else 1.0
-    return {
-        lease.lease_key: _Weighed(rates.get(lease.lease_key, unmeasured), lease) for lease in _all_of(live)
-    }
+    return {lease.lease_key: _Weighed(rates.get(lease.lease_key, unmeasured), lease) for lease in _all_of(live)}
 
 
 def _movable(leases: Iterable[Lease], weighed: Mapping[str, _Weighed]) -> list[_Weighed]:
@@ -128,8 +124,8 @@ class _Plan:
         return None
 
     def _is_worth_it(self, victim: _Worker, taker: _Worker) -> bool:
-        """Whether one of the two is out of bounds. A third worker may be out of bounds without a remedy (a single hot lease),
-        which is no reason to move other leases.
+        """Whether one of the two is out of bounds. A third worker may be out of bounds without a remedy (a single hot
+        lease), which is no reason to move other leases.
         """
         band = THRESHOLD * self.mean
         return victim.kbps > self.mean + band or taker.kbps < self.mean - band
@@ -144,8 +140,8 @@ class _Plan:
         return min(heavier, key=lambda one: self.rank(one.lease.lease_key), default=None)
 
     def _overshooting(self, victim: _Worker, taker: _Worker) -> _Weighed | None:
-        """KCL's allowThroughputOvershoot: the lightest lease, if all are too heavy. Only if the taker then has clearly less
-        than the victim had: otherwise the lease would come back with the next fluctuation.
+        """KCL's allowThroughputOvershoot: the lightest lease, if all are too heavy. Only if the taker then has clearly
+        less than the victim had: otherwise the lease would come back with the next fluctuation.
         """
         if victim.has_given or not victim.leases:
             return None

@@ -46,7 +46,8 @@ NONE_ASKED: Mapping[str, Probe] = MappingProxyType({})
 
 
 class Look(Struct, frozen=True):
-    """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks orphaned.
+    """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks
+    orphaned.
 
     `shards` is the full listing, or for an empty table the shards open at the start position (KCL). `at`: the time of
     the scan, by the lease table's clock if it sends one, since managers read each other's sightings and their clocks
@@ -73,7 +74,9 @@ class Look(Struct, frozen=True):
     asked: Mapping[str, Probe] = NONE_ASKED
     """What the shards of `asked_first` have answered, by lease key."""
     streams: tuple[ListedStream, ...] | None = None
-    """The streams, in an application of several. `shards` has the shards of all of them, and `scan` only their leases."""
+    """The streams, in an application of several. `shards` has the shards of all of them, and `scan` only their
+    leases.
+    """
     elsewhere: tuple[Lease, ...] = ()
     """Leases of other streams, which this application's other programs may read: their sightings are kept."""
     known_streams: Mapping[StreamKey, KnownStream] = NONE_KNOWN
@@ -113,8 +116,8 @@ class TickPlan(Struct, frozen=True):
     paused: Mapping[str, Pause]
     """The leases for which no worker is sent because an operator has paused them, by lease key."""
     waits_for: tuple[Lease, ...] = ()
-    """Leases of the other kind that workers of ours still hold. Until these release them, or die, nothing is taken: both
-    would read the same stream.
+    """Leases of the other kind that workers of ours still hold. Until these release them, or die, nothing is taken:
+    both would read the same stream.
     """
 
 
@@ -194,13 +197,10 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
         standing=chosen.standing,
         fleet=fleet,
         reports=plan_reports(fleet, look.reports, now, settings),
-        probes=choose_probes(
-            look.scan.leases, sightings, look.unread, now, chance, settings, table.waited_for, quiet
-        ),
+        probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, table.waited_for, quiet),
         needing_no_worker=quiet,
         unclaimed_leases=sum(
-            lease.lease_key not in claimed and _is_unclaimed(lease, sightings, now, settings)
-            for lease in leases
+            lease.lease_key not in claimed and _is_unclaimed(lease, sightings, now, settings) for lease in leases
         ),
         total_shards=total_shards,
         total_leases=total_leases,
@@ -212,8 +212,9 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
 
 
 def _of_the_same_stream(others: Sequence[Lease], settings: Settings) -> tuple[Lease, ...]:
-    """The leases of the other kind that our own workers have taken: those of a deployment with `stream` where this one has
-    `streams`, or the reverse. What a multi-stream KCL does in this table is its own matter, and so are other streams.
+    """The leases of the other kind that our own workers have taken: those of a deployment with `stream` where this one
+    has `streams`, or the reverse. What a multi-stream KCL does in this table is its own matter, and so are other
+    streams.
     """
     return tuple(
         lease
@@ -244,12 +245,8 @@ class _PlannedTable(Struct, frozen=True):
 def _planned_table(look: Look, settings: Settings) -> _PlannedTable:
     parts = parts_of(look.scan, look.shards, look.streams, settings.start_position)
     listed = [part for part in parts if part.is_listed_now]
-    sync = together(
-        [plan_shard_sync(part.leases, part.malformed, part.shards, part.start) for part in listed]
-    )
-    cleanups = [
-        plan_lease_cleanup(part.leases, part.shards, part.malformed) for part in listed if part.leases
-    ]
+    sync = together([plan_shard_sync(part.leases, part.malformed, part.shards, part.start) for part in listed])
+    cleanups = [plan_lease_cleanup(part.leases, part.shards, part.malformed) for part in listed if part.leases]
     deletions = tuple(chain.from_iterable(cleanups))
     deleted = {deletion.lease.lease_key for deletion in deletions}
     stay = [lease for lease in look.scan.leases if lease.lease_key not in deleted]
@@ -276,15 +273,13 @@ def _totals(leases: Sequence[Lease], look: Look, settings: Settings) -> tuple[in
         in_play = [shard for shard in part.shards if shard.is_open or shard.shard_id in unfinished]
         uncared = holes((lease for lease in part.leases if not lease.is_ended), part.shards)
         total_shards += len(in_play)
-        total_leases += sum(
-            not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play
-        )
+        total_leases += sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play)
     return total_shards, total_leases
 
 
 def _has_just_joined(look: Look, settings: Settings) -> bool:
-    """Whether this process has just announced that it joins. Then it scans again in a second, so that processes that start
-    together share an application's first leases.
+    """Whether this process has just announced that it joins. Then it scans again in a second, so that processes that
+    start together share an application's first leases.
     """
     return any(worker_id in look.announced for worker_id in settings.own_worker_ids)
 

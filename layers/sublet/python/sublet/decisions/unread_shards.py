@@ -27,7 +27,9 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
 PROBES_MAX = 10
-"""How many unowned shards a tick asks about. The alarm is on the worst shard, so if many stand still, a few are enough."""
+"""How many unowned shards a tick asks about. The alarm is on the worst shard, so if many stand still, a few are
+enough.
+"""
 
 HELD_PROBES_MAX = 40
 """How many owned shards a tick asks about. All of them may be well, so it takes more to find one that is not."""
@@ -35,7 +37,9 @@ HELD_PROBES_MAX = 40
 CAUGHT_UP_LATELY = timedelta(minutes=5)
 
 HELD_CAUGHT_UP_LATELY = timedelta(minutes=2)
-"""If all is well, a held lease's row was at the tip this recently: the owner notes it with its heartbeats and checkpoints."""
+"""If all is well, a held lease's row was at the tip this recently: the owner notes it with its heartbeats and
+checkpoints.
+"""
 
 REMEMBERED_EVERY = timedelta(minutes=10)
 """How often to store how far a shard has been walked, so that an idle fleet writes nothing, and a shard with a foreign
@@ -86,9 +90,9 @@ def choose_probes(
     waits_for: Iterable[str] = (),
     found_quiet: Collection[str] = (),
 ) -> Probes:
-    """Chooses first the shards that are known to stand still, then those that have shown nothing for longest. Leaves out shards
-    that were read to their tip a moment ago, or that wait for a parent. `waits_for`: shards whose rows are unreadable.
-    `found_quiet`: leases whose shards this tick has found quiet.
+    """Chooses first the shards that are known to stand still, then those that have shown nothing for longest. Leaves
+    out shards that were read to their tip a moment ago, or that wait for a parent. `waits_for`: shards whose rows are
+    unreadable. `found_quiet`: leases whose shards this tick has found quiet.
     """
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(waits_for)
     candidates: dict[bool, list[Lease]] = {False: [], True: []}
@@ -164,8 +168,8 @@ def _probe_of(lease: Lease, unread: Mapping[str, UnreadShard], *, is_held: bool)
 def stand_still(
     probes: Iterable[Probe], unread: Mapping[str, UnreadShard], now: datetime, checkpoint_interval: timedelta
 ) -> tuple[StandsStill, ...]:
-    """The shards that stand still. If a shard has moved since the last look, or had no records then, it is only known that it has
-    some now. An owner of ours checkpoints after an interval, and is not late before that.
+    """The shards that stand still. If a shard has moved since the last look, or had no records then, it is only known
+    that it has some now. An owner of ours checkpoints after an interval, and is not late before that.
     """
     found = []
     for probe in probes:
@@ -186,8 +190,8 @@ def remembered(
     unread: Mapping[str, UnreadShard],
     now: datetime,
 ) -> Mapping[str, UnreadShard]:
-    """Returns what the next tick needs to know. Earlier findings stay true while the checkpoint stays the same, whether the
-    shard was asked or not.
+    """Returns what the next tick needs to know. Earlier findings stay true while the checkpoint stays the same, whether
+    the shard was asked or not.
     """
     asked = {probe.lease.lease_key: probe for probe in probes}
     kept = {}
@@ -203,15 +207,17 @@ def remembered(
 
 
 def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetime | None:
-    """Since when a record waits: at the earliest since the first waiting record arrived; if a clock was ahead, from now on."""
+    """Since when a record waits: at the earliest since the first waiting record arrived; if a clock was ahead, from now
+    on.
+    """
     if probe.waiting is None:
         return None
     return max(min(since or now, now), now - probe.waiting)
 
 
 def _remembered_until(lease: Lease, known: UnreadShard, probe: Probe | None) -> datetime | None:
-    """Until when the shard is known to be quiet. None, to save a write, unless this is well beyond what the row or the note
-    says.
+    """Until when the shard is known to be quiet. None, to save a write, unless this is well beyond what the row or the
+    note says.
     """
     until = None if probe is None else probe.quiet_until
     if until is None or (known.quiet_until is not None and until - known.quiet_until < REMEMBERED_EVERY):

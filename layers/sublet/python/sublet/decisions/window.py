@@ -17,7 +17,9 @@ from sublet.settings import Mode, Settings
 MILLISECOND = timedelta(milliseconds=1)
 
 RUNS_MAX = 50
-"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to this)."""
+"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to
+this).
+"""
 
 BATCH_RECORDS_MAX = 50_000
 """User records in a handler call, even if batch_size is larger: as objects they take some 10 MB for each lease."""
@@ -76,7 +78,9 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """What a window did with one lease: the outcome, and counts since it began. `kept`: the fence of a lease still held."""
+    """What a window did with one lease: the outcome, and counts since it began. `kept`: the fence of a lease still
+    held.
+    """
 
     lease_key: str
     outcome: Outcome
@@ -102,7 +106,9 @@ class WindowReport:
 
     @property
     def outcome(self) -> str:
-        """The window in one word, for people who look at executions: the worst outcome of a lease, otherwise what comes next."""
+        """The window in one word, for people who look at executions: the worst outcome of a lease, otherwise what comes
+        next.
+        """
         outcomes = {lease.outcome for lease in self.leases}
         if trouble := [worst for worst in WORST_FIRST if worst in outcomes]:
             return trouble[0].value
@@ -134,9 +140,7 @@ def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> 
     return not page.records or now - tip.since >= settings.linger
 
 
-def batches(
-    parts: Iterable[tuple[Sequence[UserRecord], int]], batch_size: int
-) -> Iterator[Sequence[UserRecord]]:
+def batches(parts: Iterable[tuple[Sequence[UserRecord], int]], batch_size: int) -> Iterator[Sequence[UserRecord]]:
     """Batches from parts of user records. Each part comes with its bytes if it is a piece of a large aggregate,
     otherwise 0. The next part is taken once the batches of the earlier ones are handled, so that no more records exist
     than a batch needs.
@@ -162,7 +166,9 @@ def batches(
 
 
 def batch_ends(records: Sequence[UserRecord], batch_size: int) -> Iterator[int]:
-    """Where each batch ends, in order. The user records of one stream record stay together, unless they exceed a batch."""
+    """Where each batch ends, in order. The user records of one stream record stay together, unless they exceed a
+    batch.
+    """
     start = 0
     while start < len(records):
         end = min(start + batch_size, len(records))
@@ -193,8 +199,8 @@ def overdue_at(now: datetime, cut_off: datetime | None, settings: Settings) -> d
 
 
 def millis_left(began_at: datetime, now: datetime, deadline: datetime | None, settings: Settings) -> int:
-    """Milliseconds that a call which began then may count on: until its window ends, or until `handler_timeout` gives it up if
-    that is sooner. Never negative.
+    """Milliseconds that a call which began then may count on: until its window ends, or until `handler_timeout` gives
+    it up if that is sooner. Never negative.
     """
     limit = None if settings.handler_timeout is None else began_at + settings.handler_timeout
     ends = min((each for each in (deadline, limit) if each is not None), default=None)
@@ -208,9 +214,7 @@ def keeps_leases(item: WorkerItem, settings: Settings) -> bool:
 
 def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowReport:
     """Another window for kept leases; otherwise a prompt if a tick now would find work; otherwise done."""
-    kept = tuple(
-        Claim(*report.kept, why=ClaimReason.CONTINUE) for report in reports if report.kept is not None
-    )
+    kept = tuple(Claim(*report.kept, why=ClaimReason.CONTINUE) for report in reports if report.kept is not None)
     following = replace(item, claims=kept, windows_left=item.windows_left - 1)
     if kept:
         return WindowReport(Next.AGAIN, following, tuple(reports))

@@ -33,7 +33,9 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True)
 class GroupLoad:
-    """`share` and `kbps_share`: its workers' part of the held leases, and of their KB a second, if all workers had the same."""
+    """`share` and `kbps_share`: its workers' part of the held leases, and of their KB a second, if all workers had the
+    same.
+    """
 
     group: str
     workers: int

@@ -1,7 +1,7 @@
 """Which shards have metrics of their own if not all have: those with the most lag, and those with the most bytes.
 
-A worker sees only the shards of its own window, so it cannot know. The lease manager sees all shards, by the reports that
-their owners write into the lease rows (`protocol.lag_report`).
+A worker sees only the shards of its own window, so it cannot know. The lease manager sees all shards, by the reports
+that their owners write into the lease rows (`protocol.lag_report`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ _NOW = timedelta(0)
 class WriteLimit:
     """Keeps one producer within a share of the limit. An idle shard has a second's worth to spend at once.
 
-    A call may spend more than is left, since a record may be larger than a second's worth: then nothing may be sent until
-    the debt is paid. Changed in place.
+    A call may spend more than is left, since a record may be larger than a second's worth: then nothing may be sent
+    until the debt is paid. Changed in place.
     """
 
     __slots__ = ("_at", "_bytes", "_records", "_share")

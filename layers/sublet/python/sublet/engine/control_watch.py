@@ -1,4 +1,6 @@
-"""What an operator has ordered for the leases, as far as this process knows: read every ten seconds, and by each tick."""
+"""What an operator has ordered for the leases, as far as this process knows: read every ten seconds, and by each
+tick.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ from sublet.protocol.lease import Lease
 
 
 class ControlWatch:
-    """One for each process. While the control cannot be read, the last one that was read counts. If there is none, nothing is
-    paused: one bad item must not stop a fleet.
+    """One for each process. While the control cannot be read, the last one that was read counts. If there is none,
+    nothing is paused: one bad item must not stop a fleet.
     """
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._lock = ports.tasks.lock()
-        """Guards all fields below; `_known` may be read without it. Held during a read: windows that ask at once read once."""
+        """Guards all fields below; `_known` may be read without it. Held during a read: windows that ask at once read
+        once.
+        """
         self._known = NO_CONTROL
         self._read_at: datetime | None = None
         self._has_warned = False
@@ -52,7 +56,9 @@ class ControlWatch:
 
     @property
     def now(self) -> datetime:
-        """The moment by the store's clock, as far as its last answer says. Pauses end by it, whatever this machine's says."""
+        """The moment by the store's clock, as far as its last answer says. Pauses end by it, whatever this machine's
+        says.
+        """
         return self._ports.clock.now() - self._ahead
 
     def _read(self) -> Control:

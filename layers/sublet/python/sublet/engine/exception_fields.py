@@ -16,7 +16,9 @@ TEXT_MAX = 32_000
 
 
 def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, str]:
-    """Fields for one log line: the type and the frames, and with LogExceptions.FULL the traceback as Python prints it."""
+    """Fields for one log line: the type and the frames, and with LogExceptions.FULL the traceback as Python prints
+    it.
+    """
     fields = {"error": type(failure).__name__, "frames": frames_of(failure)}
     if how is LogExceptions.FRAMES:
         return fields
@@ -24,7 +26,9 @@ def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, st
 
 
 def exception_text(failure: BaseException) -> str:
-    """Returns the exception as Python prints it, with the traceback, shortened. The frames also say where it was raised."""
+    """Returns the exception as Python prints it, with the traceback, shortened. The frames also say where it was
+    raised.
+    """
     return shortened("".join(format_exception(failure)), TEXT_MAX)
 
 

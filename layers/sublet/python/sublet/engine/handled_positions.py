@@ -15,11 +15,11 @@ AT_ONCE = 10
 
 
 def positions(leases: Iterable[Lease], ports: Ports) -> Mapping[str, HandledPosition]:
-    """Positions by lease key, for unfinished leases whose shards answer. A shard does not answer if its read limit is used up,
-    or if the lease belongs to another stream. A lease at LATEST that was not opened has no position yet.
+    """Positions by lease key, for unfinished leases whose shards answer. A shard does not answer if its read limit is
+    used up, or if the lease belongs to another stream. A lease at LATEST that was not opened has no position yet.
 
-    Makes two calls for each shard, one of which counts against its five polls a second. Raises what Stream raises, except
-    transient errors.
+    Makes two calls for each shard, one of which counts against its five polls a second. Raises what Stream raises,
+    except transient errors.
     """
     slots = ports.tasks.slots(AT_ONCE)
 

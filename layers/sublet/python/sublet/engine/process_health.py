@@ -44,13 +44,11 @@ class LeftBehind:
 class ProcessHealth:
     """One for each process; any thread may note a fault. `ends_at_once` is set when the process can do no more.
 
-    `replaced_at_once`: on Lambda, where ending a process costs a cold start. After a call has hung, such a process releases all
-    leases at the end of the window, since it will not begin another.
+    `replaced_at_once`: on Lambda, where ending a process costs a cold start. After a call has hung, such a process
+    releases all leases at the end of the window, since it will not begin another.
     """
 
-    def __init__(
-        self, ports: Ports, slots: int, *, replaced_at_once: bool = False, is_exclusive: bool = False
-    ) -> None:
+    def __init__(self, ports: Ports, slots: int, *, replaced_at_once: bool = False, is_exclusive: bool = False) -> None:
         self.ends_at_once = ports.tasks.signal()
         """The signal is set once, after the lock is released, because its callbacks may take long."""
         self._lock = ports.tasks.lock()
@@ -84,8 +82,7 @@ class ProcessHealth:
         now, nothing = self._clock.steady(), timedelta(0)
         with self._lock:
             return tuple(
-                ShardReport(call.shard_id, nothing, call.what, now - call.began_at, None)
-                for call in self._hung
+                ShardReport(call.shard_id, nothing, call.what, now - call.began_at, None) for call in self._hung
             )
 
     def is_hung(self, lease_key: str) -> bool:

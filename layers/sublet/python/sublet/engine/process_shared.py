@@ -1,4 +1,6 @@
-"""What all lease sessions of a process share: the memory budget, the waits of quiet shards, and what is known about strays."""
+"""What all lease sessions of a process share: the memory budget, the waits of quiet shards, and what is known about
+strays.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,13 @@ from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings
 
 FORGET_AFTER = timedelta(minutes=10)
-"""After this long without a description of the stream, the pauses between descriptions start from the shortest again."""
+"""After this long without a description of the stream, the pauses between descriptions start from the shortest
+again.
+"""
 
 WAITED_FOR = timedelta(seconds=2)
-"""How long an aggregate waits for an answer. Strays arrive within seconds of a reshard. If one is kept because no answer came,
-its records are handled twice and out of order.
+"""How long an aggregate waits for an answer. Strays arrive within seconds of a reshard. If one is kept because no
+answer came, its records are handled twice and out of order.
 """
 
 
@@ -64,8 +68,8 @@ class Budget:
 class QuietShards:
     """Where the readers of quiet shards wait: until the next poll is due, or until a caller wants records now.
 
-    Safe for threads without a lock: each waiting thread adds and removes its own signal. `asked_at`: when a caller last began to
-    wait for records, by the steady clock.
+    Safe for threads without a lock: each waiting thread adds and removes its own signal. `asked_at`: when a caller last
+    began to wait for records, by the steady clock.
     """
 
     def __init__(self, tasks: Tasks) -> None:
@@ -114,7 +118,9 @@ class Strays:
             self._known = self._known.with_auto_seen(seen_at)
 
     def may_drop(self, record: StreamRecord) -> bool:
-        """Whether this aggregate, which is out of range, was put into the wrong shard: then its producer sends it again."""
+        """Whether this aggregate, which is out of range, was put into the wrong shard: then its producer sends it
+        again.
+        """
         arrived = record.approximate_arrival_timestamp
         with self._lock:
             why = why_kept(arrived, self._known)
@@ -131,8 +137,8 @@ class Strays:
             return why is None
 
     def _may_ask(self) -> bool:
-        """Waits if the next question is due soon: Kinesis gives its time in whole seconds, so an answer may seem older than the
-        record that it is about.
+        """Waits if the next question is due soon: Kinesis gives its time in whole seconds, so an answer may seem older
+        than the record that it is about.
         """
         now = self._ports.clock.steady()
         if self._asked_at is not None and now - self._asked_at > FORGET_AFTER:
@@ -180,8 +186,9 @@ class ProcessShared:
 
     watch           what an operator has ordered
     asks            before a lease is stolen, its owner is asked to give it back
-    deaggregation   guards no field: it lets one lease at a time take aggregates apart. Each MD5 releases the interpreter, and
-                    threads that take it from each other thousands of times a second cost a fifth of all CPU
+    deaggregation   guards no field: it lets one lease at a time take aggregates apart. Each MD5 releases the
+                    interpreter, and threads that take it from each other thousands of times a second cost a fifth of
+                    all CPU
     """
 
     ports: Ports
@@ -199,13 +206,15 @@ class ProcessShared:
     """The results of `of_stream`, in an application of several streams."""
 
     def note_auto(self, seen_at: datetime | None) -> None:
-        """See `Strays.note_auto`. With several streams, the latest time counts for all of them: at worst, a stray is kept."""
+        """See `Strays.note_auto`. With several streams, the latest time counts for all of them: at worst, a stray is
+        kept.
+        """
         for shared in (self, *self.by_stream.values()):
             shared.strays.note_auto(seen_at)
 
     def of_stream(self, lease_key: str) -> ProcessShared:
-        """What the sessions of this lease's stream share: its name, ARN, start position and strays. The limits remain those of
-        the whole process.
+        """What the sessions of this lease's stream share: its name, ARN, start position and strays. The limits remain
+        those of the whole process.
         """
         key = None if self.ports.streams is None else stream_key_of(lease_key)
         if key is None:

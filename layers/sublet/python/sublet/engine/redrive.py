@@ -27,7 +27,8 @@ class Redriven:
 
     batches    about how many there were to begin with
     foreign    left alone: they belong to another application, or cannot be read
-    changed    handled, but not removed: the store has something else in their place by now, or another consumer received them
+    changed    handled, but not removed: the store has something else in their place by now, or another consumer
+               received them
     hidden     about how many another consumer had received before
     held_back  message groups of a FIFO queue: ten batches of each stay, so the queue delivers no more of the group
     behind     about how many were not reached because of these
@@ -84,8 +85,8 @@ class Redrive:
     """The reasons for leaving batches alone that are in the log already."""
 
     def run(self) -> Redriven:
-        """Raises DestinationRefused. Batches that were not handled by then stay in the store, and another redrive can begin at
-        once.
+        """Raises DestinationRefused. Batches that were not handled by then stay in the store, and another redrive can
+        begin at once.
         """
         counted = self.store.counted()  # before we hide any ourselves
         self._so_far = Redriven(counted.available, hidden=counted.hidden)
@@ -112,16 +113,16 @@ class Redrive:
         return self._so_far
 
     def _hold(self) -> None:
-        """What waits must not be received by others meanwhile, nor again by us: a dead-letter queue takes what is received too
-        often.
+        """What waits must not be received by others meanwhile, nor again by us: a dead-letter queue takes what is
+        received too often.
         """
         if self.clock.steady() - self._held_at >= HELD_EVERY:
             self.store.hold()
             self._held_at = self.clock.steady()
 
     def _keep_to_rate(self, began: datetime) -> None:
-        """Waits before the next batch is received: from then on it is hidden from others for a limited time, in which it must be
-        handled.
+        """Waits before the next batch is received: from then on it is hidden from others for a limited time, in which
+        it must be handled.
         """
         if self.max_rate is None or self.dry_run:
             return
@@ -140,7 +141,9 @@ class Redrive:
             raise
 
     def _one(self, kept: KeptBatch) -> None:
-        """A batch that was set aside twice, by a crash before the checkpoint, comes twice in a row and is handled once."""
+        """A batch that was set aside twice, by a crash before the checkpoint, comes twice in a row and is handled
+        once.
+        """
         so_far, batch = self._so_far, kept.batch
         if batch is None or batch.application != self.settings.application:
             self._leave_alone(kept)
@@ -183,7 +186,9 @@ class Redrive:
         self._so_far = replace(so_far, behind=max(0, counted.available + counted.hidden - known))
 
     def _handle(self, batch: SetAsideBatch) -> bool:
-        """Calls the handler once; a batch that fails again stays. Returns whether the handler has finished all of it."""
+        """Calls the handler once; a batch that fails again stays. Returns whether the handler has finished all of
+        it.
+        """
         self._handed += len(batch.records)
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
@@ -204,8 +209,8 @@ class Redrive:
 
 @dataclass(slots=True)
 class LeaseLife:
-    """Calls the handler's functions for a batch as the engine calls them for a lease, and tracks what is finished. There is no
-    lease, so nothing is stored until the whole batch is removed.
+    """Calls the handler's functions for a batch as the engine calls them for a lease, and tracks what is finished.
+    There is no lease, so nothing is stored until the whole batch is removed.
 
     finished   how far the handler has come: by returning, or by checkpointing if only that counts
     """
@@ -221,8 +226,8 @@ class LeaseLife:
         return self.finished >= self.batch.records[-1].checkpoint
 
     def live(self, handler: Handler, millis_behind_latest: int) -> BaseException | None:
-        """Calls lease_acquired, handle, and lease_releasing even if `handle` failed. Returns the first exception. The position of
-        the batch's lease when it was set aside is not known, so lease_acquired gets TRIM_HORIZON.
+        """Calls lease_acquired, handle, and lease_releasing even if `handle` failed. Returns the first exception. The
+        position of the batch's lease when it was set aside is not known, so lease_acquired gets TRIM_HORIZON.
         """
         shard_id = self.batch.shard_id
         failure = _failure_of(partial(handler.lease_acquired, shard_id, TRIM_HORIZON))
@@ -242,20 +247,27 @@ class LeaseLife:
             return millis_left(began_at, self.clock.steady(), None, self.settings)
 
         return Batch(
-            batch.stream, batch.shard_id, batch.records, millis_behind_latest, self._checkpoint, batch.stream_arn,
-            batch.attempts + 1, left, checkpoint_at=self._checkpoint_at, is_redrive=True,
-        )  # fmt: skip
+            batch.stream,
+            batch.shard_id,
+            batch.records,
+            millis_behind_latest,
+            self._checkpoint,
+            batch.stream_arn,
+            batch.attempts + 1,
+            left,
+            checkpoint_at=self._checkpoint_at,
+            is_redrive=True,
+        )
 
     def _checkpoint(self, record: UserRecord) -> bool:
-        """With manual checkpointing this returns True, since False would mean that the lease is lost. A part of a batch cannot be
-        removed: unless the rest is finished too, all of it comes again.
+        """With manual checkpointing this returns True, since False would mean that the lease is lost. A part of a batch
+        cannot be removed: unless the rest is finished too, all of it comes again.
         """
         first, last = self.batch.records[0], self.batch.records[-1]
         if not first.checkpoint <= record.checkpoint <= last.checkpoint:
             raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
         return (
-            self._checkpoint_at(record.checkpoint) is CheckpointReply.WRITTEN
-            and self.settings.is_checkpointed_by_hand
+            self._checkpoint_at(record.checkpoint) is CheckpointReply.WRITTEN and self.settings.is_checkpointed_by_hand
         )
 
     def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:

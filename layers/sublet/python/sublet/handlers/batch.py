@@ -40,9 +40,7 @@ class HandlerFunctions:
     def handle(self, batch: Batch) -> None:
         check_returned(finished(self.handle_batch(batch)))
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         more = (pending,) if self.wants_pending else ()
         check_returned(finished(self.on_lease_acquired(shard_id, checkpoint, *more)))
 

@@ -109,10 +109,10 @@ def _is_pools(value: object) -> bool:
 
 
 def _is_generator_context(value: object) -> bool:
-    """The result of a function under @contextmanager or @asynccontextmanager: it keeps the generator, not begun, as `gen`."""
-    generator = (
-        getattr(value, "gen", None) if isinstance(value, ContextDecorator | AsyncContextDecorator) else None
-    )
+    """The result of a function under @contextmanager or @asynccontextmanager: it keeps the generator, not begun, as
+    `gen`.
+    """
+    generator = getattr(value, "gen", None) if isinstance(value, ContextDecorator | AsyncContextDecorator) else None
     return inspect.isgenerator(generator) or inspect.isasyncgen(generator)
 
 
@@ -126,8 +126,8 @@ def check_returned(returned: object) -> None:
     if isinstance(returned, Mapping) and FAILURES in returned:
         raise HandlerContractBroken(
             f"the handler returned {FAILURES}, which is the contract of Lambda's event source mapping: "
-            "call batch.checkpoint(record) for what is done, then raise for what is not, or take (event, context) and set "
-            "handler_contract=lambda_event"
+            "call batch.checkpoint(record) for what is done, then raise for what is not, or take (event, context) and "
+            "set handler_contract=lambda_event"
         )
     with suppress(UserWarning):
         warnings.warn(

@@ -20,7 +20,9 @@ TURNS_WITHIN = 0.5
 
 
 class _Ended(NamedTuple):
-    """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one call."""
+    """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one
+    call.
+    """
 
     value: object = None
     failure: BaseException | None = None
@@ -38,7 +40,9 @@ class EventLoop:
         """The calls that have begun and not ended."""
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
-        """Wait for it in the caller's thread, which must not be the loop's. Returns its value, or raises its exception."""
+        """Wait for it in the caller's thread, which must not be the loop's. Returns its value, or raises its
+        exception.
+        """
         loop, turn = self._started(), TURN.get() or Turn()
         mine: list[asyncio.Task[_Ended]] = []
         turn.wait(partial(self._is_blocked_by_another, loop, mine))
@@ -47,9 +51,7 @@ class EventLoop:
             raise ended.failure
         return ended.value
 
-    async def _ended(
-        self, awaitable: Awaitable[object], turn: Turn, mine: list[asyncio.Task[_Ended]]
-    ) -> _Ended:
+    async def _ended(self, awaitable: Awaitable[object], turn: Turn, mine: list[asyncio.Task[_Ended]]) -> _Ended:
         if not turn.begin():
             if isinstance(awaitable, Coroutine):
                 awaitable.close()  # or Python warns that it was never awaited
@@ -64,9 +66,7 @@ class EventLoop:
         finally:
             self._calls.difference_update(mine)
 
-    def _is_blocked_by_another(
-        self, loop: asyncio.AbstractEventLoop, mine: list[asyncio.Task[_Ended]]
-    ) -> bool:
+    def _is_blocked_by_another(self, loop: asyncio.AbstractEventLoop, mine: list[asyncio.Task[_Ended]]) -> bool:
         """Whether another call's own task blocks the loop. A task that a call started cannot be traced to its call."""
         has_turned = threading.Event()
         loop.call_soon_threadsafe(has_turned.set)

@@ -11,7 +11,9 @@ _NOT_THE_USERS = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 def said_with_place(failure: BaseException) -> str:
-    """`KeyError: 'TABLE' (orders.py, line 3)`: the exception, and the innermost line of the user's own code that led to it."""
+    """`KeyError: 'TABLE' (orders.py, line 3)`: the exception, and the innermost line of the user's own code that led to
+    it.
+    """
     said = failure.msg if isinstance(failure, SyntaxError) else str(failure)
     return f"{type(failure).__name__}: {said}{place_of(failure)}"
 

@@ -18,7 +18,9 @@ IDENTIFIER = "itemIdentifier"
 
 
 class Failed(NamedTuple):
-    """`first`: the index in the batch of the first failed record. All before it are done; it and all after it are not."""
+    """`first`: the index in the batch of the first failed record. All before it are done; it and all after it are
+    not.
+    """
 
     first: int
     why: str
@@ -34,8 +36,8 @@ def check_sendable(returned: object) -> None:
         json.dumps(returned, default=_number)
     except (TypeError, ValueError, RecursionError) as problem:
         raise HandlerContractBroken(
-            f"the handler returned a value of type {type(returned).__name__} that is not JSON, so that Lambda fails the "
-            f"invocation: return None, or a dict with {FAILURES}"
+            f"the handler returned a value of type {type(returned).__name__} that is not JSON, so that Lambda fails "
+            f"the invocation: return None, or a dict with {FAILURES}"
         ) from problem
 
 

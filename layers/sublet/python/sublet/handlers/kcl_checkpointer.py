@@ -17,7 +17,8 @@ THROTTLING = "ThrottlingException"
 """The lease table is out of reach; a retry may succeed."""
 
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
-"""The processor's argument is not a sequence number, is before the last checkpoint, or is beyond the records that it was given.
+"""The processor's argument is not a sequence number, is before the last checkpoint, or is beyond the records that it
+was given.
 """
 
 _ERRORS = {CheckpointReply.TOO_LATE: SHUTDOWN, CheckpointReply.OUT_OF_REACH: THROTTLING}

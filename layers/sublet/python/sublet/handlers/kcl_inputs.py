@@ -17,9 +17,7 @@ from sublet.protocol.records import UserRecord
 class Checkpoints(Protocol):
     """kclpy's checkpointer."""
 
-    def checkpoint(
-        self, sequence_number: str | None = None, sub_sequence_number: int | None = None
-    ) -> None: ...
+    def checkpoint(self, sequence_number: str | None = None, sub_sequence_number: int | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from sublet.protocol.stream_identity import StreamArn
 
 SUB_SEQUENCE_NUMBER = "subSequenceNumber"
 EXPLICIT_HASH_KEY = "explicitHashKey"
-"""Our fields in `kinesis`, for a user record of an aggregate. The second is there only if the producer set an explicit hash key.
+"""Our fields in `kinesis`, for a user record of an aggregate. The second is there only if the producer set an explicit
+hash key.
 """
 
 
@@ -46,7 +47,9 @@ def kinesis_event(
 
 
 def identifier(record: UserRecord) -> str:
-    """The record's name in its shard: the sequence number, with a suffix for user records of an aggregate, which share it."""
+    """The record's name in its shard: the sequence number, with a suffix for user records of an aggregate, which share
+    it.
+    """
     number = record.stream_record.sequence_number
     return f"{number}:{record.sub_sequence_number}" if record.is_aggregated else number
 

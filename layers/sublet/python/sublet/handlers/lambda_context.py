@@ -11,8 +11,8 @@ from sublet.settings import Settings
 
 
 class FunctionIdentity(Struct, frozen=True):
-    """The Lambda function that the handler runs in: the lease worker. In a process, a made-up function with the application's
-    name stands in for it.
+    """The Lambda function that the handler runs in: the lease worker. In a process, a made-up function with the
+    application's name stands in for it.
     """
 
     function_name: str
@@ -24,13 +24,17 @@ class FunctionIdentity(Struct, frozen=True):
 
     @classmethod
     def of_process(cls, settings: Settings) -> FunctionIdentity:
-        """A made-up function in the stream's region and account, where a function of an event source mapping usually is."""
+        """A made-up function in the stream's region and account, where a function of an event source mapping usually
+        is.
+        """
         place = StreamArn.parse(settings.stream_arn or "arn:aws:kinesis")
         return cls(settings.application, _function_arn(place, settings.application))
 
     @classmethod
     def of_function(cls, environment: Mapping[str, str], settings: Settings) -> FunctionIdentity:
-        """Reads the variables that Lambda sets. The account is the role's, since the stream may be in another account."""
+        """Reads the variables that Lambda sets. The account is the role's, since the stream may be in another
+        account.
+        """
         name = environment.get("AWS_LAMBDA_FUNCTION_NAME", settings.application)
         role = StreamArn.parse(settings.invoke_identity_arn or settings.stream_arn or "arn:aws:kinesis")
         place = StreamArn(role.partition, environment.get("AWS_REGION", role.region), role.account, "")
@@ -62,8 +66,8 @@ class LambdaContext(Struct, frozen=True):
     client_context: None = None
     tenant_id: None = None
     is_redrive: bool = False
-    """True as in the batch, if `sublet redrive` hands these records over. An event source mapping has no such attribute: use
-    `getattr(context, "is_redrive", False)`.
+    """True as in the batch, if `sublet redrive` hands these records over. An event source mapping has no such
+    attribute: use `getattr(context, "is_redrive", False)`.
     """
 
 

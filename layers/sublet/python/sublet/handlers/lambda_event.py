@@ -61,9 +61,7 @@ class LambdaEventHandler:
             batch.checkpoint(batch.records[found.first - 1])
         raise BatchItemsFailed(found.why)
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         """Does nothing, like the functions below: Lambda has no such calls."""
 
     def lease_releasing(self, shard_id: str) -> None: ...

@@ -35,9 +35,7 @@ class Named(NamedTuple):
     said: str
 
 
-def handler_of(
-    handler: object, settings: Settings | None = None, identity: FunctionIdentity | None = None
-) -> Handler:
+def handler_of(handler: object, settings: Settings | None = None, identity: FunctionIdentity | None = None) -> Handler:
     """A Handler from a function, an object or module with a function `handle`, or the text `module:function`.
 
     The contract is ours unless the settings name another one. Ours takes its optional functions from the object, or
@@ -55,9 +53,7 @@ def handler_of(
     return _lambda_handler(named, settings, identity or FunctionIdentity.of_process(settings))
 
 
-def load_handler(
-    reference: str, settings: Settings | None = None, identity: FunctionIdentity | None = None
-) -> Handler:
+def load_handler(reference: str, settings: Settings | None = None, identity: FunctionIdentity | None = None) -> Handler:
     """Import `module:function` or `module:object`; the rest as in handler_of.
 
     Raises HandlerNotLoadable, with one sentence that says which part of the reference is wrong.
@@ -84,9 +80,7 @@ def _imported_as(reference: str) -> Named:
     try:
         value = getattr(module, name)
     except AttributeError as missing:
-        raise HandlerNotLoadable(
-            f"handler {reference!r}: module {module_name} has no function {name}"
-        ) from missing
+        raise HandlerNotLoadable(f"handler {reference!r}: module {module_name} has no function {name}") from missing
     except Exception as failure:  # raised by its own __getattr__
         raise HandlerNotLoadable(
             f"handler {reference!r}: looking for {name} in {module_name} raised {said_with_place(failure)}"
@@ -115,7 +109,9 @@ def _imported(module_name: str, reference: str) -> ModuleType:
 
 
 def _has_handle(value: object) -> bool:
-    """True for an object or a module with a function `handle`. Not for a class, whose functions would lack their `self`."""
+    """True for an object or a module with a function `handle`. Not for a class, whose functions would lack their
+    `self`.
+    """
     return callable(getattr(value, "handle", None)) and not isinstance(value, type)
 
 
@@ -131,10 +127,7 @@ def _functions(named: Named) -> HandlerFunctions:
     return HandlerFunctions(
         _meant(named, HandlerContract.BATCH),
         wants_pending=wants_pending,
-        **{
-            f"on_{role}": _checked(function, called_with[role], f"{said}.{role}")
-            for role, function in found.items()
-        },
+        **{f"on_{role}": _checked(function, called_with[role], f"{said}.{role}") for role, function in found.items()},
     )
 
 
@@ -182,9 +175,7 @@ def _processors(named: Named) -> Handler:
             )
         return RecordProcessorHandler(_meant(named, HandlerContract.RECORD_PROCESSOR), checkpoint_error())
     if not callable(getattr(named.value, PROCESS_RECORDS, None)):
-        raise HandlerNotLoadable(
-            f"{named.said} is a class without {PROCESS_RECORDS}, so it is not a record processor"
-        )
+        raise HandlerNotLoadable(f"{named.said} is a class without {PROCESS_RECORDS}, so it is not a record processor")
     try:
         inspect.signature(named.value).bind()
     except TypeError as takes:

@@ -1,4 +1,5 @@
-"""The contract of kclpy's record processors as the Handler port: one instance per lease, which makes its own checkpoints.
+"""The contract of kclpy's record processors as the Handler port: one instance per lease, which makes its own
+checkpoints.
 
 As in KCL, returning does not checkpoint. Unlike in KCL, raising does not skip the batch: it is retried.
 """

@@ -16,7 +16,9 @@ CALLED_WITH: Mapping[HandlerContract, tuple[str, ...]] = {
     HandlerContract.LAMBDA_EVENT: ("event", "context"),
     HandlerContract.RECORD_PROCESSOR: (),
 }
-"""A handler's arguments by contract. A record processor is a class and is called without arguments to make an instance."""
+"""A handler's arguments by contract. A record processor is a class and is called without arguments to make an
+instance.
+"""
 
 PROCESS_RECORDS = "process_records"
 """The method that a record processor has."""
@@ -43,8 +45,8 @@ def meant_for_another(signature: Signature, contract: HandlerContract) -> str | 
 
 
 def _meant_for(signature: Signature) -> HandlerContract | None:
-    """Guesses the contract by the number of parameters; if that is ambiguous, by the names that examples of Lambda functions use.
-    None means any contract, or none.
+    """Guesses the contract by the number of parameters; if that is ambiguous, by the names that examples of Lambda
+    functions use. None means any contract, or none.
     """
     takes = [contract for contract, names in CALLED_WITH.items() if names and signature.takes(len(names))]
     is_lambdas = signature.names[:1] == ("event",) and signature.names[1:2] in (("context",), ("_context",))
@@ -69,8 +71,8 @@ def is_processor_in(statement: ast.ClassDef) -> bool:
 
 
 def signature_of(function: Callable[..., object]) -> Signature | None:
-    """The function's own parameters, not those of a function that a decorator wraps. None: a function written in C may have no
-    signature.
+    """The function's own parameters, not those of a function that a decorator wraps. None: a function written in C may
+    have no signature.
     """
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
@@ -83,7 +85,9 @@ def signature_of(function: Callable[..., object]) -> Signature | None:
 
 
 def signature_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature | None:
-    """Finds the signature in a function's source. None if it is decorated, since only running the code shows the result."""
+    """Finds the signature in a function's source. None if it is decorated, since only running the code shows the
+    result.
+    """
     if function.decorator_list:
         return None
     takes = function.args

@@ -131,9 +131,7 @@ class MemoryAccount:
 
     def writing(self, stream: str) -> RecordWriter:
         name = _name_of(stream)
-        return MemoryRecordWriter(
-            self.at(stream), self.clock, max_record_kib=lambda: self._infos[name].max_record_kib
-        )
+        return MemoryRecordWriter(self.at(stream), self.clock, max_record_kib=lambda: self._infos[name].max_record_kib)
 
     def limits(self) -> AccountInfo:
         infos = [self.info(name) for name in self.streams()]
@@ -159,12 +157,11 @@ class MemoryAccount:
                 if not may_create:
                     raise LeaseTableNotFound(f"there is no consumer {settings.application}; create it")
                 self._tables[settings.application] = (
-                    MemoryLeaseTable(several=settings.streams is not None), MemorySightingStore(),
-                )  # fmt: skip
+                    MemoryLeaseTable(several=settings.streams is not None),
+                    MemorySightingStore(),
+                )
             table, sightings = self._tables[settings.application]
-        ports = memory_ports(
-            stream, table, sightings=sightings, clock=self.clock, tasks=self.tasks, log=self.log
-        )
+        ports = memory_ports(stream, table, sightings=sightings, clock=self.clock, tasks=self.tasks, log=self.log)
         if settings.streams is not None:
             return with_streams(ports, MemoryStreams(settings.streams, self._streams)), settings
         assert stream is not None
@@ -207,9 +204,7 @@ def _name_of(stream: str) -> str:
 
 
 def _open(stream: MemoryStream) -> list[Shard]:
-    return sorted(
-        (shard for shard in stream.list_shards() if shard.is_open), key=lambda shard: shard.hash_key_range
-    )
+    return sorted((shard for shard in stream.list_shards() if shard.is_open), key=lambda shard: shard.hash_key_range)
 
 
 def _reshard(stream: MemoryStream, count: int) -> None:

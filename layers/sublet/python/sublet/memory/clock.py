@@ -9,7 +9,9 @@ BEGINNING = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """The Clock port. Both clocks show the time last set, until the wall clock jumps; the steady one never goes back."""
+    """The Clock port. Both clocks show the time last set, until the wall clock jumps; the steady one never goes
+    back.
+    """
 
     def __init__(self, start: datetime = BEGINNING) -> None:
         if start.tzinfo is None:

@@ -25,8 +25,8 @@ NOTHING_RECORDED = RecordedHour()
 
 @dataclass(slots=True)
 class MemoryInspection:
-    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: missing actions by role. `streams`: the inspections of
-    single streams, by name, in an application of several.
+    """`refuses`: names of methods that raise CheckRefused. `roles_lack`: missing actions by role. `streams`: the
+    inspections of single streams, by name, in an application of several.
     """
 
     volume: Volume = NOTHING
@@ -83,9 +83,7 @@ class MemoryInspection:
     def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
         self._check("denied_to")
         lacks = self.roles_lack.get(role, frozenset())
-        return [
-            f"{action} on {need.resource}" for need in needs for action in need.actions if action in lacks
-        ]
+        return [f"{action} on {need.resource}" for need in needs for action in need.actions if action in lacks]
 
     def alarms(self) -> Sequence[RingingAlarm]:
         self._check("alarms")

@@ -16,7 +16,9 @@ from sublet.protocol.table_scan import scan_of
 
 
 class MemoryLeaseTable:
-    """The LeaseTable port. Safe for threads. Scans see every write at once; DynamoDB promises less. `several`: see `scan_of`."""
+    """The LeaseTable port. Safe for threads. Scans see every write at once; DynamoDB promises less. `several`: see
+    `scan_of`.
+    """
 
     def __init__(self, leases: Iterable[Lease] = (), *, several: bool | None = False) -> None:
         self._several = several

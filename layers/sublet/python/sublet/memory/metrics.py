@@ -15,8 +15,8 @@ class Measurement:
 
 
 class MemoryMetrics:
-    """The Metrics port. `measurements`: all that were put; `of_worst`: those of the worst shards alone; `flushes`: how many
-    calls of flush.
+    """The Metrics port. `measurements`: all that were put; `of_worst`: those of the worst shards alone; `flushes`: how
+    many calls of flush.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,4 @@ class MemoryMetrics:
 
     def values(self, metric: Metric, shard_id: str | None = None) -> list[float]:
         """The values in order, of one shard or of all."""
-        return [
-            put.value
-            for put in self.measurements
-            if put.metric is metric and shard_id in (None, put.shard_id)
-        ]
+        return [put.value for put in self.measurements if put.metric is metric and shard_id in (None, put.shard_id)]

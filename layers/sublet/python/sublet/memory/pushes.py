@@ -44,9 +44,7 @@ class MemoryFanOut:
             now, old = self.clock.steady(), self._latest.get(shard_id)
             if old is not None and now - old.since < self.again_after:
                 return PushEnd.IN_USE
-            new = self._latest[shard_id] = MemorySubscription(
-                self, shard_id, iterator, now, self.tasks.signal()
-            )
+            new = self._latest[shard_id] = MemorySubscription(self, shard_id, iterator, now, self.tasks.signal())
             return new
 
     def is_latest(self, subscription: MemorySubscription) -> bool:

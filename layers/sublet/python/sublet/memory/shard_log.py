@@ -48,7 +48,9 @@ class ShardLog:
         self.children: tuple[ChildShard, ...] = ()
         self.reads: deque[datetime] = deque(maxlen=POLLS_PER_SECOND_MAX)
         self.readable_at = created_at
-        """For throttled streams: the last reads, and when the read limit has recovered from the bytes of the last one."""
+        """For throttled streams: the last reads, and when the read limit has recovered from the bytes of the last
+        one.
+        """
         self._short_numbers = short_numbers
         self._starting_number = sequence_number(number, created_at, position, short_numbers)
         self._last_number = self._starting_number
@@ -79,25 +81,19 @@ class ShardLog:
 
     def shard(self) -> Shard:
         parent, adjacent = (*self.parents, None, None)[:2]
-        return Shard(
-            self.shard_id, self.hash_key_range, parent, adjacent, str(self._starting_number), self.is_open
-        )
+        return Shard(self.shard_id, self.hash_key_range, parent, adjacent, str(self._starting_number), self.is_open)
 
     def child(self) -> ChildShard:
         return ChildShard(self.shard_id, frozenset(self.parents), self.hash_key_range)
 
-    def append(
-        self, partition_key: str | None, data: bytes, arrival: datetime, stamp: datetime, position: int
-    ) -> str:
+    def append(self, partition_key: str | None, data: bytes, arrival: datetime, stamp: datetime, position: int) -> str:
         """`stamp`: its approximate arrival time. Returns the sequence number."""
         number = sequence_number(self.number, self.created_at, position, self._short_numbers)
         self._records.append(StreamRecord(str(number), data, partition_key, stamp))
         self._arrivals.append(arrival)
         self._numbers.append(number)
         self._last_number = number
-        self._ends.append(
-            self._bytes_before(len(self._ends)) + len(data) + len((partition_key or "").encode())
-        )
+        self._ends.append(self._bytes_before(len(self._ends)) + len(data) + len((partition_key or "").encode()))
         self._data_ends.append((self._data_ends[-1] if self._data_ends else 0) + len(data))
         return str(number)
 
@@ -107,8 +103,8 @@ class ShardLog:
         return is_ours and number >= self._starting_number and (number <= self._last_number or self.is_open)
 
     def continuation(self, position: int, unused: int) -> int:
-        """A sequence number before the record at the position, and after all earlier records. If there is no record, the number
-        of a position that no record has; in a closed shard, that of the last record.
+        """A sequence number before the record at the position, and after all earlier records. If there is no record,
+        the number of a position that no record has; in a closed shard, that of the last record.
         """
         index = max(position - self._trimmed, 0)
         if index < len(self._numbers):
@@ -151,9 +147,7 @@ class ShardLog:
 
     def bytes_between(self, position: int, end: int) -> int:
         """The bytes of the records from one position up to another, as they count against the read limit."""
-        return self._bytes_before(max(end - self._trimmed, 0)) - self._bytes_before(
-            max(position - self._trimmed, 0)
-        )
+        return self._bytes_before(max(end - self._trimmed, 0)) - self._bytes_before(max(position - self._trimmed, 0))
 
     def arrival_at(self, position: int) -> datetime | None:
         """The arrival time of the record at the position; None after the last one."""

@@ -1,8 +1,8 @@
 """A Kinesis stream in memory, with true resharding: closed shards keep their records and name their children.
 
-It has the properties of Kinesis that consumers trip over. The last records and the shard's end come in one page. Iterators
-expire, and pages have at most 10 MB. A trimmed checkpoint reads on from the horizon. Quiet stretches are walked in empty
-pages (`sublet.memory.walk`). Read limits are optional.
+It has the properties of Kinesis that consumers trip over. The last records and the shard's end come in one page.
+Iterators expire, and pages have at most 10 MB. A trimmed checkpoint reads on from the horizon. Quiet stretches are
+walked in empty pages (`sublet.memory.walk`). Read limits are optional.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ class MemoryStream:
         with self._lock:
             self._check_exists()
             logs = (
-                self._logs.values()
-                if at is None
-                else [log for log in self._logs.values() if self._was_open(log, at)]
+                self._logs.values() if at is None else [log for log in self._logs.values() if self._was_open(log, at)]
             )
             return tuple(log.shard() for log in logs)
 
@@ -133,12 +131,12 @@ class MemoryStream:
         """Like `poll`, for a subscription: it has no iterator that expires, and its limits are its own."""
         with self._lock:
             shard_id, position, _, reached = iterator.split(" ")
-            return self._next_page(
-                self._log(shard_id), int(position), datetime.fromisoformat(reached), limit
-            )[0]
+            return self._next_page(self._log(shard_id), int(position), datetime.fromisoformat(reached), limit)[0]
 
     def _next_page(self, log: ShardLog, position: int, reached: datetime, limit: int) -> tuple[Polled, int]:
-        """The reply, and the position after its records. `reached`: the moment in the shard's time that was reached before."""
+        """The reply, and the position after its records. `reached`: the moment in the shard's time that was reached
+        before.
+        """
         now, began = self._clock.now(), max(reached, log.horizon)
         reached = min(began + self._advance(), now)
         records, size, after = log.read(position, limit, reached if reached < now else None)
@@ -164,13 +162,13 @@ class MemoryStream:
             return self._iterator(shard_id, self._resolve(log, position)[0], reached)
 
     def without_records(self, iterator: str) -> Polled:
-        """A page without a record and without any advance, although there may be records: a poll may return one anywhere."""
+        """A page without a record and without any advance, although there may be records: a poll may return one
+        anywhere.
+        """
         with self._lock:
             shard_id, position, _, reached_text = iterator.split(" ")
             now, reached = self._clock.now(), datetime.fromisoformat(reached_text)
-            page = Page(
-                (), 0, max((now - reached) // _MILLISECOND, 1), answered_at=now.replace(microsecond=0)
-            )
+            page = Page((), 0, max((now - reached) // _MILLISECOND, 1), answered_at=now.replace(microsecond=0))
             return Polled(page, self._iterator(shard_id, int(position), reached))
 
     # The producer's side.
@@ -179,10 +177,10 @@ class MemoryStream:
         """Put one record (or one KPL aggregate) into the shard of its hash key. Returns its sequence number."""
         return self.put_record(partition_key, data, explicit_hash_key).sequence_number
 
-    def put_record(
-        self, partition_key: str | None, data: bytes, explicit_hash_key: int | None = None
-    ) -> PutRecord:
-        """Like `put`, but also returns the shard. Raises StreamError for a record that only a stream with AUTO accepts."""
+    def put_record(self, partition_key: str | None, data: bytes, explicit_hash_key: int | None = None) -> PutRecord:
+        """Like `put`, but also returns the shard. Raises StreamError for a record that only a stream with AUTO
+        accepts.
+        """
         with self._lock:
             self._check_exists()
             log, now = self._placed(partition_key, explicit_hash_key), self._clock.now()
@@ -248,9 +246,7 @@ class MemoryStream:
         with self._lock:
             for log in self._logs.values():
                 log.trim(before)
-            self._logs = {
-                i: log for i, log in self._logs.items() if log.closed_at is None or log.closed_at >= before
-            }
+            self._logs = {i: log for i, log in self._logs.items() if log.closed_at is None or log.closed_at >= before}
 
     def delete(self) -> None:
         """Delete the stream: every later call raises StreamNotFound."""

@@ -19,7 +19,9 @@ from sublet.several_streams import StreamOfSeveral
 
 
 class MemoryStreams:
-    """The Streams port. `streams`: the existing streams by name; they may come and go. `tags`: each stream's tags, by name."""
+    """The Streams port. `streams`: the existing streams by name; they may come and go. `tags`: each stream's tags, by
+    name.
+    """
 
     def __init__(
         self,

@@ -18,7 +18,9 @@ from sublet.protocol.worker_report import (
 
 @dataclass(slots=True)
 class MemoryWorkerReports:
-    """The WorkerReports port. `own_table`: by worker id; None: there is none. `state`: the fleet's, kept beside that table."""
+    """The WorkerReports port. `own_table`: by worker id; None: there is none. `state`: the fleet's, kept beside that
+    table.
+    """
 
     lease_table: MemoryLeaseTable
     own_table: dict[str, Row] | None = field(default_factory=dict)

@@ -21,8 +21,8 @@ AT_ONCE = 10
 
 
 def applications(account: Account, settings: Settings, tags: Tags = ALL) -> Sequence[ApplicationStatus]:
-    """Returns the applications, the worst first. Reads each lease table whole, and asks no stream. A table that cannot be read is
-    in the result, with its problem. Raises LeaseTableAccessDenied if the tables may not be listed.
+    """Returns the applications, the worst first. Reads each lease table whole, and asks no stream. A table that cannot
+    be read is in the result, with its problem. Raises LeaseTableAccessDenied if the tables may not be listed.
 
     settings  any application's: only `failover_time` and the groups of workers are used
     tags      return only applications whose lease table has these tags
@@ -50,9 +50,7 @@ def _look(table: str, account: Account, settings: Settings) -> ApplicationStatus
 def _status(rows: ApplicationRows, settings: Settings, account: Account) -> ApplicationStatus:
     now, remembered = account.clock.now(), rows.remembered or Remembered({})
     stopped = {} if rows.control is None else paused(rows.control, rows.scan.leases, now)
-    known = Findings(
-        remembered.sightings, remembered.unread, paused=stopped, gone=gone_streams(remembered.streams)
-    )
+    known = Findings(remembered.sightings, remembered.unread, paused=stopped, gone=gone_streams(remembered.streams))
     stream = remembered.stream
     return ApplicationStatus(
         settings.application,

@@ -72,8 +72,8 @@ class Doctor:
         return tuple(found)
 
     def examine(self, before_it: Examined | None = None) -> Examined:
-        """Examines one stream. `before_it`: an earlier examination of another stream of the application, whose answers about the
-        application and the account are used again. Raises AwsNotConfigured.
+        """Examines one stream. `before_it`: an earlier examination of another stream of the application, whose answers
+        about the application and the account are used again. Raises AwsNotConfigured.
         """
         ports, inspection, settings = self.ports, self.inspection, self.settings
         before = ports.clock.now()
@@ -91,9 +91,7 @@ class Doctor:
             shards=shards,
             info=known(lambda: self.account.info(settings.stream_arn or settings.stream)),
             description=description,
-            skew=description
-            if isinstance(description, NotKnown)
-            else before + (at - before) / 2 - description.at,
+            skew=description if isinstance(description, NotKnown) else before + (at - before) / 2 - description.at,
             other_stream=self._other_stream(scan, shards),
             fleet=self._fleet(scan, description, control),
             incoming=known(lambda: inspection.incoming(LATELY)),
@@ -136,13 +134,12 @@ class Doctor:
         return None
 
     def _ask_for_evidence(self, scan: LeaseScan, shards: Sequence[Shard], found: StreamIdentity) -> None:
-        """Asks Kinesis for one lease's position. It is not enough that no lease looks wrong, because the shards of streams that
-        were created in the same second begin alike. Raises StreamNotAdopted, and StreamError if no lease has a position.
+        """Asks Kinesis for one lease's position. It is not enough that no lease looks wrong, because the shards of
+        streams that were created in the same second begin alike. Raises StreamNotAdopted, and StreamError if no lease
+        has a position.
         """
         listed = {shard.shard_id for shard in shards}
-        numeric = (
-            lease for lease in scan.leases if lease.checkpoint.is_sequence_number and lease.shard_id in listed
-        )
+        numeric = (lease for lease in scan.leases if lease.checkpoint.is_sequence_number and lease.shard_id in listed)
         lease = next(numeric, None)
         if lease is None:
             raise StreamError("the table does not say its stream, and nothing contradicts it")
@@ -158,7 +155,9 @@ class Doctor:
     def _fleet(
         self, scan: Known[LeaseScan], description: Known[StreamDescription], control: Known[Control | None]
     ) -> Known[FleetStatus]:
-        """Leaves out what is not known or does not exist: beside a table of KCL alone there are no sightings and no control."""
+        """Leaves out what is not known or does not exist: beside a table of KCL alone there are no sightings and no
+        control.
+        """
         if isinstance(scan, NotKnown):
             return scan
         retention = None if isinstance(description, NotKnown) else description.retention
@@ -185,9 +184,7 @@ class Doctor:
         shard_id = next((shard.shard_id for shard in shards if shard.is_open), shards[0].shard_id)
         return known(lambda: self.inspection.denied_reads(own_id(shard_id)))
 
-    def _denied_roles(
-        self, description: Known[StreamDescription]
-    ) -> Known[Mapping[str, Sequence[str]] | None]:
+    def _denied_roles(self, description: Known[StreamDescription]) -> Known[Mapping[str, Sequence[str]] | None]:
         if isinstance(description, NotKnown):
             return description
         found = known(lambda: self._lacking(description.identity.arn))

@@ -28,13 +28,13 @@ def estimate_lines(estimate: SeekEstimate) -> Iterable[str]:
 
 
 def move_text(estimate: MoveEstimate | None) -> str:
-    """Describes what one move repeats or skips, such as `3h, about 12,000 records`, or says which of the two is not known."""
+    """Describes what one move repeats or skips, such as `3h, about 12,000 records`, or says which of the two is not
+    known.
+    """
     if estimate is None or (estimate.time is None and estimate.records is None):
         return "not known how much"
     time = "not known how long" if estimate.time is None else age_text(estimate.time)
-    records = (
-        "not known how many records" if estimate.records is None else _about(estimate.records, "records")
-    )
+    records = "not known how many records" if estimate.records is None else _about(estimate.records, "records")
     return f"{time}, {records}"
 
 

@@ -1,5 +1,5 @@
-"""Finds the place of a time in each shard: the record before it. A row cannot hold the time itself, because Java reads a time
-from its own configuration and not from the row.
+"""Finds the place of a time in each shard: the record before it. A row cannot hold the time itself, because Java reads
+a time from its own configuration and not from the row.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ AT_ONCE = 16
 
 
 def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mapping[str, Found]:
-    """Returns the places by shard id. Reads each shard for some seconds, or longer where it was idle before the time. Raises
-    what Stream raises.
+    """Returns the places by shard id. Reads each shard for some seconds, or longer where it was idle before the time.
+    Raises what Stream raises.
     """
     slots = ports.tasks.slots(AT_ONCE)
 
@@ -48,8 +48,8 @@ def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mappin
 
 
 def place_of(shard: Shard, moment: datetime, ports: Ports) -> Found:
-    """Finds the place by arrival times. Kinesis does not promise that they are exact or that they rise, so the first record at or
-    after the time counts: a seek may repeat a record, but skips none.
+    """Finds the place by arrival times. Kinesis does not promise that they are exact or that they rise, so the first
+    record at or after the time counts: a seek may repeat a record, but skips none.
     """
     empty_from = moment
     near: StreamRecord | None = None
@@ -86,8 +86,8 @@ def _first_before(moment: datetime, shard: Shard, start: ReadPosition, ports: Po
 
 
 def _last_before(moment: datetime, shard: Shard, near: StreamRecord, ports: Ports) -> Found:
-    """Returns the last record before the time, from `near` on, which is before it. If that is an aggregate, returns its last
-    user record.
+    """Returns the last record before the time, from `near` on, which is before it. If that is an aggregate, returns its
+    last user record.
     """
     last = near
     start = ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, near.sequence_number)

@@ -20,11 +20,15 @@ from sublet.settings import Settings
 
 ACTIVE = "ACTIVE"
 BETWEEN_LOOKS, WAITED_AT_MOST = timedelta(seconds=2), timedelta(minutes=5)
-"""How long to wait for one split or merge. A stream takes one at a time, and is UPDATING for about half a minute after each."""
+"""How long to wait for one split or merge. A stream takes one at a time, and is UPDATING for about half a minute after
+each.
+"""
 
 
 def stored_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
-    """Returns the sketches by shard id. Raises what LeaseTable raises. An application of KCL alone has no table for them."""
+    """Returns the sketches by shard id. Raises what LeaseTable raises. An application of KCL alone has no table for
+    them.
+    """
     return {} if ports.sketches is None else fresh(ports.sketches.sketches(), ports.clock.now())
 
 
@@ -39,8 +43,8 @@ def readable_sketches(ports: Ports) -> Mapping[str, ShardSketch]:
 def look(
     settings: Settings, ports: Ports, account: Account, sketches: Mapping[str, ShardSketch]
 ) -> tuple[HotShard, ...]:
-    """Returns every open shard's verdict, the hottest first, under the shard's own id, as in AWS' commands. Leaves out leases
-    and sketches of the application's other streams.
+    """Returns every open shard's verdict, the hottest first, under the shard's own id, as in AWS' commands. Leaves out
+    leases and sketches of the application's other streams.
     """
     stream = settings.stream
     shards = [shard for shard in _standing(settings, ports) if _is_of(stream, shard.shard_id)]
@@ -80,7 +84,5 @@ def _wait_until_active(stream: str, account: Account) -> None:
     pause, since = account.tasks.signal(), account.clock.steady()
     while account.info(stream).status != ACTIVE:
         if account.clock.steady() - since > WAITED_AT_MOST:
-            raise StreamError(
-                f"stream {stream} is still not ACTIVE after {WAITED_AT_MOST}; look at it, and go on then"
-            )
+            raise StreamError(f"stream {stream} is still not ACTIVE after {WAITED_AT_MOST}; look at it, and go on then")
         pause.wait(BETWEEN_LOOKS)

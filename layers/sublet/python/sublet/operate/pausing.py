@@ -61,8 +61,8 @@ class Pausing:
     settings: Settings
 
     def pause(self, order: Order, by: str, ends: Callable[[datetime], datetime] | None = None) -> Pause:
-        """Creates a pause that begins now, in whole milliseconds as it is stored. `ends` computes from now when the pause ends by
-        itself. Raises ControlRefused for a moment in the past.
+        """Creates a pause that begins now, in whole milliseconds as it is stored. `ends` computes from now when the
+        pause ends by itself. Raises ControlRefused for a moment in the past.
         """
         now = _in_milliseconds(self._now())
         until = None if ends is None else _in_milliseconds(ends(now))
@@ -90,21 +90,19 @@ class Pausing:
         return Ordered(pause, meant, concerned)
 
     def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
-        """Pauses all shards, and waits until every lease is released. `held` in the result has the leases that were not released
-        in time; the pause then stays in force. Raises what `order` raises, and ControlRefused if another operator ends it
-        meanwhile.
+        """Pauses all shards, and waits until every lease is released. `held` in the result has the leases that were not
+        released in time; the pause then stays in force. Raises what `order` raises, and ControlRefused if another
+        operator ends it meanwhile.
         """
         ordered = self.order(self.pause(Order.DRAIN, by))
         stands = partial(self._check_stands, ordered.pause)
         releasing = Releasing(self.ports, self.settings, stands, settled_since=self.ports.clock.steady())
         return replace(ordered, held=releasing.wait(timeout, show))
 
-    def release(
-        self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]
-    ) -> Ordered:
-        """Asks the owner to release one lease, waits for that, and withdraws the request. `held` in the result has the lease if
-        it was not released in time. Raises what `order` raises, and ControlRefused if another operator ends the request meanwhile
-        or the timeout is too short for any worker to read it.
+    def release(self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
+        """Asks the owner to release one lease, waits for that, and withdraws the request. `held` in the result has the
+        lease if it was not released in time. Raises what `order` raises, and ControlRefused if another operator ends
+        the request meanwhile or the timeout is too short for any worker to read it.
         """
         if timeout <= READ_EVERY:
             raise ControlRefused(
@@ -122,19 +120,19 @@ class Pausing:
         return replace(ordered, held=left)
 
     def resume(self, shards: Collection[str] = ()) -> Mapping[str, Pause]:
-        """Ends the pauses of these shards, or all pauses. Returns them by lease key, and a pause of the whole application under
-        the application's name. Raises ControlRefused.
+        """Ends the pauses of these shards, or all pauses. Returns them by lease key, and a pause of the whole
+        application under the application's name. Raises ControlRefused.
         """
         now, shards = self._now(), self.named(shards)
-        before, after = self._change(
-            partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards])
-        )
+        before, after = self._change(partial(resuming, now=now, lease_keys=[lease_key_of(shard) for shard in shards]))
         ended = {key: pause for key, pause in before.leases.items() if key not in after.leases}
         whole = before.application if after.application is None else None
         return ended if whole is None else {self.application: whole, **ended}
 
     def named(self, shards: Collection[str]) -> tuple[str, ...]:
-        """Returns the shards' full names. Raises ShardNotFound if it is not clear which are meant, and what LeaseTable raises."""
+        """Returns the shards' full names. Raises ShardNotFound if it is not clear which are meant, and what LeaseTable
+        raises.
+        """
         return _named(shards, self.ports.table.scan()) if shards else ()
 
     def take_back(self, pause: Pause, shards: Collection[str]) -> None:
@@ -195,8 +193,8 @@ def _named(shards: Collection[str], scan: LeaseScan) -> tuple[str, ...]:
 
 
 def ends_at(text: str) -> Callable[[datetime], datetime]:
-    """Parses when a pause ends: at a time with its zone, or after a duration. Returns a function from the present moment to the
-    end. Raises ControlRefused.
+    """Parses when a pause ends: at a time with its zone, or after a duration. Returns a function from the present
+    moment to the end. Raises ControlRefused.
     """
     try:
         lasts = parse_duration("until", text)
@@ -232,14 +230,14 @@ class Releasing:
     shards: frozenset[str] = frozenset()
     """The leases to wait for; empty means all."""
     settled_since: datetime | None = None
-    """When the control was changed, by the steady clock. Ticks that read it before may still send workers for a while. None: do
-    not wait for those.
+    """When the control was changed, by the steady clock. Ticks that read it before may still send workers for a while.
+    None: do not wait for those.
     """
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
 
     def wait(self, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> tuple[Lease, ...]:
-        """Waits until all leases are released or the time is over, and returns those that are not released. Calls `show` whenever
-        these change. Raises what LeaseTable and `check_stands` raise.
+        """Waits until all leases are released or the time is over, and returns those that are not released. Calls
+        `show` whenever these change. Raises what LeaseTable and `check_stands` raise.
         """
         pause, until = self.ports.tasks.signal(), self.ports.clock.steady() + timeout
         shown: tuple[str, ...] | None = None

@@ -39,7 +39,8 @@ REFUSALS_MAX = 20
 class PeekStart(NamedTuple):
     """Where reading begins, and the checkpoint up to which records are left out.
 
-    is_unopened  the lease is at LATEST, so reading begins at the shard's beginning, while a worker would begin at its tip
+    is_unopened  the lease is at LATEST, so reading begins at the shard's beginning, while a worker would begin at its
+                 tip
     """
 
     at: ReadPosition
@@ -57,13 +58,15 @@ def start_at(place: SeekTime, ports: Ports) -> PeekStart:
 def unopened_text(shard_id: str) -> str:
     """Explains which records are shown from a start with `is_unopened`."""
     return (
-        f"the lease of shard {shard_id} is at LATEST, and sublet has not opened it: these are all records that the stream "
-        "keeps. KCL would start at the tip; so would sublet, unless the shard's parent has a lease"
+        f"the lease of shard {shard_id} is at LATEST, and sublet has not opened it: these are all records that the "
+        "stream keeps. KCL would start at the tip; so would sublet, unless the shard's parent has a lease"
     )
 
 
 def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart | None:
-    """Starts at the lease's position; None if the shard is handled to its end. Raises ShardNotFound if it has no lease."""
+    """Starts at the lease's position; None if the shard is handled to its end. Raises ShardNotFound if it has no
+    lease.
+    """
     row = ports.table.get(lease_key_of(shard_id))
     if not isinstance(row, Lease):
         raise ShardNotFound(f"shard {shard_id} has no lease in {application}: give --from")
@@ -72,9 +75,9 @@ def start_at_lease(shard_id: str, application: str, ports: Ports) -> PeekStart |
 
 
 class ShardAsHandled(NamedTuple):
-    """The records as a consumer's handler gets them: without the aggregates that it drops as KCL does, those outside the shard's
-    hash key range unless Kinesis may have placed them there; whole with `deaggregate=false`; and only what `filter_criteria`
-    wants.
+    """The records as a consumer's handler gets them: without the aggregates that it drops as KCL does, those outside
+    the shard's hash key range unless Kinesis may have placed them there; whole with `deaggregate=false`; and only what
+    `filter_criteria` wants.
 
     settings  those of the shard's stream
     """
@@ -94,9 +97,7 @@ class ShardAsHandled(NamedTuple):
         filters = self.settings.hash_range_filter is HashRangeFilter.KCL
         inside = KeysInside(self.shard.hash_key_range) if filters else None
         parts = deaggregated(page.records, inside, ALL, self._may_drop)
-        found: Sequence[UserRecord] = [
-            record for part in parts for record in not_yet_handled(part.user_records, after)
-        ]
+        found: Sequence[UserRecord] = [record for part in parts for record in not_yet_handled(part.user_records, after)]
         found = found if self.settings.deaggregate else as_put(found)
         wanted = RecordFilter(self.settings)
         return list(wanted.wanted(found, {}).records if wanted else found)
@@ -142,9 +143,7 @@ def upcoming(
         if isinstance(page, Refusal):
             refused += 1
             if refused == REFUSALS_MAX:
-                raise StreamUnavailable(
-                    f"shard {shard_id} could not be read {refused} times in a row: {page.problem}"
-                )
+                raise StreamUnavailable(f"shard {shard_id} could not be read {refused} times in a row: {page.problem}")
         else:
             refused = 0
             yield from _records(page, after, as_handled)

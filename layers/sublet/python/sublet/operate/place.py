@@ -13,15 +13,17 @@ EARLIEST, LATEST = "earliest", "latest"
 
 @dataclass(frozen=True, slots=True)
 class SeekTime:
-    """A time to seek to. `at`: the moment, or None for the earliest record. `ago`: how long before now, instead of `at`."""
+    """A time to seek to. `at`: the moment, or None for the earliest record. `ago`: how long before now, instead of
+    `at`.
+    """
 
     text: str
     at: datetime | None = None
     ago: timedelta | None = None
 
     def moment(self, now: datetime) -> datetime | None:
-        """`now`: the service's time. Raises SeekRefused for a later time: Kinesis opens no shard there, and a search for it would
-        read a busy shard for as long as records come.
+        """`now`: the service's time. Raises SeekRefused for a later time: Kinesis opens no shard there, and a search
+        for it would read a busy shard for as long as records come.
         """
         if self.at is not None and self.at > now:
             raise SeekRefused(
@@ -43,7 +45,7 @@ def place(text: str) -> SeekTime:
     moment = parse_moment(text)
     if moment is None:
         raise SeekRefused(
-            f"{text!r} is not a position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
-            "or how long ago, such as 90m"
+            f"{text!r} is not a position: give {EARLIEST}, {LATEST}, a time with its zone such as "
+            "2026-11-22T08:00:00Z, or how long ago, such as 90m"
         )
     return SeekTime(text, at=moment)

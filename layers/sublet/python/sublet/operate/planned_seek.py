@@ -37,8 +37,8 @@ class PlannedSeek:
     in_time   by lease key, what is known of the positions of leases that move
     stream    None in an application of several streams, whose lease keys name them
     estimate  what is repeated or skipped, and how long the fleet needs to catch up
-    seeks     the names of the snapshots of seeks made before this one was planned (`seeks_made`); None: they were not looked up,
-              and only the leases' positions show whether the plan is still true
+    seeks     the names of the snapshots of seeks made before this one was planned (`seeks_made`); None: they were not
+              looked up, and only the leases' positions show whether the plan is still true
     """
 
     application: str
@@ -66,8 +66,8 @@ def planned(
     inspection: Inspection | None = None,
     seeks: frozenset[str] | None = None,
 ) -> PlannedSeek:
-    """Plans a seek, and moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's figures. `seeks`:
-    see PlannedSeek; looked up before the scan. Raises SeekRefused and StreamNotAdopted.
+    """Plans a seek, and moves nothing. `known`: see `check_stream`; `inspection` counts records by CloudWatch's
+    figures. `seeks`: see PlannedSeek; looked up before the scan. Raises SeekRefused and StreamNotAdopted.
     """
     if not scan.leases:
         raise SeekRefused(f"application {application} has no leases yet: there is nothing to move")
@@ -89,14 +89,15 @@ def planned(
 def _check_target(
     wanted: SeekTarget, plan: SeekPlan, stream: StreamIdentity | None, shards: Sequence[Shard], ports: Ports
 ) -> None:
-    """Raises SeekRefused for positions of another stream, because they would stop each shard. Makes one call for each position
-    that may be of another stream.
+    """Raises SeekRefused for positions of another stream, because they would stop each shard. Makes one call for each
+    position that may be of another stream.
     """
     if wanted.is_ours:
         return
     if wanted.stream is not None and stream is not None and not wanted.stream.is_same_as(stream):
         raise SeekRefused(
-            f"{wanted.what}: nothing was moved, since its positions are in another stream, {wanted.stream}; this one is {stream}"
+            f"{wanted.what}: nothing was moved, since its positions are in another stream, {wanted.stream}; this one "
+            f"is {stream}"
         )
     targets = [Lease(move.lease_key, move.then.checkpoint) for move in plan.moves]
     strange = [suspect.lease for suspect in suspects(targets, shards)]
@@ -105,7 +106,8 @@ def _check_target(
     if strange:
         first = strange[0]
         raise SeekRefused(
-            f"{wanted.what}: nothing was moved, since {first.checkpoint} is not in shard {first.shard_id} of this stream"
+            f"{wanted.what}: nothing was moved, since {first.checkpoint} is not in shard {first.shard_id} of this "
+            "stream"
         )
 
 
@@ -115,8 +117,9 @@ def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
 
 
 def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str = "") -> None:
-    """Checks that the plan is still true, keeps a snapshot, then moves the leases. If this raises, the snapshot undoes the moves
-    made so far; if the process is killed, it undoes the whole plan. `by`: the name of the person who ordered it, for the history.
+    """Checks that the plan is still true, keeps a snapshot, then moves the leases. If this raises, the snapshot undoes
+    the moves made so far; if the process is killed, it undoes the whole plan. `by`: the name of the person who ordered
+    it, for the history.
     """
     seek.check()
     if found.seeks is not None:
@@ -132,12 +135,12 @@ def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str 
 
 
 def _check_newest(plan: SeekPlan, known: frozenset[str], snapshots: SnapshotStore) -> None:
-    """Raises SeekRefused if another seek has moved leases of this plan since it was made. Called after the leases were looked at:
-    a seek that moves them later has its snapshot later too, and shows in their counters.
+    """Raises SeekRefused if another seek has moved leases of this plan since it was made. Called after the leases were
+    looked at: a seek that moves them later has its snapshot later too, and shows in their counters.
     """
     for newer in newer_seeks(snapshots.snapshots(), known, plan.moves):
         by = f" by {newer.by}" if newer.by else ""
         raise SeekRefused(
-            f"positions of this plan were moved since it was made, at {time_text(newer.taken_at)}{by}: {newer.why}. Nothing was "
-            "moved: plan again"
+            f"positions of this plan were moved since it was made, at {time_text(newer.taken_at)}{by}: {newer.why}. "
+            "Nothing was moved: plan again"
         )

@@ -14,7 +14,9 @@ PACE = timedelta(minutes=1)
 """The pause between two requests."""
 
 SLOW_PACE = timedelta(minutes=15)
-"""The pause after a request that got no figures: the application puts no metrics, or these credentials may not read them."""
+"""The pause after a request that got no figures: the application puts no metrics, or these credentials may not read
+them.
+"""
 
 NOTHING = RecordedHour()
 

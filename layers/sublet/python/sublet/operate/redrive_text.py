@@ -33,10 +33,12 @@ def rate_of(text: str) -> float:
 
 
 def note(contract: HandlerContract) -> str:
-    """Warns the user of what a redrive cannot see: a handler that skips the records returns just as one that handles them."""
+    """Warns the user of what a redrive cannot see: a handler that skips the records returns just as one that handles
+    them.
+    """
     return (
-        "the handler has since handled records that come after these. A handler that skips records before its own position "
-        f"would skip these too, and they would still be removed: it must check {TOLD_BY[contract]}"
+        "the handler has since handled records that come after these. A handler that skips records before its own "
+        f"position would skip these too, and they would still be removed: it must check {TOLD_BY[contract]}"
     )
 
 
@@ -51,24 +53,26 @@ def said(done: Redriven, *, dry_run: bool) -> str:
     if done.failed:
         text += f"; {counted(done.failed, 'batch failed again and stays', 'batches failed again and stay')}"
     if done.changed:
-        text += f"; {done.changed:,} are handled, but stay, since they were set aside again or received by others meanwhile"
+        text += (
+            f"; {done.changed:,} are handled, but stay, since they were set aside again or received by others meanwhile"
+        )
     if done.foreign:
         text += f"; {done.foreign:,} belong to other applications or cannot be read, and stay"
     if done.held_back:
         text += f"; {_behind(done)}"
     if done.missed:
-        text += f"; about {done.missed:,} that were counted never came: another consumer or a dead-letter queue has them"
-    if done.is_shared:
         text += (
-            "; another redrive is removing the same batches, so this one has stopped and leaves it the rest"
+            f"; about {done.missed:,} that were counted never came: another consumer or a dead-letter queue has them"
         )
+    if done.is_shared:
+        text += "; another redrive is removing the same batches, so this one has stopped and leaves it the rest"
     return text
 
 
 def _behind(done: Redriven) -> str:
     many = f"about {done.behind:,} batches" if done.behind else "what may be"
     return (
-        f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be received: a FIFO queue returns no more of "
-        "its message group. Fix the handler for those first, or give the queue a dead-letter queue, which takes what is received "
-        "too often"
+        f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be received: a FIFO queue returns "
+        "no more of its message group. Fix the handler for those first, or give the queue a dead-letter queue, which "
+        "takes what is received too often"
     )

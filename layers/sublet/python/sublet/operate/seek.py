@@ -32,8 +32,9 @@ def check_stream(
     shards: Sequence[Shard],
     ports: Ports,
 ) -> StreamDescription | None:
-    """The stream as it is; None in an application of several, where a lease's key says which stream it is of, so that no lease is
-    another's. Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop every shard.
+    """The stream as it is; None in an application of several, where a lease's key says which stream it is of, so that
+    no lease is another's. Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop
+    every shard.
 
     known  the stream of the leases, as lease managers have stored it; None if it is not known
     """
@@ -77,15 +78,17 @@ class Seek:
     _checked: Mapping[str, Lease] | None = field(default=None, init=False)
 
     def check(self) -> None:
-        """Looks at all leases of the plan at once, before the first is moved. Raises SeekRefused where it is no longer true."""
+        """Looks at all leases of the plan at once, before the first is moved. Raises SeekRefused where it is no longer
+        true.
+        """
         self._checked = {lease.lease_key: lease for lease in self.ports.table.scan().leases}
         for move in (*self.plan.moves, *self.plan.waiting):
             if move.lease is not None:
                 self._refuse(move, self._checked.get(move.lease_key), None)
 
     def run(self) -> None:
-        """Raises SeekRefused where a lease has changed so that the plan is no longer true of it. Those before it have been moved
-        then, and are named; the same seek planned again goes on from there.
+        """Raises SeekRefused where a lease has changed so that the plan is no longer true of it. Those before it have
+        been moved then, and are named; the same seek planned again goes on from there.
         """
         if self._checked is None:
             self.check()
@@ -111,9 +114,12 @@ class Seek:
     def _create(self, move: Move) -> Position:
         shard = move.shard
         lease = Lease(
-            move.lease_key, move.then.checkpoint, parent_shard_ids=shard.parent_shard_ids,
-            hash_key_range=shard.hash_key_range, start_at=move.then.start_at,
-        )  # fmt: skip
+            move.lease_key,
+            move.then.checkpoint,
+            parent_shard_ids=shard.parent_shard_ids,
+            hash_key_range=shard.hash_key_range,
+            start_at=move.then.start_at,
+        )
         if isinstance(self.ports.table.apply(create(lease)), Applied):
             return move.before
         return self._move(replace(move, lease=lease))
@@ -127,21 +133,14 @@ class Seek:
             row = found if isinstance(found, Lease) else None
             if row is not None and (before is None or row.position != move.then):
                 before = row.position  # else it may be our write, whose answer was lost
-            if (
-                before is not None
-                and row is not None
-                and row.position == move.then
-                and row.actual_owner is None
-            ):
+            if before is not None and row is not None and row.position == move.then and row.actual_owner is None:
                 return before
             row = self._refuse(move, row, self._checked.get(move.lease_key))
             if isinstance(self.ports.table.apply(seek(row, move.then)), Applied):
                 assert before is not None
                 return before
         moved = moved_already(tuple(self.before))
-        raise SeekRefused(
-            f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again. {moved}"
-        )
+        raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again. {moved}")
 
     def _refuse(self, move: Move, row: Lease | None, checked: Lease | None) -> Lease:
         """Returns the row if the move may be made on it. Raises SeekRefused."""
@@ -150,15 +149,13 @@ class Seek:
         if why or row is None:
             raise SeekRefused(f"lease {move.lease_key} {why}: plan again. {moved}")
         if row.checkpoint_owner is not None:
-            raise SeekRefused(
-                f"lease {move.lease_key} is being handed over: try again in some seconds. {moved}"
-            )
+            raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds. {moved}")
         return row
 
 
 def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
-    """Returns the snapshot that is kept before the first move. If the seek's process is killed, it takes all leases of the
-    plan back to where they were.
+    """Returns the snapshot that is kept before the first move. If the seek's process is killed, it takes all leases of
+    the plan back to where they were.
     """
     return replaced(
         snapshot,

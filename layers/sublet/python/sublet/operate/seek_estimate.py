@@ -41,8 +41,8 @@ def estimated(
     ports: Ports,
     inspection: Inspection | None,
 ) -> SeekEstimate:
-    """`moment`: the time that is sought, and `standing` what the shards answered at the leases' positions. Raises what Stream
-    raises.
+    """`moment`: the time that is sought, and `standing` what the shards answered at the leases' positions. Raises what
+    Stream raises.
     """
     known = SeekEvidence(
         now=stream.at,
@@ -53,9 +53,7 @@ def estimated(
         begins=_begins(plan, shards, stream.at, ports),
     )
     if inspection is not None and plan.moves:
-        known = replace(
-            known, incoming=_incoming(plan, known, {shard.shard_id for shard in shards}, inspection)
-        )
+        known = replace(known, incoming=_incoming(plan, known, {shard.shard_id for shard in shards}, inspection))
     found = estimate_of(plan, shards, known)
     return found if found.counted_by is not None else with_samples(found, plan.moves, ports)
 
@@ -89,16 +87,14 @@ def estimated_by_stream(
 
 def _sought(plan: SeekPlan, ports: Ports) -> Mapping[str, HandledPosition]:
     moved = [
-        Lease(move.lease_key, move.then.checkpoint)
-        for move in plan.moves
-        if move.then.checkpoint.is_sequence_number
+        Lease(move.lease_key, move.then.checkpoint) for move in plan.moves if move.then.checkpoint.is_sequence_number
     ]
     return positions(moved, ports)
 
 
 def _begins(plan: SeekPlan, shards: Sequence[Shard], now: datetime, ports: Ports) -> Mapping[str, datetime]:
-    """Returns when shards began: those that the plan reads from their beginning, and the children of those that open again,
-    which began when these ended.
+    """Returns when shards began: those that the plan reads from their beginning, and the children of those that open
+    again, which began when these ended.
     """
     listed = {shard.shard_id for shard in shards}
     reopened = {move.shard.shard_id for move in plan.moves if move.effect is Effect.REOPENS}
@@ -117,16 +113,14 @@ def _goes_to_beginning(move: Move) -> bool:
     return BEGINNING in (move.then, move.before)
 
 
-def _incoming(
-    plan: SeekPlan, known: SeekEvidence, listed: Collection[str], inspection: Inspection
-) -> Volume | None:
-    """Returns what arrived in the time that the plan is about. None if CloudWatch may not be asked, or has no figures."""
+def _incoming(plan: SeekPlan, known: SeekEvidence, listed: Collection[str], inspection: Inspection) -> Volume | None:
+    """Returns what arrived in the time that the plan is about. None if CloudWatch may not be asked, or has no
+    figures.
+    """
     answers = (*known.standing.values(), *known.sought.values())
     times = [at.handled_to or known.now - (at.lag or NO_TIME) for at in answers]
     times += [*known.begins.values(), *([known.moment] if known.moment else ())]
-    from_oldest = [
-        move for move in plan.moves if _goes_to_beginning(move) and not has_parents(move.shard, listed)
-    ]
+    from_oldest = [move for move in plan.moves if _goes_to_beginning(move) and not has_parents(move.shard, listed)]
     if not times or (from_oldest and known.moment is None):
         times.append(known.oldest)
     try:

@@ -23,8 +23,8 @@ LIMIT = 1000
 
 
 def with_samples(estimate: SeekEstimate, moves: Sequence[Move], ports: Ports) -> SeekEstimate:
-    """Returns the estimate with the records of each move. Makes two polls for each shard whose span is known. Raises what Stream
-    raises, except transient errors.
+    """Returns the estimate with the records of each move. Makes two polls for each shard whose span is known. Raises
+    what Stream raises, except transient errors.
     """
     slots = ports.tasks.slots(AT_ONCE)
 

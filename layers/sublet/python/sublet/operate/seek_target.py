@@ -1,4 +1,6 @@
-"""Where a seek goes: to a time, a snapshot, a file, another application's positions, or back to before the last seek."""
+"""Where a seek goes: to a time, a snapshot, a file, another application's positions, or back to before the last
+seek.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,8 @@ class SeekTarget:
 
 
 def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
-    """Finds the place of a time. Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused and
-    what Stream raises.
+    """Finds the place of a time. Reads each shard that is to move, unless the place is the earliest. Raises SeekRefused
+    and what Stream raises.
     """
     only = named_shards(only, ports)
     moment = place.moment(ports.stream.service_time())
@@ -68,8 +70,8 @@ def at_place(place: SeekTime, shards: Sequence[Shard], only: Sequence[str], port
 
 
 def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
-    """Goes on after one record of one shard. `number`: its sequence number, with `:` and its sub-sequence number if it is in an
-    aggregate. Raises SeekRefused.
+    """Goes on after one record of one shard. `number`: its sequence number, with `:` and its sub-sequence number if it
+    is in an aggregate. Raises SeekRefused.
     """
     only = named_shards(only, ports)
     if len(only) != 1 or only[0] not in {shard.shard_id for shard in shards}:
@@ -80,18 +82,16 @@ def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], port
     except (MalformedCheckpoint, ValueError):
         checkpoint = TRIM_HORIZON
     if not checkpoint.is_sequence_number:
-        raise SeekRefused(
-            f"{number!r} is not a sequence number, or one with a sub-sequence number such as 495...:3"
-        )
+        raise SeekRefused(f"{number!r} is not a sequence number, or one with a sub-sequence number such as 495...:3")
     return SeekTarget({only[0]: Position(checkpoint)}, f"seek to after {number}", tuple(only), is_ours=False)
 
 
 def shifted(
     by: timedelta, leases: Sequence[Lease], shards: Sequence[Shard], only: Sequence[str], ports: Ports
 ) -> SeekTarget:
-    """Moves each unfinished shard by a span from when its last handled record arrived, back if it is negative, on to now at
-    most. Shards at which nothing is handled yet stay. Raises SeekRefused where a shard began within the span, and what Stream
-    raises.
+    """Moves each unfinished shard by a span from when its last handled record arrived, back if it is negative, on to
+    now at most. Shards at which nothing is handled yet stay. Raises SeekRefused where a shard began within the span,
+    and what Stream raises.
     """
     only = named_shards(only, ports)
     meant = [lease for lease in leases if not lease.is_ended and (not only or lease.shard_id in only)]
@@ -104,9 +104,7 @@ def shifted(
         if shard is None or at is None:
             continue
         moment = min(at + by, now)
-        (found[shard.shard_id],) = positions_at(
-            [shard], {shard.shard_id: place_of(shard, moment, ports)}
-        ).values()
+        (found[shard.shard_id],) = positions_at([shard], {shard.shard_id: place_of(shard, moment, ports)}).values()
         if found[shard.shard_id] == BEGINNING and not shard.parent_shard_ids.isdisjoint(listed):
             raise SeekRefused(
                 f"shard {shard.shard_id} began after {time_text(moment)}, and its parents have the records before: "
@@ -136,19 +134,15 @@ def at_snapshot(
     """Goes to a snapshot's positions. Raises SeekRefused if there is no such snapshot, and what Stream raises."""
     kept = {each.name: each for each in snapshots.snapshots()}
     if name not in kept:
-        raise SeekRefused(
-            f"there is no snapshot {name} of {application}; there are: {', '.join(kept) or 'none'}"
-        )
+        raise SeekRefused(f"there is no snapshot {name} of {application}; there are: {', '.join(kept) or 'none'}")
     if kept[name].problem:
         raise SeekRefused(f"snapshot {name} of {application} cannot be read: {kept[name].problem}")
     return at_positions(kept[name], f"seek to snapshot {name}", shards, only, ports)
 
 
-def at_positions(
-    known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports
-) -> SeekTarget:
-    """Goes to given positions. Reads the stream for shards that no reader had opened. Raises SeekRefused if all positions are
-    of other streams, and what Stream raises.
+def at_positions(known: Snapshot, what: str, shards: Sequence[Shard], only: Sequence[str], ports: Ports) -> SeekTarget:
+    """Goes to given positions. Reads the stream for shards that no reader had opened. Raises SeekRefused if all
+    positions are of other streams, and what Stream raises.
     """
     read_at = known.read_at or known.taken_at - SCANNED_WITHIN
     only = named_shards(only, ports)
@@ -165,9 +159,10 @@ def _opened(
     ports: Ports,
     absent: AbstractSet[str] = frozenset(),
 ) -> dict[str, Position]:
-    """Returns positions by shard id. A shard that no reader had opened goes to the last record before `read_at`: opened now, at
-    LATEST, it would skip the records since then, and Java does not read a pin. Streams without a known position stay where they
-    are. `absent`: shards that are known without having had a lease, so that none led from them to their children.
+    """Returns positions by shard id. A shard that no reader had opened goes to the last record before `read_at`: opened
+    now, at LATEST, it would skip the records since then, and Java does not read a pin. Streams without a known position
+    stay where they are. `absent`: shards that are known without having had a lease, so that none led from them to their
+    children.
     """
     shards = _of_known_streams(known, shards, only)
     named = set(only) or {shard.shard_id for shard in shards}
@@ -178,17 +173,13 @@ def _opened(
     return positions_like(shards, {**begun, **found})
 
 
-def _of_known_streams(
-    known: Mapping[str, Position], shards: Sequence[Shard], only: Sequence[str]
-) -> Sequence[Shard]:
+def _of_known_streams(known: Mapping[str, Position], shards: Sequence[Shard], only: Sequence[str]) -> Sequence[Shard]:
     """Returns the shards of streams with a position. Raises SeekRefused if a named shard, or every shard, has none."""
     streams = {stream_key_of(shard_id) for shard_id in known}
     found = [shard for shard in shards if stream_key_of(shard.shard_id) in streams]
     missing = [name for name in only if known and stream_key_of(name) not in streams]
     if missing or (shards and known and not found):
-        theirs = ", ".join(
-            sorted({"an application of one stream" if key is None else str(key) for key in streams})
-        )
+        theirs = ", ".join(sorted({"an application of one stream" if key is None else str(key) for key in streams}))
         raise SeekRefused(
             f"nothing was moved: the positions are of {theirs}, and none is of {', '.join(missing) or 'these streams'}"
         )
@@ -203,8 +194,8 @@ def at_application(
     only: Sequence[str],
     ports: Ports,
 ) -> SeekTarget:
-    """Goes to the positions of another application, which has the leases `theirs` on the stream `known`. Raises SeekRefused and
-    StreamNotAdopted.
+    """Goes to the positions of another application, which has the leases `theirs` on the stream `known`. Raises
+    SeekRefused and StreamNotAdopted.
     """
     held = {lease.shard_id: lease.position for lease in theirs.leases}
     if not held:
@@ -216,17 +207,13 @@ def at_application(
     return SeekTarget(positions_now, f"seek like {name}", tuple(only), stream=known, is_ours=False)
 
 
-def before_the_last(
-    application: str, snapshots: SnapshotStore, shards: Sequence[Shard], ports: Ports
-) -> SeekTarget:
+def before_the_last(application: str, snapshots: SnapshotStore, shards: Sequence[Shard], ports: Ports) -> SeekTarget:
     """Undoes the last seek. Raises SeekRefused if there is none, and what Stream raises."""
     kept = snapshots.snapshots()
     seeks = [each for each in kept if each.moved]
     unread = [each for each in kept if each.problem and AUTOMATIC_NAME.fullmatch(each.name)]
     if unread and (not seeks or unread[-1].name > seeks[-1].name):
-        raise SeekRefused(
-            f"the snapshot of the last seek, {unread[-1].name}, cannot be read: {unread[-1].problem}"
-        )
+        raise SeekRefused(f"the snapshot of the last seek, {unread[-1].name}, cannot be read: {unread[-1].problem}")
     if not seeks:
         raise SeekRefused(f"there is no seek of {application} to undo")
     last = seeks[-1]
@@ -239,14 +226,12 @@ def before_the_last(
 
 
 def _with_what_was_absent(last: Snapshot, shards: Sequence[Shard]) -> list[str]:
-    """Returns the moved shards, and their descendants that had no lease: these have been created since, by the end of a shard
-    that the seek opened, or soon will be.
+    """Returns the moved shards, and their descendants that had no lease: these have been created since, by the end of a
+    shard that the seek opened, or soon will be.
     """
     moved = dict.fromkeys(map(shard_id_of, last.moved))
     for shard in sorted(shards, key=creation_order):
-        if lease_key_of(shard.shard_id) not in last.positions and not moved.keys().isdisjoint(
-            shard.parent_shard_ids
-        ):
+        if lease_key_of(shard.shard_id) not in last.positions and not moved.keys().isdisjoint(shard.parent_shard_ids):
             moved.setdefault(shard.shard_id)
     return list(moved)
 
@@ -256,9 +241,7 @@ def _of_streams(moved: Sequence[str], what: str, ports: Ports) -> list[str]:
     streams = streams_read(ports)
     found = [shard_id for shard_id in moved if stream_key_of(shard_id) in streams]
     if not found:
-        raise SeekRefused(
-            f"{what}: nothing to undo, since it moved no shard of {', '.join(map(str, streams))}"
-        )
+        raise SeekRefused(f"{what}: nothing to undo, since it moved no shard of {', '.join(map(str, streams))}")
     return found
 
 

@@ -39,8 +39,8 @@ def planned_skip(
     ports: Ports,
     settings: Settings,
 ) -> PlannedSkip:
-    """Plans a skip, and moves nothing. `known`: see `check_stream`. Raises ShardNotFound, SeekRefused, StreamNotAdopted and
-    what Stream raises.
+    """Plans a skip, and moves nothing. `known`: see `check_stream`. Raises ShardNotFound, SeekRefused, StreamNotAdopted
+    and what Stream raises.
     """
     (shard_id,) = named_shards([shard_id], ports)
     shard, lease = lease_to_skip_in(scan, shards, shard_id)
@@ -60,8 +60,9 @@ def skip(
     ports: Ports,
     settings: Settings,
 ) -> None:
-    """Sets the records aside, keeps a snapshot, and moves the position. A lease that has moved on meanwhile stays where it is;
-    its owner has handled the records that were set aside. Raises DestinationRefused, with nothing moved, and SeekRefused.
+    """Sets the records aside, keeps a snapshot, and moves the position. A lease that has moved on meanwhile stays where
+    it is; its owner has handled the records that were set aside. Raises DestinationRefused, with nothing moved, and
+    SeekRefused.
     """
     plan = found.plan
     _check_stands(plan, ports)
@@ -84,6 +85,15 @@ def _batch(plan: SkipPlan, by: str, ports: Ports, settings: Settings) -> SetAsid
     settings = settings_of_stream(settings, ports, plan.shard.shard_id)
     arn = settings.stream_arn or ports.stream.describe().identity.arn
     return SetAsideBatch(
-        settings.application, settings.stream, arn, plan.shard.shard_id, plan.records, Condition.SKIPPED, attempts,
-        ports.clock.now(), by, settings.handler, has_raised=attempts > 0,
-    )  # fmt: skip
+        settings.application,
+        settings.stream,
+        arn,
+        plan.shard.shard_id,
+        plan.records,
+        Condition.SKIPPED,
+        attempts,
+        ports.clock.now(),
+        by,
+        settings.handler,
+        has_raised=attempts > 0,
+    )

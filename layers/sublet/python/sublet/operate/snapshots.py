@@ -1,4 +1,6 @@
-"""Snapshots of an application's positions. A person takes some, and each seek takes one; of the latter the last few are kept."""
+"""Snapshots of an application's positions. A person takes some, and each seek takes one; of the latter the last few are
+kept.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ AUTOMATIC_KEPT = 5
 """How many of the snapshots that seeks take to keep."""
 
 SCANNED_WITHIN = timedelta(seconds=10)
-"""The longest that a scan may take. A scan says only when it ended, and a lease that was opened during it must not be moved to a
-later time.
+"""The longest that a scan may take. A scan says only when it ended, and a lease that was opened during it must not be
+moved to a later time.
 """
 
 SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -33,9 +35,7 @@ def check_snapshot_name(name: str) -> None:
         raise SeekRefused(f"{name!r} is not a name of 1 to 100 of A-Z a-z 0-9 . _ -")
 
 
-def snapshot_by_hand(
-    name: str, scan: LeaseScan, now: datetime, by: str, stream: StreamIdentity | None
-) -> Snapshot:
+def snapshot_by_hand(name: str, scan: LeaseScan, now: datetime, by: str, stream: StreamIdentity | None) -> Snapshot:
     """Makes the snapshot that a person takes. Raises SeekRefused for a name that is not allowed."""
     check_snapshot_name(name)
     return snapshot_of(name, scan, now, BY_HAND, by, stream)
@@ -44,8 +44,8 @@ def snapshot_by_hand(
 def snapshot_of(
     name: str, scan: LeaseScan, now: datetime, why: str, by: str, stream: StreamIdentity | None
 ) -> Snapshot:
-    """Makes a snapshot of all positions. `why` and `by`: what for, and who ordered it. `stream`: the stream that they are of, if
-    known.
+    """Makes a snapshot of all positions. `why` and `by`: what for, and who ordered it. `stream`: the stream that they
+    are of, if known.
     """
     held = {lease.lease_key: lease.position for lease in scan.leases}
     return Snapshot(name, now, why, held, by=by, read_at=began_at(scan, now), stream=stream)
@@ -66,8 +66,8 @@ def automatic_name(now: datetime) -> str:
 
 
 def after_all(snapshots: SnapshotStore, now: datetime) -> datetime:
-    """Returns a moment after every other snapshot's, so that an undo finds the last seek even if another operator's clock is
-    ahead.
+    """Returns a moment after every other snapshot's, so that an undo finds the last seek even if another operator's
+    clock is ahead.
     """
     latest = max((each.taken_at for each in snapshots.snapshots()), default=None)
     return now if latest is None else max(now, latest + timedelta(milliseconds=1))
@@ -75,8 +75,6 @@ def after_all(snapshots: SnapshotStore, now: datetime) -> datetime:
 
 def forget_old(snapshots: SnapshotStore) -> None:
     """Deletes the oldest snapshots that seeks took. Keeps those that a person took, whatever their names."""
-    seeks = [
-        each for each in snapshots.snapshots() if AUTOMATIC_NAME.fullmatch(each.name) and each.why != BY_HAND
-    ]
+    seeks = [each for each in snapshots.snapshots() if AUTOMATIC_NAME.fullmatch(each.name) and each.why != BY_HAND]
     for old in seeks[:-AUTOMATIC_KEPT]:
         snapshots.delete_snapshot(old.name)

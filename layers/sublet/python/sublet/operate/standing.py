@@ -1,4 +1,6 @@
-"""Looks at how each shard of an application stands: by the lease rows, by what ticks remember, and by the shards themselves."""
+"""Looks at how each shard of an application stands: by the lease rows, by what ticks remember, and by the shards
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,7 @@ class Watch:
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         now = self.ports.clock.now()
         waiting, failover_time = self._waiting(scan, remembered, now), self.settings.failover_time
-        self._histories = histories_after(
-            self._histories, scan.leases, self._sightings, waiting, now, failover_time
-        )
+        self._histories = histories_after(self._histories, scan.leases, self._sightings, waiting, now, failover_time)
         self._sightings = observe(self._sightings, scan.leases, now)
         known = Findings(
             sightings=with_own(remembered.sightings, self._sightings, scan.leases, now, failover_time),
@@ -59,9 +59,7 @@ class Watch:
         )
         return fleet_status(scan, now, self.settings, known)
 
-    def _waiting(
-        self, scan: LeaseScan, remembered: Remembered, now: datetime
-    ) -> Mapping[str, timedelta | None]:
+    def _waiting(self, scan: LeaseScan, remembered: Remembered, now: datetime) -> Mapping[str, timedelta | None]:
         if not self.probes:
             return {}
         unfinished = {lease.shard_id for lease in scan.leases if not lease.is_ended}
@@ -75,8 +73,8 @@ class Watch:
 
 
 def _is_silent(lease: Lease, now: datetime, silent_after: timedelta) -> bool:
-    """Whether its row does not say how far it is behind, as a Java KCL's does not, or said it too long ago: its owner may be
-    gone since.
+    """Whether its row does not say how far it is behind, as a Java KCL's does not, or said it too long ago: its owner
+    may be gone since.
     """
     if lease.lag_report is None or lease.lag_report.lag is None:
         return True

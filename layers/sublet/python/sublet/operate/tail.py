@@ -60,9 +60,7 @@ class Tail:
         if self.shard_ids is not None:
             for shard_id in sorted(self.shard_ids - set(listed)):
                 stream.reader(shard_id, self._start).open()  # raises ShardNotFound with its own words
-        wanted = [
-            shard for shard in listed.values() if self.shard_ids is None or shard.shard_id in self.shard_ids
-        ]
+        wanted = [shard for shard in listed.values() if self.shard_ids is None or shard.shard_id in self.shard_ids]
         chosen = {shard.shard_id for shard in wanted}
         for shard in wanted:
             unread = shard.parent_shard_ids & chosen
@@ -84,10 +82,7 @@ class Tail:
             with slots:
                 return reader.read(LIMIT)
 
-        asked = {
-            shard_id: self.ports.tasks.spawn(partial(read, reader))
-            for shard_id, reader in self._readers.items()
-        }
+        asked = {shard_id: self.ports.tasks.spawn(partial(read, reader)) for shard_id, reader in self._readers.items()}
         return {shard_id: task.result() for shard_id, task in asked.items()}
 
     def _taken(self, shard_id: str, page: Page | Refusal) -> tuple[UserRecord, ...]:

@@ -59,17 +59,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_when(parser.add_argument_group("from where, and when"))
     other = parser.add_argument_group("everything else")
     other.add_argument(
-        "--option", metavar="NAME=VALUE", action="append", default=[],
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
         help="an option of the source, such as region=eu-west-1 or maxSpanPerTrigger=5m (docs/spark.md lists them)",
-    )  # fmt: skip
+    )
     other.add_argument(
-        "--metrics", action="store_true",
-        help="write lag and records to standard output as CloudWatch's embedded metrics, for --application or the stream's name",
-    )  # fmt: skip
+        "--metrics",
+        action="store_true",
+        help="write lag and records to standard output as CloudWatch's embedded metrics, for --application or the "
+        "stream's name",
+    )
     other.add_argument(
-        "--conf", metavar="NAME=VALUE", action="append", default=[],
+        "--conf",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
         help="a configuration of the Spark session, such as spark.driver.memory=4g",
-    )  # fmt: skip
+    )
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
@@ -80,53 +88,58 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         help="the stream's name, or several as in the option stream (docs/spark.md)",
     )
     group.add_argument(
-        "--output", metavar="WHERE", required=True,
+        "--output",
+        metavar="WHERE",
+        required=True,
         help="where the tables go: a folder or URI; for iceberg a namespace, such as glue.orders",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--sink", choices=list(Sink), default=Sink.PARQUET,
+        "--sink",
+        choices=list(Sink),
+        default=Sink.PARQUET,
         help="the kind of tables (default: parquet); delta needs the package deltalake, iceberg jars in the session",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--checkpoint", metavar="WHERE",
+        "--checkpoint",
+        metavar="WHERE",
         help="where the query keeps its checkpoint (default: _checkpoint in the output). It belongs to this output",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--schema", metavar="DDL|FILE",
+        "--schema",
+        metavar="DDL|FILE",
         help="the schema of the records' JSON: DDL, or a .json file in Spark's form; without it there is only raw",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--transform", metavar="MODULE:FUNCTION",
+        "--transform",
+        metavar="MODULE:FUNCTION",
         help="a function that gets a batch of parsed (of raw without --schema) and returns {table name: DataFrame}",
-    )  # fmt: skip
+    )
 
 
 def _add_when(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--application", metavar="NAME", help="the application whose lease table --leases uses")
+    group.add_argument("--leases", metavar="HOW", help="how to use its leases (follow: start at their checkpoints)")
     group.add_argument(
-        "--application", metavar="NAME", help="the application whose lease table --leases uses"
-    )
-    group.add_argument(
-        "--leases", metavar="HOW", help="how to use its leases (follow: start at their checkpoints)"
-    )
-    group.add_argument(
-        "--start", metavar="POSITION",
+        "--start",
+        metavar="POSITION",
         help="where the first run starts: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
-    )  # fmt: skip
+    )
     when = group.add_mutually_exclusive_group()
     when.add_argument(
         "--available-now", action="store_true", help="read what is available, then end: for a scheduled run"
     )
     when.add_argument(
-        "--every", metavar="DURATION", default="1m",
-        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file per table and shard)",
-    )  # fmt: skip
+        "--every",
+        metavar="DURATION",
+        default="1m",
+        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file per table "
+        "and shard)",
+    )
 
 
 def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
     """The pipeline's settings from the arguments. Raises SettingsError with the argument's or the option's name."""
-    named = {
-        option: value for name, option in _NAMED.items() if (value := getattr(arguments, name)) is not None
-    }
+    named = {option: value for name, option in _NAMED.items() if (value := getattr(arguments, name)) is not None}
     options = pairs("option", arguments.option)
     for name in named:
         if name.lower() in {option.lower() for option in options}:

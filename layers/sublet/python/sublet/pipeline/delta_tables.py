@@ -42,9 +42,7 @@ class DeltaTables:
             return rows
         schema = _schema(numbered.schema)
         if table is not None and table.schema().to_json() != schema.to_json():
-            raise SettingsError(
-                "schema", name, f"the table has other columns ({table.schema()}): give another output"
-            )
+            raise SettingsError("schema", name, f"the table has other columns ({table.schema()}): give another output")
         columns, part = partition_columns(frame), f"{BATCH}={batch}"
         self._files.delete(f"{self._output}/{name}/{part}")
         self._write_frame(numbered, f"{self._output}/{name}/{part}", columns)

@@ -70,7 +70,9 @@ class SparkFiles:
         return str(system.makeQualified(place).toString())
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        """Returns a path and its file system. A local one writes no checksum files, since a crash could leave a wrong one."""
+        """Returns a path and its file system. A local one writes no checksum files, since a crash could leave a wrong
+        one.
+        """
         place = self._jvm.org.apache.hadoop.fs.Path(path)
         system = place.getFileSystem(self._conf)
         return (system.getRawFileSystem() if system.getScheme() == "file" else system), place

@@ -1,7 +1,7 @@
 """Writes a batch into Iceberg tables of one of the session's catalogs, each in one snapshot.
 
-A batch replaces the table's rows of the same pipeline and batch, which an earlier attempt may have written. Each file has rows of
-only one batch, so Iceberg drops whole files and rewrites none.
+A batch replaces the table's rows of the same pipeline and batch, which an earlier attempt may have written. Each file
+has rows of only one batch, so Iceberg drops whole files and rewrites none.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ def check_iceberg(spark: SparkSession, namespace: str) -> None:
         raise SettingsError("sink", "iceberg", f"the session lacks Iceberg's jars: {jars}") from None
     catalog = namespace.partition(".")[0]
     if "." not in namespace or spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
-        wanted = f"a catalog of the session and a namespace, such as glue.orders: --conf spark.sql.catalog.{catalog}=..."
+        wanted = (
+            f"a catalog of the session and a namespace, such as glue.orders: --conf spark.sql.catalog.{catalog}=..."
+        )
         raise SettingsError("output", namespace, wanted)
 
 
 class IcebergTables:
-    """The Iceberg tables of one pipeline. `namespace` includes the catalog's name; it is created if it does not exist."""
+    """The Iceberg tables of one pipeline. `namespace` includes the catalog's name; it is created if it does not
+    exist.
+    """
 
     def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str) -> None:
         self._namespace, self._id = namespace, pipeline_id
@@ -43,9 +47,7 @@ class IcebergTables:
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
         """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
-        return {
-            name: self._write(f"{self._namespace}.{name}", frame, batch) for name, frame in tables.items()
-        }
+        return {name: self._write(f"{self._namespace}.{name}", frame, batch) for name, frame in tables.items()}
 
     def _write(self, table: str, frame: DataFrame, batch: int) -> int:
         rows = int(frame.count())

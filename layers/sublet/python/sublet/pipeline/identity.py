@@ -1,5 +1,7 @@
-"""Checks that an output and a checkpoint belong to the same pipeline. Batch numbers mean something only within one checkpoint.
-With another checkpoint they start again, and existing batches would look like earlier attempts at the new ones."""
+"""Checks that an output and a checkpoint belong to the same pipeline. Batch numbers mean something only within one
+checkpoint. With another checkpoint they start again, and existing batches would look like earlier attempts at the new
+ones.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +67,4 @@ def _refusal(output: Mark | None, checkpoint: Mark | None) -> str:
         return "the output needs its own checkpoint; without that, start again with another output"
     if output is None:
         return "it belongs to another output: give that one, or a new checkpoint"
-    return (
-        f"the output belongs to another checkpoint ({_described(output)}): give that one, or another output"
-    )
+    return f"the output belongs to another checkpoint ({_described(output)}): give that one, or another output"

@@ -1,7 +1,8 @@
 """Notes what the current Parquet batch may write, before it writes, so that another attempt can remove it.
 
-The journal is one text, about the last batch that began. If a crash has left only part of it, nothing of its batch is in place:
-an earlier attempt's folders are removed before the text is written, and this attempt's own folders are written after it.
+The journal is one text, about the last batch that began. If a crash has left only part of it, nothing of its batch is
+in place: an earlier attempt's folders are removed before the text is written, and this attempt's own folders are
+written after it.
 """
 
 from __future__ import annotations
@@ -39,15 +40,14 @@ class Journal:
 def left_over(journal: Journal | None, batch: int) -> tuple[str, ...]:
     """The folders that an earlier attempt at this batch may have written to.
 
-    The caller deletes them with everything in them, and anyone who can write to the output can write the text. So only folders
-    that a batch writes to are allowed: `table/.../batch=17`, each part a plain name. Raises SettingsError for any other.
+    The caller deletes them with everything in them, and anyone who can write to the output can write the text. So only
+    folders that a batch writes to are allowed: `table/.../batch=17`, each part a plain name. Raises SettingsError for
+    any other.
     """
     places = journal.places if journal is not None and journal.batch == batch else ()
     for place in places:
         if not _is_of_batch(place, batch):
-            raise SettingsError(
-                "output", place, f"its journal names a folder that no batch writes to: check {JOURNAL}"
-            )
+            raise SettingsError("output", place, f"its journal names a folder that no batch writes to: check {JOURNAL}")
     return places
 
 

@@ -1,8 +1,8 @@
 """Checks a JSON value against a Spark type, strictly, so that conversion changes nothing.
 
-A type is given as Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A number that
-would lose digits does not fit. A timestamp needs a zone, or must have none, depending on its type. Fields that are not in the
-schema are ignored.
+A type is given as Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A
+number that would lose digits does not fit. A timestamp needs a zone, or must have none, depending on its type. Fields
+that are not in the schema are ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ Fit = Callable[[Any], Any]
 
 
 def fit_of(kind: Any, path: str = "schema") -> Fit:
-    """Returns the Fit for a type. Raises SettingsError for a type that JSON cannot represent, at `path` in the schema."""
+    """Returns the Fit for a type. Raises SettingsError for a type that JSON cannot represent, at `path` in the
+    schema.
+    """
     if isinstance(kind, str):
         decimal = re.fullmatch(r"decimal\((\d+), ?(-?\d+)\)", kind)
         fit = _decimal(int(decimal[1]), int(decimal[2])) if decimal else _SIMPLE.get(kind)
@@ -102,7 +104,9 @@ def _floating(size: str, wanted: str) -> Fit:
 
 
 def _decimal(precision: int, scale: int) -> Fit:
-    """Also accepts text, which is usual for money. A value with more decimals does not fit, because rounding would change it."""
+    """Also accepts text, which is usual for money. A value with more decimals does not fit, because rounding would
+    change it.
+    """
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
     unit = Decimal(1).scaleb(-scale)
     wanted = f"a number of {precision} digits ({scale} of them decimals)"
@@ -277,9 +281,7 @@ def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any]
 
 def unreadable(fault: Exception) -> str:
     """The reason for a record that failed in an unforeseen way."""
-    return f"cannot be read: {type(fault).__name__}: {str(fault)[:SHOWN_MAX]}".encode(
-        "utf-8", "replace"
-    ).decode()
+    return f"cannot be read: {type(fault).__name__}: {str(fault)[:SHOWN_MAX]}".encode("utf-8", "replace").decode()
 
 
 def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:

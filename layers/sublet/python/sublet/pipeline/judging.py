@@ -16,9 +16,7 @@ from sublet.spark.release import arrow_type, with_column
 ARRIVAL_DATE = "arrivalDate"
 _COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)
 _WHENCE = tuple(name for name in _COLUMNS if name not in ("data", "explicitHashKey"))
-_ARRIVAL_DATE_SQL = (
-    "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
-)
+_ARRIVAL_DATE_SQL = "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
 """The arrival date in UTC, whatever the session's time zone is."""
 
 

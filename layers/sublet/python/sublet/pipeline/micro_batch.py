@@ -41,7 +41,8 @@ class NotBegun(Exception):
 
 
 class WriteBatch:
-    """Writes a micro-batch each time that `foreachBatch` calls it. Any error fails the query, and the next run repeats the batch.
+    """Writes a micro-batch each time that `foreachBatch` calls it. Any error fails the query, and the next run repeats
+    the batch.
 
     is_over      returns True once the run was asked to end: no more batches begin
     was_refused  True if a batch was refused for that reason
@@ -69,9 +70,7 @@ class WriteBatch:
         try:
             tables = self._recipe.tables(judged)
             kept += [
-                table.persist(StorageLevel.MEMORY_AND_DISK)
-                for name, table in tables.items()
-                if name not in OWN_TABLES
+                table.persist(StorageLevel.MEMORY_AND_DISK) for name, table in tables.items() if name not in OWN_TABLES
             ]
             counted = self._sink.write(tables, batch)
         finally:

@@ -1,4 +1,5 @@
-"""Keeps a JSON number as written, and checks that a float can hold it: a JSON number may have any size, a float has 53 bits.
+"""Keeps a JSON number as written, and checks that a float can hold it: a JSON number may have any size, a float has 53
+bits.
 
 A float fits if it reads back as written: with as many digits as the text, it is the same number. So 0.1 fits, as does
 0.10000000000000001 (C's %.17g of the same float), but 9007199254740993 and 1e-400 do not.

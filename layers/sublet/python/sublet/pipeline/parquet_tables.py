@@ -1,9 +1,9 @@
 """Writes a batch into Parquet tables, for readers that do not know Spark's logs.
 
-Each batch has its own folders, `arrivalDate=.../shardId=.../batch=17`. The journal names them before they are written (see
-`journal`), and they are removed before they are written again, so no row is ever in a table twice. Part of an interrupted batch
-stays until the next attempt, with which the next run begins. Spark's own file sink would need a query per table, each of which
-would read the stream again, and only Spark reads its `_spark_metadata`.
+Each batch has its own folders, `arrivalDate=.../shardId=.../batch=17`. The journal names them before they are written
+(see `journal`), and they are removed before they are written again, so no row is ever in a table twice. Part of an
+interrupted batch stays until the next attempt, with which the next run begins. Spark's own file sink would need a query
+per table, each of which would read the stream again, and only Spark reads its `_spark_metadata`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ class ParquetTables:
         file = f"{self._output}/{JOURNAL}"
         for place in left_over(Journal.from_json(self._files.read_text(file)), batch):
             self._files.delete(f"{self._output}/{place}")
-        self._files.write_text(
-            file, Journal(batch, tuple(place for of in places.values() for place in of)).to_json()
-        )
+        self._files.write_text(file, Journal(batch, tuple(place for of in places.values() for place in of)).to_json())
         for name, frame in tables.items():
             if places[name]:
                 numbered = frame.withColumn(BATCH, F.lit(batch).cast("bigint"))
@@ -65,7 +63,7 @@ def _places(table: str, frame: DataFrame, batch: int) -> dict[str, int]:
         "/".join([table, *(_part(table, name, group[name]) for name in columns), f"{BATCH}={batch}"]): group["rows"]
         for group in groups
         if group["rows"]
-    }  # fmt: skip
+    }
 
 
 def _part(table: str, column: str, value: Any) -> str:

@@ -37,8 +37,8 @@ Stop = Callable[[], bool]
 
 
 def run_in_this_process(settings: PipelineSettings) -> int:
-    """Runs the command, and returns the exit code. SIGTERM and Ctrl-C end it after the current batch. A second signal ends it at
-    once, and the next run repeats that batch."""
+    """Runs the command, and returns the exit code. SIGTERM and Ctrl-C end it after the current batch. A second signal
+    ends it at once, and the next run repeats that batch."""
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, to find a transform in the current folder
     if settings.transform is not None:
         load_transform(settings.transform)  # a wrong one fails before Spark's ten seconds of start-up
@@ -85,8 +85,8 @@ def run_pipeline(
     stop: Stop,
     tables: Tables | None = None,
 ) -> None:
-    """Runs until all available records are read, or until `stop` is set and the current batch has ended. So no table has part of
-    a batch that another owner of the leases then handles. `tally` has the figures, also after an error.
+    """Runs until all available records are read, or until `stop` is set and the current batch has ended. So no table
+    has part of a batch that another owner of the leases then handles. `tally` has the figures, also after an error.
 
     Raises SettingsError before anything is read, and Spark's StreamingQueryException for a query that failed.
     """
@@ -153,7 +153,9 @@ def recipe_of(spark: SparkSession, settings: PipelineSettings) -> Recipe:
 
 
 def schema_of(spark: SparkSession, text: str) -> StructType:
-    """Reads a schema from DDL, or from a `.json` file that Spark can read. Raises SettingsError, with Spark's own reason."""
+    """Reads a schema from DDL, or from a `.json` file that Spark can read. Raises SettingsError, with Spark's own
+    reason.
+    """
     try:
         if text.endswith(".json"):
             written = SparkFiles(spark).read_text(text)
@@ -164,9 +166,7 @@ def schema_of(spark: SparkSession, text: str) -> StructType:
             schema = StructType.fromDDL(text)
     except (PySparkException, ValueError, KeyError, TypeError) as refusal:
         reason = str(refusal).strip().splitlines()[0]
-        raise SettingsError(
-            "schema", text, f"DDL, or a .json file with Spark's form of it ({reason})"
-        ) from None
+        raise SettingsError("schema", text, f"DDL, or a .json file with Spark's form of it ({reason})") from None
     if not isinstance(schema, StructType):
         raise SettingsError("schema", text, 'columns, such as "id BIGINT NOT NULL, price DECIMAL(9,2)"')
     check_schema(schema)

@@ -28,8 +28,8 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def session(settings: PipelineSettings, quiet: bool) -> SparkSession:
-    """Returns the Spark session. `quiet` suppresses warnings, which would garble a terminal. Python workers run this interpreter
-    unless configured otherwise."""
+    """Returns the Spark session. `quiet` suppresses warnings, which would garble a terminal. Python workers run this
+    interpreter unless configured otherwise."""
     if "spark.pyspark.python" not in settings.spark:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"sublet pipeline {settings.stream}")
@@ -63,7 +63,9 @@ def _say(line: str) -> None:
 
 
 def cause_of(failure: Exception) -> str:
-    """The part of an error that a person can act on: our own error if there is one, otherwise Python's last exception."""
+    """The part of an error that a person can act on: our own error if there is one, otherwise Python's last
+    exception.
+    """
     text = str(failure)
     ours = re.findall(r"sublet\.errors\.(\w+: .+)", text)
     raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Exit|Interrupt): .+)", text, re.MULTILINE)

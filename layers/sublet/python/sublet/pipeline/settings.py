@@ -73,9 +73,7 @@ def pipeline_settings(
     if every is not None and every <= timedelta(0):
         raise SettingsError("every", duration_text(every), "longer than 0")
     if sink is Sink.ICEBERG and checkpoint is None:
-        raise SettingsError(
-            "checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own"
-        )
+        raise SettingsError("checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own")
     place = (checkpoint or f"{output.rstrip('/')}/{CHECKPOINT}").rstrip("/")
     return PipelineSettings(
         output=output if sink is Sink.ICEBERG else output.rstrip("/"),
@@ -91,16 +89,14 @@ def pipeline_settings(
 
 
 def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: bool) -> dict[str, str]:
-    """The source's options, checked, with a default limit for a batch; with the checkpoint if the query holds leases."""
+    """The source's options, checked, with a default limit for a batch; with the checkpoint if the query holds
+    leases.
+    """
     known = {name.lower(): text for name, text in given.items()}
     if "checkpointlocation" in known:
-        raise SettingsError(
-            "option", "checkpointLocation", "set by the pipeline: leave it out, or give checkpoint"
-        )
+        raise SettingsError("option", "checkpointLocation", "set by the pipeline: leave it out, or give checkpoint")
     if "availablenow" in known:
-        raise SettingsError(
-            "option", "availableNow", "set by the pipeline: leave it out, or give --available-now"
-        )
+        raise SettingsError("option", "availableNow", "set by the pipeline: leave it out, or give --available-now")
     options = {**given, **({"availableNow": "true"} if available_now else {})}
     if _LIMITS.isdisjoint(known):
         options["maxSpanPerTrigger"] = SPAN_DEFAULT

@@ -18,14 +18,13 @@ from sublet.pipeline.settings import PipelineSettings, Sink
 
 class Tables(Protocol):
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Writes one batch into all its tables, and returns the rows by table. After a failure the call can be repeated, and
-        leaves each row once."""
+        """Writes one batch into all its tables, and returns the rows by table. After a failure the call can be
+        repeated, and leaves each row once."""
 
 
-def open_tables(
-    spark: SparkSession, settings: PipelineSettings, write_frame: WriteFrame = write_files
-) -> Tables:
-    """Opens the tables. Raises SettingsError if the sink cannot be written here, or output and checkpoint do not belong together.
+def open_tables(spark: SparkSession, settings: PipelineSettings, write_frame: WriteFrame = write_files) -> Tables:
+    """Opens the tables. Raises SettingsError if the sink cannot be written here, or output and checkpoint do not belong
+    together.
 
     `write_frame` writes the files of Parquet and Delta; tests use it to fail between two tables.
     """
@@ -52,7 +51,8 @@ def open_tables(
 def claim(files: SparkFiles, settings: PipelineSettings) -> Mark:
     """Returns the mark that output and checkpoint share. A pipeline's first run writes it to both.
 
-    It goes to the output first, so that a crash in between leaves an output without tables, which the next run claims again.
+    It goes to the output first, so that a crash in between leaves an output without tables, which the next run claims
+    again.
     """
     fresh = Mark(uuid4().hex[:16], settings.stream, settings.sink)
     iceberg = settings.sink is Sink.ICEBERG  # Iceberg's rows carry the id, and its output is not a folder

@@ -18,7 +18,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
 
 
 def load_transform(reference: str) -> Transform:
-    """Import `module:function`. Raises SettingsError, in one sentence that says which part of the reference is wrong."""
+    """Import `module:function`. Raises SettingsError, in one sentence that says which part of the reference is
+    wrong.
+    """
     module_name, colon, name = reference.partition(":")
     if not module_name or not colon or not name:
         raise SettingsError("transform", reference, "module:function, such as orders:tables")
@@ -52,9 +54,7 @@ def transformed(transform: Transform, reference: str, frame: DataFrame) -> dict[
 def _check_columns(reference: str, name: str, table: DataFrame) -> None:
     kinds = {column.lower(): kind for column, kind in table.dtypes}
     if "batch" in kinds:
-        raise SettingsError(
-            "transform", reference, f"table {name} has a column batch, which the pipeline adds"
-        )
+        raise SettingsError("transform", reference, f"table {name} has a column batch, which the pipeline adds")
     for column, kind in ((ARRIVAL_DATE, "date"), ("shardId", "string")):
         if kinds.get(column.lower(), kind) != kind:
             found = kinds[column.lower()]

@@ -79,9 +79,7 @@ def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | Non
     """
     found = tuple(deaggregated(stream_records, inside, at_once=ALL))
     return Deaggregation(
-        found[0].user_records
-        if len(found) == 1
-        else [record for some in found for record in some.user_records],
+        found[0].user_records if len(found) == 1 else [record for some in found for record in some.user_records],
         sum(some.dropped_out_of_range for some in found),
         sum(some.delivered_whole for some in found),
     )
@@ -152,7 +150,9 @@ def _large(record: StreamRecord, inside: KeysInside | None, may_drop: MayDrop) -
 
 
 class AggregateColumns(NamedTuple):
-    """An aggregate's user records as columns, one entry for each record, in order; every index into the table is valid."""
+    """An aggregate's user records as columns, one entry for each record, in order; every index into the table is
+    valid.
+    """
 
     data: Sequence[bytes]
     partition_key_table: Sequence[str]
@@ -176,7 +176,9 @@ class OutOfRange(NamedTuple):
 
 
 def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | Whole | OutOfRange:
-    """Deaggregates one stream record's data by the rules of `deaggregate`, into columns. Never raises, whatever the bytes."""
+    """Deaggregates one stream record's data by the rules of `deaggregate`, into columns. Never raises, whatever the
+    bytes.
+    """
     contents = read_aggregate(data)
     if contents is None:
         return Whole.PLAIN
@@ -191,7 +193,9 @@ def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumn
 
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
-    """The explicit hash keys in use, by index (None: no key). None if an index is out of range or a key is not decimal."""
+    """The explicit hash keys in use, by index (None: no key). None if an index is out of range or a key is not
+    decimal.
+    """
     if not contents.explicit_hash_key_indexes:
         return _NO_EXPLICIT_HASH_KEYS
     table = contents.explicit_hash_key_table
@@ -233,9 +237,7 @@ def _at(indexes: Sequence[int], table: Sequence[str]) -> Sequence[str]:
     return itemgetter(*indexes)(table) if len(indexes) > 1 else [table[index] for index in indexes]
 
 
-def _is_inside(
-    inside: KeysInside, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
-) -> bool:
+def _is_inside(inside: KeysInside, contents: Contents, explicit_hash_keys: dict[int | None, str | None]) -> bool:
     """Whether every user record's hash key is in the range."""
     table, indexes = contents.partition_key_table, contents.partition_key_indexes
     explicit = contents.explicit_hash_key_indexes
@@ -254,9 +256,7 @@ def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:
     At least one is required. Each key is written once, in the order of first use. Raises ValueError if there are none.
     """
     if not records:
-        raise ValueError(
-            "an aggregate needs at least one user record: readers take an empty one for plain data"
-        )
+        raise ValueError("an aggregate needs at least one user record: readers take an empty one for plain data")
     keys: dict[str, int] = {}
     explicit: dict[str, int] = {}
     rows = [

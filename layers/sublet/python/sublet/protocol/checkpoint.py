@@ -85,7 +85,9 @@ class Checkpoint:
 
     @property
     def tail(self) -> str:
-        """The checkpoint's last characters. No two checkpoints of a shard share them, so attributes name a checkpoint by them."""
+        """The checkpoint's last characters. No two checkpoints of a shard share them, so attributes name a checkpoint
+        by them.
+        """
         return str(self)[-TAIL_LENGTH:]
 
     # Each by one call: with functools.total_ordering three of them would cost two more, several times a batch.
@@ -104,9 +106,7 @@ class Checkpoint:
 
     def __str__(self) -> str:
         return (
-            f"{self.sequence_number}:{self.sub_sequence_number}"
-            if self.sub_sequence_number
-            else self.sequence_number
+            f"{self.sequence_number}:{self.sub_sequence_number}" if self.sub_sequence_number else self.sequence_number
         )
 
 
@@ -136,4 +136,6 @@ LATEST = Checkpoint(Sentinel.LATEST.value)
 SHARD_END = Checkpoint(Sentinel.SHARD_END.value)
 
 STARTING_AT_A_MOMENT = (AT_TIMESTAMP, LATEST)
-"""The checkpoints that `start_at` belongs to: it is the time asked for, or the time at which LATEST was first opened."""
+"""The checkpoints that `start_at` belongs to: it is the time asked for, or the time at which LATEST was first
+opened.
+"""

@@ -81,7 +81,9 @@ def any_of(*conditions: Condition) -> AnyOf:
 
 
 def render(condition: Condition, name: Callable[[str], str], value: Callable[[AttributeValue], str]) -> str:
-    """The ConditionExpression's text. `name` and `value` return the placeholder for an attribute's name and for a value."""
+    """The ConditionExpression's text. `name` and `value` return the placeholder for an attribute's name and for a
+    value.
+    """
     match condition:
         case Exists(attribute):
             return f"attribute_exists({name(attribute)})"

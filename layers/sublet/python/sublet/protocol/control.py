@@ -20,8 +20,8 @@ VERSION = 1
 
 
 class Order(StrEnum):
-    """Why no worker may hold a lease. A worker obeys all orders in the same way: it checkpoints, releases the lease, and
-    does not take it again.
+    """Why no worker may hold a lease. A worker obeys all orders in the same way: it checkpoints, releases the lease,
+    and does not take it again.
     """
 
     PAUSE = "pause"
@@ -60,7 +60,9 @@ NO_CONTROL = Control()
 
 
 def encode_control(control: Control) -> bytes:
-    """The control as compressed JSON, without `round`, which the store keeps beside it. Times are epoch milliseconds."""
+    """The control as compressed JSON, without `round`, which the store keeps beside it. Times are epoch
+    milliseconds.
+    """
     text = json.dumps(
         {
             "version": VERSION,

@@ -23,7 +23,9 @@ _WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Header types of a fixed width: true, false, byte, short, integer, long, timestamp, UUID."""
 
 MESSAGE_MAX = 64 * 2**20
-"""A length above this is damage. botocore accepts messages of at most 24 MiB; one record of 10 MiB takes 14 MiB as base64."""
+"""A length above this is damage. botocore accepts messages of at most 24 MiB; one record of 10 MiB takes 14 MiB as
+base64.
+"""
 
 
 class StreamDamaged(ValueError):
@@ -31,7 +33,9 @@ class StreamDamaged(ValueError):
 
 
 class EventMessage(NamedTuple):
-    """One message. Only text headers are kept. Two of them, `:message-type` and `:event-type`, say what the message is."""
+    """One message. Only text headers are kept. Two of them, `:message-type` and `:event-type`, say what the message
+    is.
+    """
 
     headers: Mapping[str, str]
     payload: memoryview
@@ -67,10 +71,7 @@ class MessageReader:
             return None
         come = self._joined()
         total, headers_length, checksum = _PRELUDE.unpack_from(come, self._at)
-        if (
-            crc32(come[self._at : self._at + 8]) != checksum
-            or not _FIXED + headers_length <= total <= MESSAGE_MAX
-        ):
+        if crc32(come[self._at : self._at + 8]) != checksum or not _FIXED + headers_length <= total <= MESSAGE_MAX:
             raise StreamDamaged("the length of a message of the event stream does not match its checksum")
         if self._size < total:
             self._needed = total
@@ -109,9 +110,7 @@ def _headers(data: bytes) -> dict[str, str]:
             else:
                 at += _WIDTHS[kind]
     except (LookupError, ValueError, struct.error) as problem:
-        raise StreamDamaged(
-            f"the headers of a message of the event stream cannot be read: {problem}"
-        ) from problem
+        raise StreamDamaged(f"the headers of a message of the event stream cannot be read: {problem}") from problem
     if at != len(data):
         raise StreamDamaged("the headers of a message of the event stream are longer than it says")
     return found

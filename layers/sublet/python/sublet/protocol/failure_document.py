@@ -38,7 +38,9 @@ OURS = "sublet"
 """The name of our field in the document."""
 
 NOT_KEPT = b"(not kept)"
-"""Stands for an aggregate's data, since only the user records that are set aside are kept. No user record has this data."""
+"""Stands for an aggregate's data, since only the user records that are set aside are kept. No user record has this
+data.
+"""
 
 Json = dict[str, Any]
 
@@ -68,8 +70,8 @@ class SetAsideBatch:
 
     condition   in ESM's words
     attempts    handler calls and crashes with the first record
-    failure     how the last call with these records failed; None if there was no call, the process died, or the call only
-                returned item failures
+    failure     how the last call with these records failed; None if there was no call, the process died, or the call
+                only returned item failures
     has_raised  the handler raised or the process died, rather than returning item failures
     holder      of the lease: the worker item and invocation
     """
@@ -90,9 +92,7 @@ class SetAsideBatch:
     @property
     def place(self) -> BatchPlace:
         first, size = self.records[0], len(self.records)
-        return BatchPlace(
-            self.shard_id, int(first.sequence_number), first.sub_sequence_number, size, self.identity
-        )
+        return BatchPlace(self.shard_id, int(first.sequence_number), first.sub_sequence_number, size, self.identity)
 
     @property
     def identity(self) -> str:
@@ -128,15 +128,14 @@ def messages(batch: SetAsideBatch, limit: int = TOPIC_MESSAGE_BYTES) -> list[Mes
     room = limit - len(_text(_document(batch))) - ROOM_FOR_PART
     if largest > room:
         raise DestinationRefused(
-            f"the largest record, as JSON of {largest:,} bytes, is too large for a message of {limit:,}: a bucket takes any size"
+            f"the largest record, as JSON of {largest:,} bytes, is too large for a message of {limit:,}: a bucket "
+            "takes any size"
         )
     parts = list(_parts(list(zip(batch.records, lines, strict=True)), room))
     return [_message(batch, part, number, len(parts)) for number, part in enumerate(parts, 1)]
 
 
-def _message(
-    batch: SetAsideBatch, part: Sequence[tuple[UserRecord, Json]], number: int, parts: int
-) -> Message:
+def _message(batch: SetAsideBatch, part: Sequence[tuple[UserRecord, Json]], number: int, parts: int) -> Message:
     records = tuple(record for record, _ in part)
     one = replace(batch, records=records)
     document = _document(one)
@@ -167,9 +166,9 @@ def _parts(records: Sequence[tuple[UserRecord, Json]], room: int) -> Iterator[li
 
 
 def object_key(batch: SetAsideBatch, prefix: str) -> str:
-    """The object's key, made only from the records' positions: a batch that is set aside twice, because of a crash before the
-    checkpoint, is stored once. It is made from all positions, so another batch with the same first record does not
-    overwrite it.
+    """The object's key, made only from the records' positions: a batch that is set aside twice, because of a crash
+    before the checkpoint, is stored once. It is made from all positions, so another batch with the same first record
+    does not overwrite it.
     """
     first = batch.records[0]
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -178,8 +177,8 @@ def object_key(batch: SetAsideBatch, prefix: str) -> str:
 
 
 def place_of_key(key: str) -> BatchPlace:
-    """Reads the place from an object's key, as `object_key` or an earlier version named it, without the identity. Any other
-    object comes first in its folder.
+    """Reads the place from an object's key, as `object_key` or an earlier version named it, without the identity. Any
+    other object comes first in its folder.
     """
     folder, _, name = key.rpartition("/")
     found = _OBJECT_NAME.fullmatch(name)

@@ -141,9 +141,7 @@ def _batch(given: Json, lines: Iterable[Json] | None) -> SetAsideBatch:
 
 def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAsideBatch:
     if not 0 < len(records) <= RECORDS_MAX:
-        raise NotADocument(
-            "it has no records" if not records else f"it has more than {RECORDS_MAX:,} records"
-        )
+        raise NotADocument("it has no records" if not records else f"it has more than {RECORDS_MAX:,} records")
     ours, request = document.ours, document.request
     return SetAsideBatch(
         ours.application,
@@ -162,8 +160,8 @@ def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAside
 
 
 def _user_records(lines: Iterable[_Record]) -> Iterator[UserRecord]:
-    """The user records as they were, with the same positions and order, for the handler that retries them. Those of one stream
-    record share it again, without its data.
+    """The user records as they were, with the same positions and order, for the handler that retries them. Those of one
+    stream record share it again, without its data.
     """
     shared: dict[str, StreamRecord] = {}
     before = (-1, -1)

@@ -1,12 +1,12 @@
 """Records finished beyond a lease's checkpoint while the records of its shard are handled in parallel.
 
-A partition key always belongs to the same lane, and each lane is handled in order. So it is enough to record the position
-of each lane, in a few bytes. An attribute of ours on the lease's row holds it as text:
+A partition key always belongs to the same lane, and each lane is handled in order. So it is enough to record the
+position of each lane, in a few bytes. An attribute of ours on the lease's row holds it as text:
 
   <counter>@<position>/<kind>/<nearest>/<lane 0>,<lane 1>,...
 
-The note is valid only if the row still has this position, and if its counter is from the write that noted it. After any other
-write, or a move of the position, the records beyond it may have to be handled again.
+The note is valid only if the row still has this position, and if its counter is from the write that noted it. After any
+other write, or a move of the position, the records beyond it may have to be handled again.
 
 `nearest` is the lowest sequence number of any lane, relative to the checkpoint's. A lane's is relative to `nearest`,
 with its sub-sequence number after a dot. Numbers are base 36. An empty lane is unknown: its records are handled again.
@@ -38,7 +38,9 @@ def lane_of(order_key: str, lanes: int) -> int:
 
 
 def lanes_of(records: Sequence[UserRecord], count: int) -> list[list[int]]:
-    """Divides `records` into at most `count` lanes of indexes, each in order. All records of a partition key share a lane."""
+    """Divides `records` into at most `count` lanes of indexes, each in order. All records of a partition key share a
+    lane.
+    """
     lanes: list[list[int]] = [[] for _ in range(count)]
     for place, record in enumerate(records):
         lanes[lane_of(record.order_key, count)].append(place)
@@ -74,7 +76,9 @@ class FinishedAhead(NamedTuple):
 
 
 def joined(known: FinishedAhead | None, more: FinishedAhead) -> FinishedAhead:
-    """Combines the two. If the number of lanes or the kind differs, only the newer is kept, once it has any known lane."""
+    """Combines the two. If the number of lanes or the kind differs, only the newer is kept, once it has any known
+    lane.
+    """
     if known is None:
         return more
     if len(known.up_to) != len(more.up_to) or known.as_put != more.as_put:
@@ -95,17 +99,13 @@ def ahead_text(ahead: FinishedAhead, counter: int, checkpoint: Checkpoint, start
     return f"{counter}@{_position_text(checkpoint, start_at)}/{kind}/{_text(nearest - base)}/{lanes}"
 
 
-def read_ahead_text(
-    text: str, checkpoint: Checkpoint, start_at: datetime | None
-) -> tuple[FinishedAhead, int] | None:
+def read_ahead_text(text: str, checkpoint: Checkpoint, start_at: datetime | None) -> tuple[FinishedAhead, int] | None:
     """The value and its counter. None: it is for another position, or not in our format."""
     found = _TEXT.fullmatch(text)
     if found is None or found[2] != _position_text(checkpoint, start_at):
         return None
     nearest = _base(checkpoint) + int(found[4], 36)
-    ahead = FinishedAhead(
-        tuple(_lane(lane, nearest) for lane in found[5].split(",")), as_put=found[3] == _AS_PUT
-    )
+    ahead = FinishedAhead(tuple(_lane(lane, nearest) for lane in found[5].split(",")), as_put=found[3] == _AS_PUT)
     return (ahead, int(found[1])) if any(ahead.up_to) else None
 
 

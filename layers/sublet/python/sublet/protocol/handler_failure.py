@@ -19,8 +19,8 @@ _TEXT = re.compile(rf"([A-Za-z0-9_.]{{1,{ERROR_LENGTH}}})/([1-9]\d{{0,8}})/(\d{{
 
 
 class HandlerFailure(NamedTuple):
-    """The handler fails with the records that follow a checkpoint. `error` is only the exception's class: its message may
-    contain a record's data.
+    """The handler fails with the records that follow a checkpoint. `error` is only the exception's class: its message
+    may contain a record's data.
 
     attempt  which attempt at these records failed last, from 1 on, earlier windows included
     since    when the first known attempt failed, in whole milliseconds as a row keeps it
@@ -42,8 +42,8 @@ def failure_text(failure: HandlerFailure, checkpoint: Checkpoint) -> str:
 
 
 def read_failure_text(text: str, checkpoint: Checkpoint) -> HandlerFailure | None:
-    """None if the text belongs to another checkpoint, or is not as we write it: it only informs, so it never makes a row
-    malformed.
+    """None if the text belongs to another checkpoint, or is not as we write it: it only informs, so it never makes a
+    row malformed.
     """
     known = _TEXT.fullmatch(text)
     if known is None or known[4] != checkpoint.tail:

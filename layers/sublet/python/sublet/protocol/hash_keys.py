@@ -23,7 +23,9 @@ _WORTH_IT = 4
 
 
 def hash_key(partition_key: str | None, explicit_hash_key: str | None) -> int:
-    """The 128-bit integer that places a record in a shard. ValueError for a record with neither key: Kinesis places it."""
+    """The 128-bit integer that places a record in a shard. ValueError for a record with neither key: Kinesis places
+    it.
+    """
     if explicit_hash_key is not None:
         return int(explicit_hash_key)
     if partition_key is None:

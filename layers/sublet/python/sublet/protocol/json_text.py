@@ -15,8 +15,8 @@ def json_size(text: str) -> int:
 
 
 def shortened(text: str, most: int) -> str:
-    """Cuts the text to `most` bytes: it keeps all of it if it fits, else its beginning and its end. Empty if there is no room for
-    those.
+    """Cuts the text to `most` bytes: it keeps all of it if it fits, else its beginning and its end. Empty if there is
+    no room for those.
     """
     if len(text) <= most and json_size(text) <= most:
         return text

@@ -63,9 +63,7 @@ def write_aggregate(
     rows: Sequence[tuple[int, int | None, bytes]],
 ) -> bytes:
     """Builds an aggregate from both tables and, for each user record, its indexes into them and its data."""
-    payload = serialize(
-        [key.encode() for key in partition_keys], [key.encode() for key in explicit_hash_keys], rows
-    )
+    payload = serialize([key.encode() for key in partition_keys], [key.encode() for key in explicit_hash_keys], rows)
     return MAGIC + payload + _digest(payload)
 
 
@@ -163,15 +161,15 @@ def _count(message: Proof) -> int:
 
 
 def _read_records(payload: bytes | memoryview) -> Contents | None:
-    """Reads record by record what the fast path cannot: a repeated field, explicit hash keys on some records only, odd keys."""
+    """Reads record by record what the fast path cannot: a repeated field, explicit hash keys on some records only, odd
+    keys.
+    """
     try:
         message = parse_aggregated_record(payload)
         message.SerializeToString()
     except (DecodeError, EncodeError):
         return None
-    explicit = [
-        r.explicit_hash_key_index if r.HasField("explicit_hash_key_index") else None for r in message.records
-    ]
+    explicit = [r.explicit_hash_key_index if r.HasField("explicit_hash_key_index") else None for r in message.records]
     if not any(index is not None for index in explicit):
         explicit = []
     return Contents(

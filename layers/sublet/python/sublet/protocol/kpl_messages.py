@@ -111,9 +111,7 @@ _SCALARS = ("BYTES", "STRING", "UINT64")
 
 
 def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProto:
-    field = FieldDescriptorProto(
-        name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}")
-    )
+    field = FieldDescriptorProto(name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}"))
     if kind in _SCALARS:
         field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind}")
     else:
@@ -125,9 +123,7 @@ def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProt
 _TAGS = _field(4, "REPEATED", "Tag", "tags")
 
 
-def _record(
-    name: str, index: str, explicit_index: str, data: str, *more: FieldDescriptorProto
-) -> DescriptorProto:
+def _record(name: str, index: str, explicit_index: str, data: str, *more: FieldDescriptorProto) -> DescriptorProto:
     """A message of Record's first three fields, with the labels given, and of `more`."""
     fields = (
         _field(1, index, "UINT64", "partition_key_index"),

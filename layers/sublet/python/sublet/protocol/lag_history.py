@@ -1,8 +1,8 @@
 """The last reports of a lease's owners, at most one a minute: how far they had come, and how far they were behind.
 
-As text, `<time>;<entry>;<entry>...`, oldest first. An entry is `<seconds after that time>,<lag in seconds>,<milliseconds
-after that time at which the checkpointed record arrived>`, and nothing for what is not known. Numbers are base 36, and the
-time is in epoch seconds.
+As text, `<time>;<entry>;<entry>...`, oldest first. An entry is `<seconds after that time>,<lag in
+seconds>,<milliseconds after that time at which the checkpointed record arrived>`, and nothing for what is not known.
+Numbers are base 36, and the time is in epoch seconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def lag_history_text(history: Sequence[LagSeen]) -> str:
 
 @lru_cache(maxsize=1024)  # most writes leave it as it is, and each reads the row again
 def read_lag_history(text: str) -> tuple[LagSeen, ...]:
-    """Returns an empty history if the text is not as we write it: it only informs, so it never makes a row malformed."""
+    """Returns an empty history if the text is not as we write it: it only informs, so it never makes a row
+    malformed.
+    """
     if not _TEXT.fullmatch(text):
         return ()
     first, *entries = text.split(";")

@@ -1,7 +1,7 @@
 """What an owner says about its shard in writes that it makes anyway: how far it is behind, and how fast it reads.
 
-As text, `<lag>@<time>/<arrival>/<bytes a second>/<records a second>/<the last 20 characters of the checkpoint>`: the lag
-in milliseconds, times in epoch milliseconds, and nothing for what is not known.
+As text, `<lag>@<time>/<arrival>/<bytes a second>/<records a second>/<the last 20 characters of the checkpoint>`: the
+lag in milliseconds, times in epoch milliseconds, and nothing for what is not known.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def lag_text(report: LagReport, checkpoint: Checkpoint) -> str:
 
 
 def read_lag_text(text: str, checkpoint: Checkpoint) -> LagReport | None:
-    """None if the text belongs to another checkpoint, or is not as we write it: it only informs, so it never makes a row
-    malformed.
+    """None if the text belongs to another checkpoint, or is not as we write it: it only informs, so it never makes a
+    row malformed.
     """
     known = _TEXT.fullmatch(text)
     if known is None or known[6] != checkpoint.tail:

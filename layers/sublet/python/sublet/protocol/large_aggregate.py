@@ -42,7 +42,9 @@ LARGE_USER_RECORDS = 40_000
 """An aggregate with more user records is large too: as objects they take eight MB and more."""
 
 KEYS_AS_TEXT_MAX = 2**16
-"""Beyond this, partition keys are decoded again for each piece that needs them: as text they would take ten times the room."""
+"""Beyond this, partition keys are decoded again for each piece that needs them: as text they would take ten times the
+room.
+"""
 
 _NOT_SHORT, _DELIMITED = 0x87, 2
 """Bits of a tag's first byte: whether it continues, and its wire type."""
@@ -66,7 +68,9 @@ class LargeAggregate(Struct, frozen=True):
     is_outside: bool
 
     def runs(self, record: StreamRecord) -> Iterator[tuple[list[UserRecord], int]]:
-        """The user records in order, piece by piece, each with the piece's size in bytes. Not for a damaged aggregate."""
+        """The user records in order, piece by piece, each with the piece's size in bytes. Not for a damaged
+        aggregate.
+        """
         position = 0
         for first, end in self.pieces:
             contents = _read_piece(self.data, first, end)
@@ -113,8 +117,14 @@ def prove(data: bytes, inside: KeysInside | None, piece: int = PIECE) -> Steps:
             kept.append((first, end))
         yield
     return LargeAggregate(
-        data, kept, proof.partition_keys, proof.explicit_hash_keys, proof.user_records, proof.is_damaged, proof.is_outside
-    )  # fmt: skip
+        data,
+        kept,
+        proof.partition_keys,
+        proof.explicit_hash_keys,
+        proof.user_records,
+        proof.is_damaged,
+        proof.is_outside,
+    )
 
 
 def _lay_out(
@@ -205,9 +215,7 @@ class KeyTable:
 class _Proof:
     """What is proved about an aggregate so far, piece by piece."""
 
-    def __init__(
-        self, partition_keys: KeyTable, explicit_hash_keys: KeyTable, inside: KeysInside | None
-    ) -> None:
+    def __init__(self, partition_keys: KeyTable, explicit_hash_keys: KeyTable, inside: KeysInside | None) -> None:
         self.partition_keys = partition_keys
         self.explicit_hash_keys = explicit_hash_keys
         self.user_records = 0
@@ -225,21 +233,14 @@ class _Proof:
             return False
         return all(
             index is None
-            or (
-                index < len(self.explicit_hash_keys)
-                and EXPLICIT_HASH_KEY.fullmatch(self.explicit_hash_keys[index])
-            )
+            or (index < len(self.explicit_hash_keys) and EXPLICIT_HASH_KEY.fullmatch(self.explicit_hash_keys[index]))
             for index in set(contents.explicit_hash_key_indexes)
         )
 
     def _holds(self, inside: KeysInside, contents: Contents) -> bool:
         indexes, explicit = contents.partition_key_indexes, contents.explicit_hash_key_indexes
-        if not all(
-            int(self.explicit_hash_keys[index]) in inside for index in set(explicit) if index is not None
-        ):
+        if not all(int(self.explicit_hash_keys[index]) in inside for index in set(explicit) if index is not None):
             return False
-        placing = (
-            {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
-        )
+        placing = {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
         keys = self.partition_keys.texts(indexes)
         return inside.hold([keys[index] for index in placing])

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from sublet.protocol.worker_report import WorkerReport
 
 AttributeValue = Mapping[str, Any]
-"""A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}"""
+"""A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL":
+True}
+"""
 
 
 class LeaseFence(NamedTuple):
@@ -47,7 +49,8 @@ class Position(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """No record after this position arrived before this time, by the service's clock, in whole milliseconds as a row keeps it.
+    """No record after this position arrived before this time, by the service's clock, in whole milliseconds as a row
+    keeps it.
 
     It is a fact about the shard, not its reader, so it stays true whatever happens to the lease. But it helps only a
     reader that begins at this very position.
@@ -98,7 +101,8 @@ class Lease:
     tried                the records of the attempts (a part of `subletAttempts`); None: only the first record's
                          attempts are known. Without attempts: how far a failing batch has been narrowed down
     failing              ours (`subletFailing`): how the handler fails with what follows this very checkpoint
-    unanswered_since     ours (`subletUnanswered`): since when the reads of its owner, who wrote last, have got no answer
+    unanswered_since     ours (`subletUnanswered`): since when the reads of its owner, who wrote last, have got no
+                         answer
     noted_ahead          ours (`subletAhead`): which records, handled in parallel, were finished beyond this very
                          checkpoint
     noted_ahead_counter  the counter after the write that noted it: see `finished_ahead`
@@ -136,8 +140,8 @@ class Lease:
 
     @property
     def reported_at(self) -> datetime | None:
-        """The last known time at which an owner of ours wrote to the row, perhaps before its position was moved. None if
-        nothing in the row says it.
+        """The last known time at which an owner of ours wrote to the row, perhaps before its position was moved. None
+        if nothing in the row says it.
         """
         moments = (
             self.caught_up_at,
@@ -167,19 +171,23 @@ class Lease:
 
     @property
     def quiet_until(self) -> datetime | None:
-        """No record after the checkpoint arrived before this time; None if that is not known for this very checkpoint."""
+        """No record after the checkpoint arrived before this time; None if that is not known for this very
+        checkpoint.
+        """
         return self.quiet.until if self.quiet is not None and self.quiet.after == self.position else None
 
     @property
     def held_by(self) -> str | None:
-        """The holder, unless another worker has written since: KCL takes and assigns leases without changing our attributes."""
+        """The holder, unless another worker has written since: KCL takes and assigns leases without changing our
+        attributes.
+        """
         return self.holder if self.holder_counter in (None, self.lease_counter) else None
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What is finished beyond the checkpoint, for the lease's holder. It was noted with the last write, or with the one
-        before if the last was this holder's acquire. A write by any other worker voids it: that worker may have moved the
-        position and come back to the same checkpoint.
+        """What is finished beyond the checkpoint, for the lease's holder. It was noted with the last write, or with the
+        one before if the last was this holder's acquire. A write by any other worker voids it: that worker may have
+        moved the position and come back to the same checkpoint.
         """
         is_of_now = self.noted_ahead_counter in (self.lease_counter, self.lease_counter - 1)
         return self.noted_ahead if is_of_now else None
@@ -209,7 +217,8 @@ class LeaseScan(Struct, frozen=True):
     multi_stream    keys of leases of several streams, in the scan of an application of one stream. They are left alone
     reports         show which workers of KCL 3.5 are alive
     client_version  the version by whose rules these workers work, if the table has it
-    at              when the scan ended, by the service's own clock, in whole seconds; None if the service did not send it
+    at              when the scan ended, by the service's own clock, in whole seconds; None if the service did not send
+                    it
     single_stream   keys of leases of a single stream, in the scan of an application of several. They are left alone
     other_kind      those of either kind that can be read
     """

@@ -35,10 +35,14 @@ THROUGHPUT = "throughputKBps"
 CHECKPOINT_OWNER = "checkpointOwner"
 ENTITY_TYPE = "entityType"
 STREAM_NAME = "streamName"
-"""`account:stream:creation epoch`, only in an application of several streams. KCL has kept an old name for the attribute."""
+"""`account:stream:creation epoch`, only in an application of several streams. KCL has kept an old name for the
+attribute.
+"""
 
 SHARD_ID = "shardId"
-"""The shard's own id, only in an application of several streams. Parents and children have their own ids in every row."""
+"""The shard's own id, only in an application of several streams. Parents and children have their own ids in every
+row.
+"""
 
 START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
@@ -53,8 +57,8 @@ attribute, as version 0.2 writes it, is void too: it is not known whether there 
 HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
 """`<attempts>@<checkpoint>..<last record>`: attempts at exactly the records after that checkpoint, up to that record;
-followed by `/<lanes>` if the shard's records were handled in parallel. With 0 attempts: how far a failing batch has been
-narrowed down. An owner that does not know the attribute, such as Java's, leaves it in place when it checkpoints.
+followed by `/<lanes>` if the shard's records were handled in parallel. With 0 attempts: how far a failing batch has
+been narrowed down. An owner that does not know the attribute, such as Java's, leaves it in place when it checkpoints.
 """
 
 QUIET = "subletQuietUntil"
@@ -78,13 +82,13 @@ SEEN = "subletSeen"
 """The last reports (`lag_history`). They stay true when the position is moved, and so show that it was moved back."""
 
 FAILING = "subletFailing"
-"""A HandlerFailure. Java, an operator or version 0.2 may move the checkpoint and leave the failure, which then names another
-checkpoint and is void.
+"""A HandlerFailure. Java, an operator or version 0.2 may move the checkpoint and leave the failure, which then names
+another checkpoint and is void.
 """
 
 UNANSWERED = "subletUnanswered"
-"""`<time>@<counter>`: since when the owner's reads have got no answer, in epoch milliseconds, according to its write that left
-this counter. Every other write voids it.
+"""`<time>@<counter>`: since when the owner's reads have got no answer, in epoch milliseconds, according to its write
+that left this counter. Every other write voids it.
 """
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD, FAILING)

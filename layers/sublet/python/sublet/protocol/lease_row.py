@@ -108,9 +108,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         lag_report=read_lag_text(item[columns.LAG].get("S", ""), checkpoint) if columns.LAG in item else None,
         lag_history=read_lag_history(item[columns.SEEN].get("S", "")) if columns.SEEN in item else (),
         unanswered_since=_unanswered_since(item) if columns.UNANSWERED in item else None,
-        failing=read_failure_text(item[columns.FAILING].get("S", ""), checkpoint)
-        if columns.FAILING in item
-        else None,
+        failing=read_failure_text(item[columns.FAILING].get("S", ""), checkpoint) if columns.FAILING in item else None,
         holder=text_in(item, columns.HOLDER) or None,
         holder_counter=number_in(item, columns.HOLDER_COUNTER),
         crashes=_crashes(item, checkpoint) if columns.CRASHES in item else 0,
@@ -119,14 +117,10 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         noted_ahead=ahead,
         noted_ahead_counter=ahead_counter,
         checkpoint_owner=text_in(item, columns.CHECKPOINT_OWNER) or None,
-        pending_checkpoint=Checkpoint.parse(
-            pending, number_in(item, columns.PENDING_SUB_SEQUENCE_NUMBER) or 0
-        )
+        pending_checkpoint=Checkpoint.parse(pending, number_in(item, columns.PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending
         else None,
-        pending_checkpoint_state=item[columns.PENDING_STATE].get("B")
-        if columns.PENDING_STATE in item
-        else None,
+        pending_checkpoint_state=item[columns.PENDING_STATE].get("B") if columns.PENDING_STATE in item else None,
         throughput_kbps=fraction_in(item, columns.THROUGHPUT),
         other=_NOTHING_ELSE
         if item.keys() <= known
@@ -151,8 +145,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         columns.CHILDREN: lease.child_shard_ids and shard_ids(lease.child_shard_ids),
         columns.STARTING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.starting)),
         columns.ENDING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.ending)),
-        columns.PENDING_CHECKPOINT: lease.pending_checkpoint
-        and text(lease.pending_checkpoint.sequence_number),
+        columns.PENDING_CHECKPOINT: lease.pending_checkpoint and text(lease.pending_checkpoint.sequence_number),
         columns.PENDING_SUB_SEQUENCE_NUMBER: lease.pending_checkpoint
         and number(lease.pending_checkpoint.sub_sequence_number),
         columns.PENDING_STATE: None
@@ -165,8 +158,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         columns.LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
         columns.SEEN: lease.lag_history and seen_before(lease.lag_history),
         columns.FAILING: lease.failing and failing_with(lease.failing, lease.checkpoint),
-        columns.UNANSWERED: lease.unanswered_since
-        and unanswered(lease.unanswered_since, lease.lease_counter),
+        columns.UNANSWERED: lease.unanswered_since and unanswered(lease.unanswered_since, lease.lease_counter),
         columns.HOLDER: lease.holder and text(lease.holder),
         columns.HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         **crashes_at(lease.checkpoint, lease.crashes),
@@ -195,9 +187,7 @@ def _ahead(
     item: Mapping[str, AttributeValue], checkpoint: Checkpoint, start_at: datetime | None
 ) -> tuple[FinishedAhead | None, int | None]:
     at = Position.of(checkpoint, start_at)
-    found = (
-        read_ahead_text(text_in(item, columns.AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
-    )
+    found = read_ahead_text(text_in(item, columns.AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
     return found or (None, None)
 
 
@@ -230,7 +220,9 @@ def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tup
 
 
 def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
-    """Returns None also for a value that we did not write: a shard is then read from its checkpoint, which is never wrong."""
+    """Returns None also for a value that we did not write: a shard is then read from its checkpoint, which is never
+    wrong.
+    """
     known = _QUIET.fullmatch(item[columns.QUIET].get("S", ""))
     if known is None:
         return None

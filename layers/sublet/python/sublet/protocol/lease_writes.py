@@ -82,7 +82,9 @@ class LeaseWrite:
         return {**self.sets, **columns.of_stream(self.lease_key)}
 
     def noting(self, sets: Mapping[str, AttributeValue], removes: tuple[str, ...]) -> LeaseWrite:
-        """The same write with other changes. Each heartbeat calls this, so it avoids the slower `dataclasses.replace`."""
+        """The same write with other changes. Each heartbeat calls this, so it avoids the slower
+        `dataclasses.replace`.
+        """
         return LeaseWrite(self.kind, self.lease_key, self.condition, sets, self.adds, removes, self.moves_to)
 
 
@@ -204,11 +206,12 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
 
 
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """A worker that has lost the lease writes what its handler had finished by then, so that the next owner need not repeat it.
+    """A worker that has lost the lease writes what its handler had finished by then, so that the next owner need not
+    repeat it.
 
-    Guarded only by the position, which must be as the loser last knew it, and by the leap that a seek makes the counter take: a
-    seek may go to that very position. It leaves the counter untouched, so that the new owner's fence holds. A Java owner's next
-    checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises nothing.
+    Guarded only by the position, which must be as the loser last knew it, and by the leap that a seek makes the counter
+    take: a seek may go to that very position. It leaves the counter untouched, so that the new owner's fence holds. A
+    Java owner's next checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises nothing.
     """
     return LeaseWrite(
         WriteKind.LATE_CHECKPOINT,
@@ -269,7 +272,9 @@ def release(
 
 
 def hand_over(lease: Lease) -> LeaseWrite:
-    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's assignLease)."""
+    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's
+    assignLease).
+    """
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
@@ -280,9 +285,10 @@ def hand_over(lease: Lease) -> LeaseWrite:
 
 
 def seek(lease: Lease, to: Position) -> LeaseWrite:
-    """An operator moves the position, forward or back. The owner, alive or not, is evicted (KCL's evictLease) in the same
-    write, so its next renewal fails; otherwise its next checkpoint would overwrite the position. Whatever was true only of the
-    old position is removed. The counter leaps, so that the owner cannot checkpoint late what it has in hand.
+    """An operator moves the position, forward or back. The owner, alive or not, is evicted (KCL's evictLease) in the
+    same write, so its next renewal fails; otherwise its next checkpoint would overwrite the position. Whatever was true
+    only of the old position is removed. The counter leaps, so that the owner cannot checkpoint late what it has in
+    hand.
 
     The write is refused if anything has changed since the row was read, and during a KCL 3.x handoff.
     """
@@ -299,13 +305,13 @@ def seek(lease: Lease, to: Position) -> LeaseWrite:
 
 
 def delete(lease: Lease) -> LeaseWrite:
-    """Deletes the lease only as it was seen: one that changed since the scan is not the one that the cleanup rule judged."""
+    """Deletes the lease only as it was seen: one that changed since the scan is not the one that the cleanup rule
+    judged.
+    """
     return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(counter_stands(lease), owner_stands(lease)))
 
 
-def _of_the_tip(
-    lease: Lease, caught_up_at: datetime | None, quiet: Quiet | None
-) -> dict[str, AttributeValue]:
+def _of_the_tip(lease: Lease, caught_up_at: datetime | None, quiet: Quiet | None) -> dict[str, AttributeValue]:
     """The attributes that say when the shard was at its tip, or how far it has been walked."""
     caught_up = {} if caught_up_at is None else {columns.CAUGHT_UP_AT: moment(caught_up_at)}
     is_of_this = quiet is not None and quiet.after == lease.position

@@ -33,12 +33,13 @@ class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
     sequence_number: str
     data: bytes
     partition_key: str | None = None
-    """None if it was put without one, which is possible on a stream that distributes records itself (`RecordDistribution.AUTO`).
+    """None if it was put without one, which is possible on a stream that distributes records itself
+    (`RecordDistribution.AUTO`).
     """
     approximate_arrival_timestamp: datetime = NO_ARRIVAL_TIME
-    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NO_ARRIVAL_TIME only
-    in a reply that is not processed yet: the service omits what it does not know, and the reply's own date then
-    replaces it.
+    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number.
+    NO_ARRIVAL_TIME only in a reply that is not processed yet: the service omits what it does not know, and the reply's
+    own date then replaces it.
     """
 
 
@@ -54,7 +55,9 @@ class UserRecord(Struct, frozen=True, gc=False):
     """The 0-based position in the aggregate; 0 for a plain record."""
     stream_record: StreamRecord
     explicit_hash_key: str | None = None
-    """Decimal, if the producer gave one and the record came in an aggregate (Kinesis does not return it for plain records)."""
+    """Decimal, if the producer gave one and the record came in an aggregate (Kinesis does not return it for plain
+    records).
+    """
 
     @property
     def sequence_number(self) -> str:
@@ -63,7 +66,9 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def order_key(self) -> str:
-        """Records that share it are handled in order: the partition key, or a value of its own for a record without one."""
+        """Records that share it are handled in order: the partition key, or a value of its own for a record without
+        one.
+        """
         return self.sequence_number if self.partition_key is None else self.partition_key
 
     @property
@@ -90,9 +95,7 @@ def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:
     """
     last = {id(record.stream_record): record for record in records}
     return [
-        UserRecord(
-            of.stream_record.data, of.stream_record.partition_key, of.sub_sequence_number, of.stream_record
-        )
+        UserRecord(of.stream_record.data, of.stream_record.partition_key, of.sub_sequence_number, of.stream_record)
         for of in last.values()
     ]
 
@@ -125,7 +128,8 @@ class PutRefused(NamedTuple):
 def why_not_put(
     data: object, partition_key: object, explicit_hash_key: object, *, may_be_keyless: bool = False
 ) -> str | None:
-    """Why Kinesis would never accept the record, in Kinesis' own names; None if it may, as far as the record alone shows.
+    """Why Kinesis would never accept the record, in Kinesis' own names; None if it may, as far as the record alone
+    shows.
 
     `may_be_keyless`: the stream may distribute records itself, and then accepts them without a partition key.
     """
@@ -139,7 +143,10 @@ def why_not_put(
     if key is None:
         return f"partitionKey is {partition_key!r:.300}; 1 to {KEY_MAX} characters that UTF-8 can encode"
     if explicit_hash_key is not None and not _is_hash_key(explicit_hash_key):
-        return f"explicitHashKey is {explicit_hash_key!r:.300}; a decimal number below 2**128 without leading zeros, or null"
+        return (
+            f"explicitHashKey is {explicit_hash_key!r:.300}; a decimal number below 2**128 without leading zeros, "
+            "or null"
+        )
     if len(data) + len(key) > RECORD_MAX:
         return f"data and partitionKey are {len(data) + len(key)} bytes; at most {RECORD_MAX} bytes"
     return None
@@ -165,8 +172,8 @@ class Page(NamedTuple):
 
     records: tuple[StreamRecord, ...]
     data_bytes: int
-    """The size of all the records' data. The page's maker knows it, and computing it afterwards for ten thousand records costs
-    more than handling them as plain records.
+    """The size of all the records' data. The page's maker knows it, and computing it afterwards for ten thousand
+    records costs more than handling them as plain records.
     """
     millis_behind_latest: int
     is_shard_end: bool = False

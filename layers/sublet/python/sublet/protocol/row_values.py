@@ -28,7 +28,9 @@ def required(value: T | None, name: str) -> T:
 
 
 def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
-    """The attribute's value; None if it is missing or of DynamoDB's NULL type (some clients write that for no owner)."""
+    """The attribute's value; None if it is missing or of DynamoDB's NULL type (some clients write that for no
+    owner).
+    """
     value = item.get(name)
     if value is None or "NULL" in value:
         return None

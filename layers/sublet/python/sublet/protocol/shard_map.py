@@ -17,8 +17,8 @@ class ShardMap:
     starts     the first hash key of each open shard, ascending
     shard_ids  the open shards, in the same order
     ranges     of every listed shard, closed ones included; a shard's range never changes
-    births     when each listed shard was created, in Kinesis' own figures: a stream that was deleted and created again has
-               shards with the same ids and other births. Without a shard of which it is not known
+    births     when each listed shard was created, in Kinesis' own figures: a stream that was deleted and created again
+               has shards with the same ids and other births. Without a shard of which it is not known
     """
 
     starts: Sequence[int]
@@ -34,11 +34,7 @@ class ShardMap:
             [start for start, _ in still_open],
             [shard_id for _, shard_id in still_open],
             {one.shard_id: one.hash_key_range for one in listed},
-            {
-                one.shard_id: born
-                for one in listed
-                if (born := birth_of(one.starting_sequence_number)) is not None
-            },
+            {one.shard_id: born for one in listed if (born := birth_of(one.starting_sequence_number)) is not None},
         )
 
     def shard_at(self, hash_key: int) -> str:
@@ -48,8 +44,9 @@ class ShardMap:
         return self.shard_ids[max(bisect_right(self.starts, hash_key) - 1, 0)]
 
     def birth_order(self, shard_id: str, sequence_number: str) -> int:
-        """Compares the shard that a record is in with the listed one of this id: 1 if it was created later, -1 if earlier, 0 if
-        they are the same or it is not known. One that is not listed was created earlier if it is older than all that are.
+        """Compares the shard that a record is in with the listed one of this id: 1 if it was created later, -1 if
+        earlier, 0 if they are the same or it is not known. One that is not listed was created earlier if it is older
+        than all that are.
         """
         born = birth_of(sequence_number)
         if born is None or not self.births:

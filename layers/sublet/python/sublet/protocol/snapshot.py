@@ -28,10 +28,11 @@ class Snapshot(Struct, frozen=True):
     positions  by lease key
     moved      the keys of the leases that a seek then moved; an undo returns only these
     then       by lease key, where the seek moved them; empty in a snapshot of an earlier version
-    absent     the keys of those among `moved` that had no row. `positions` says what that meant: handled to the end, or not begun
+    absent     the keys of those among `moved` that had no row. `positions` says what that meant: handled to the end, or
+               not begun
     by         who took it, as a person writes it; empty if that is not known
-    read_at    a time shortly before the positions were read, by AWS' clock; None in a snapshot of an earlier version. A shard
-               that no reader had opened yet was to be read from some time after this
+    read_at    a time shortly before the positions were read, by AWS' clock; None in a snapshot of an earlier version. A
+               shard that no reader had opened yet was to be read from some time after this
     stream     the stream of these positions; None if that is not known
     problem    why the snapshot cannot be read; then it has nothing but a name
     is_begun   a seek began, and has not stored how far it came: `moved` and `then` are the whole plan
@@ -76,8 +77,8 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def snapshot_text(snapshot: Snapshot) -> str:
-    """The snapshot as JSON: a version, and before and after a seek [sequence number, sub-sequence number, start in epoch
-    milliseconds or null] by lease key.
+    """The snapshot as JSON: a version, and before and after a seek [sequence number, sub-sequence number, start in
+    epoch milliseconds or null] by lease key.
     """
     return json.dumps(
         {
@@ -134,9 +135,7 @@ def read_snapshot(text: str) -> Snapshot:
 
 def _positions(read: Mapping[str, Any]) -> Mapping[str, Position]:
     return {
-        str(key): Position.of(
-            Checkpoint.parse(str(number), int(sub)), None if start is None else _moment(int(start))
-        )
+        str(key): Position.of(Checkpoint.parse(str(number), int(sub)), None if start is None else _moment(int(start)))
         for key, (number, sub, start) in read.items()
     }
 

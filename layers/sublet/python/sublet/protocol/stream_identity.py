@@ -48,8 +48,6 @@ def stream_settings(stream: str) -> dict[str, str]:
     if stream.startswith("arn:"):
         name = StreamArn.parse(stream).stream
         if not name:
-            raise SettingsError(
-                "stream", stream, "the ARN of a stream: arn:aws:kinesis:REGION:ACCOUNT:stream/NAME"
-            )
+            raise SettingsError("stream", stream, "the ARN of a stream: arn:aws:kinesis:REGION:ACCOUNT:stream/NAME")
         return {"stream": name, "stream_arn": stream}
     return {"stream": stream}

@@ -80,8 +80,8 @@ class Placement(Struct, frozen=True):
 
     @property
     def _may_have_been_auto(self) -> bool:
-        """Whether the stream may have been AUTO after the last description: it said AUTO, or it did not say and an earlier one
-        said AUTO.
+        """Whether the stream may have been AUTO after the last description: it said AUTO, or it did not say and an
+        earlier one said AUTO.
         """
         return self.is_auto or (
             self.auto_seen_at is not None and self.last is not None and self.last.distribution is None
@@ -114,17 +114,22 @@ class StreamInfo(Struct, frozen=True):
 
 
 def why_too_large(record: NewRecord, stream: StreamInfo) -> str | None:
-    """Why the stream refuses this record for its size, though another stream might accept it; None if it is not too large."""
+    """Why the stream refuses this record for its size, though another stream might accept it; None if it is not too
+    large.
+    """
     if record.size <= stream.max_record_kib * 1024:
         return None
     return (
-        f"stream {stream.name} takes no record of {record.size:,} bytes: its MaxRecordSizeInKiB is {stream.max_record_kib:,}, "
-        f"of data and partition key together; raise it (UpdateMaxRecordSize), up to {RECORD_MAX // 1024:,}"
+        f"stream {stream.name} takes no record of {record.size:,} bytes: its MaxRecordSizeInKiB is "
+        f"{stream.max_record_kib:,}, of data and partition key together; raise it (UpdateMaxRecordSize), up to "
+        f"{RECORD_MAX // 1024:,}"
     )
 
 
 class AccountInfo(Struct, frozen=True):
-    """The usage and limits of the account's streams in this region: shards of provisioned streams, and on-demand streams."""
+    """The usage and limits of the account's streams in this region: shards of provisioned streams, and on-demand
+    streams.
+    """
 
     open_shards: int
     shard_limit: int

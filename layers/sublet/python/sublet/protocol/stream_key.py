@@ -1,10 +1,10 @@
 """The names of streams and shards in an application of several streams, as a multi-stream KCL writes them.
 
-There a shard is named by its stream and its own id, `account:stream:creation epoch:shardId`, because shard ids repeat from
-stream to stream. That is also the key of its lease. In an application of one stream both are the shard's id alone.
+There a shard is named by its stream and its own id, `account:stream:creation epoch:shardId`, because shard ids repeat
+from stream to stream. That is also the key of its lease. In an application of one stream both are the shard's id alone.
 
-The first three parts are KCL's StreamIdentifier.serialize(). Its epoch is the stream's creation time in whole seconds, so
-that a stream which was deleted and created again has other leases.
+The first three parts are KCL's StreamIdentifier.serialize(). Its epoch is the stream's creation time in whole seconds,
+so that a stream which was deleted and created again has other leases.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SEPARATOR = ":"
 _KEY = re.compile(r"(\d{12}):([A-Za-z0-9_.-]{1,128}):(\d{1,18})")
 
 FIRST_EPOCH, LAST_EPOCH = 1_300_000_000, 4_000_000_000
-"""An epoch within these bounds (2011 to 2096) is a creation time. Others are not: a KCL fleet may number its streams as it
-likes.
+"""An epoch within these bounds (2011 to 2096) is a creation time. Others are not: a KCL fleet may number its streams as
+it likes.
 """
 
 
@@ -63,7 +63,9 @@ class StreamKey(Struct, frozen=True, order=True):
 
 
 def identities_of(streams: Iterable[StreamKey], arn: Callable[[StreamKey], str]) -> list[StreamIdentity]:
-    """The streams as Kinesis described them, to the second; without those whose epoch does not tell when they were created."""
+    """The streams as Kinesis described them, to the second; without those whose epoch does not tell when they were
+    created.
+    """
     return [StreamIdentity(arn(each), at) for each in streams if (at := each.created_at) is not None]
 
 

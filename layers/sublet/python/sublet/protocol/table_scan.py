@@ -38,9 +38,9 @@ def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | No
 
 
 def _reads_several(found: Sequence[Lease | MalformedRow]) -> bool:
-    """Whether an application, whose settings are not known, reads several streams. A change between `stream` and `streams`
-    leaves the old leases in the table. The leases in use are those to which an owner has written last, as far as the rows say
-    it; otherwise those with more owners.
+    """Whether an application, whose settings are not known, reads several streams. A change between `stream` and
+    `streams` leaves the old leases in the table. The leases in use are those to which an owner has written last, as far
+    as the rows say it; otherwise those with more owners.
     """
     of_several = [row for row in found if is_of_several(row.lease_key)]
     of_one = [row for row in found if not is_of_several(row.lease_key)]

@@ -1,4 +1,5 @@
-"""A worker's report in a KCL 3.x fleet, which shows its leader that it is alive: KCL's WorkerMetricStats, a row per worker id.
+"""A worker's report in a KCL 3.x fleet, which shows its leader that it is alive: KCL's WorkerMetricStats, a row per
+worker id.
 
 The leader assigns leases only to workers that have reported lately. From 3.5 on the rows are in the lease table, beside
 the leases; before, and until such an application has migrated, they are in a table of their own.
@@ -62,9 +63,7 @@ def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerRep
         return None
     worker_id, seconds = item.get(KEY[place], {}).get("S"), item.get(REPORTED_AT, {}).get("N")
     try:
-        return (
-            WorkerReport(worker_id, _EPOCH + int(seconds) * _SECOND, place) if worker_id and seconds else None
-        )
+        return WorkerReport(worker_id, _EPOCH + int(seconds) * _SECOND, place) if worker_id and seconds else None
     except (ValueError, OverflowError):
         return None
 
@@ -77,8 +76,8 @@ def client_version_in(item: Mapping[str, AttributeValue]) -> str | None:
 
 
 def encode_report(report: WorkerReport) -> dict[str, AttributeValue]:
-    """The report has no figures of the machine, like that of a KCL with `disableWorkerMetrics`: its leader then uses the leases'
-    throughput.
+    """The report has no figures of the machine, like that of a KCL with `disableWorkerMetrics`: its leader then uses
+    the leases' throughput.
     """
     at = number((report.reported_at - _EPOCH) // _SECOND)
     return {

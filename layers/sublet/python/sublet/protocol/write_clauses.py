@@ -44,14 +44,14 @@ NOT_DRAINING = Clause(
 )
 
 SEEK_LEAP = 1_000
-"""How much a seek adds to the counter. In the seconds in which a late checkpoint may come, new owners never write as often."""
+"""How much a seek adds to the counter. In the seconds in which a late checkpoint may come, new owners never write as
+often.
+"""
 
 
 def counter_stands(lease: Lease | LeaseFence) -> Clause:
     fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
-    return Clause(
-        "counter_stands", fence, "any later write, of a paused owner or a new one, wins (KCL's fence)"
-    )
+    return Clause("counter_stands", fence, "any later write, of a paused owner or a new one, wins (KCL's fence)")
 
 
 def not_sought(lease: Lease) -> Clause:
@@ -89,8 +89,8 @@ def drained_by(checkpoint_owner: str | None) -> Clause:
 
 
 def position_stands(lease: Lease) -> Clause:
-    """The row has the position that its owner last read or wrote, with the attribute that completes it: the sub-sequence
-    number, or the start time.
+    """The row has the position that its owner last read or wrote, with the attribute that completes it: the
+    sub-sequence number, or the start time.
     """
     checkpoint, start_at = lease.position
     within: tuple[Condition, ...] = ()
@@ -102,9 +102,7 @@ def position_stands(lease: Lease) -> Clause:
         within = (any_of(Equal(columns.START_AT, at), by_kcl_rust),)
     elif checkpoint in STARTING_AT_A_MOMENT:
         within = (_is_none(columns.START_AT),)
-    because = (
-        "an operator may have moved it, or the previous owner checkpointed late: the stored position counts"
-    )
+    because = "an operator may have moved it, or the previous owner checkpointed late: the stored position counts"
     stands = Equal(columns.CHECKPOINT, text(checkpoint.sequence_number))
     return Clause("position_stands", all_of(stands, *within), because)
 

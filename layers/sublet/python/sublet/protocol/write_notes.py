@@ -1,6 +1,6 @@
-"""What a lease's owner also notes in the row when it writes: its throughput, what is finished beyond the checkpoint, how its
-handler fails, and how far the shard is behind. It notes as much as the row has room for, because writing a row of more than
-a kilobyte costs twice as much.
+"""What a lease's owner also notes in the row when it writes: its throughput, what is finished beyond the checkpoint,
+how its handler fails, and how far the shard is behind. It notes as much as the row has room for, because writing a row
+of more than a kilobyte costs twice as much.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ GIVE_WAY = (*LAG_COLUMNS, columns.FAILING)
 
 LAG_SEEN_FEWER = 5
 SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
-"""Characters of a row's owners and holder, digits of its checkpoint, and two parents and two children. See `_is_short`."""
+"""Characters of a row's owners and holder, digits of its checkpoint, and two parents and two children. See
+`_is_short`.
+"""
 
 
 def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
@@ -38,8 +40,8 @@ def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
 
 
 def with_failure(write: LeaseWrite, lease: Lease, failing: HandlerFailure | None) -> LeaseWrite:
-    """The same write by an owner, which also says how the handler fails with what follows the position, if the row has room for
-    it; otherwise it removes the old note. This note comes before the lag, and after what is finished ahead.
+    """The same write by an owner, which also says how the handler fails with what follows the position, if the row has
+    room for it; otherwise it removes the old note. This note comes before the lag, and after what is finished ahead.
     """
     if failing is not None:
         position = write.moves_to or lease.position
@@ -67,8 +69,8 @@ def with_unanswered(write: LeaseWrite, lease: Lease, since: datetime | None) -> 
 def with_lag(
     write: LeaseWrite, lease: Lease, report: LagReport | None, history: tuple[LagSeen, ...] = ()
 ) -> LeaseWrite:
-    """The same write by an owner, which also says how far its shard is behind, and was; as much as the row has room for. What
-    there is no room for is removed: a row of more than a kilobyte costs two writes.
+    """The same write by an owner, which also says how far its shard is behind, and was; as much as the row has room
+    for. What there is no room for is removed: a row of more than a kilobyte costs two writes.
     """
     if report is None:
         return write
@@ -124,8 +126,8 @@ def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> 
     """The same write by an owner, which also notes what is finished beyond the new position, as much as the row has
     room for, or removes the note.
 
-    This is noted only if the position is as the owner last knew it: after another writer has moved it, records have to be
-    handled again.
+    This is noted only if the position is as the owner last knew it: after another writer has moved it, records have to
+    be handled again.
     """
     position = write.moves_to or lease.position
     known = None if ahead is None else ahead.beyond(position.checkpoint)
@@ -156,8 +158,4 @@ def _without(row: Row, names: tuple[str, ...]) -> Row:
 
 
 def _row_after(write: LeaseWrite, lease: Lease) -> Row:
-    return {
-        name: value
-        for name, value in {**encode_row(lease), **write.sets}.items()
-        if name not in write.removes
-    }
+    return {name: value for name, value in {**encode_row(lease), **write.sets}.items() if name not in write.removes}

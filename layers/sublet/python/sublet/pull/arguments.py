@@ -37,8 +37,8 @@ class ConsumerKeywords(PulledKeywords, total=False):
 
 
 class Arguments:
-    """A consumer's arguments, checked. The constructor raises SettingsError and HandlerNotLoadable, and does not call AWS.
-    `sublet.Consumer` says what each argument means.
+    """A consumer's arguments, checked. The constructor raises SettingsError and HandlerNotLoadable, and does not call
+    AWS. `sublet.Consumer` says what each argument means.
 
     settings  the settings in this process: a forked child has another worker id
     stop      set when the consumer is to stop
@@ -79,9 +79,15 @@ class Arguments:
 
         self.settings = self._settings_here()
         return environment_of(
-            self.settings, self._given, self._ports, self._account, on_event,
-            ack_wait=self._ack_wait, max_ack_pending=self._max_ack_pending, stopped=self.stop,
-        )  # fmt: skip
+            self.settings,
+            self._given,
+            self._ports,
+            self._account,
+            on_event,
+            ack_wait=self._ack_wait,
+            max_ack_pending=self._max_ack_pending,
+            stopped=self.stop,
+        )
 
     def _settings_here(self) -> Settings:
         """The settings, with a new worker id after a fork: parent and child are two workers."""
@@ -114,9 +120,7 @@ def _pull_settings(application: str, stream: str | None, given: Mapping[str, Any
     from sublet.runtimes.process_settings import named_stream, process_defaults
 
     if "handler" in given:
-        raise SettingsError(
-            "handler", given["handler"], "left out to pull records; sublet.Consumer has one called"
-        )
+        raise SettingsError("handler", given["handler"], "left out to pull records; sublet.Consumer has one called")
     for name, why in _OF_HANDLERS.items():
         if name in given and given[name] != _PULLED.get(name, DEFINITIONS[name].default):
             raise SettingsError(name, given[name], f"left out to pull records: {why}")
@@ -136,7 +140,9 @@ _OF_HANDLERS = {
     "bisect_batch_on_function_error": "records are handed out one by one",
     "report_batch_item_failures": "there is no handler",
 }
-"""Settings for handlers, and why a consumer without a handler refuses each: it would be ignored, or contradict `_PULLED`."""
+"""Settings for handlers, and why a consumer without a handler refuses each: it would be ignored, or contradict
+`_PULLED`.
+"""
 
 _PULLED = {
     "checkpointing": Checkpointing.MANUAL,
@@ -146,8 +152,9 @@ _PULLED = {
     "batch_size": 2000,
     "poll_bytes": 2**19,
 }
-"""Settings of every consumer without a handler. Only acknowledgements say what is done. The engine's handler call waits until the
-program wants records, so it has no timeout, and each lease may have one such call. Windows are long, because at the end of one,
-records that are out come again. Batches are small, so that user records are created only as they are wanted. Pages are half a
-megabyte, so that parsing one does not block an event loop in the same interpreter; Kinesis allows four of them a second.
+"""Settings of every consumer without a handler. Only acknowledgements say what is done. The engine's handler call waits
+until the program wants records, so it has no timeout, and each lease may have one such call. Windows are long, because
+at the end of one, records that are out come again. Batches are small, so that user records are created only as they are
+wanted. Pages are half a megabyte, so that parsing one does not block an event loop in the same interpreter; Kinesis
+allows four of them a second.
 """

@@ -1,8 +1,8 @@
 """The buffer between the engine's threads and the program that pulls.
 
-A session's thread offers its batch and waits until all of it is admitted. So a full buffer stops the polls, while heartbeats
-continue on another thread. A program takes one record, with a prefetch of those that follow it. If there is none, it leaves a
-waiter, which is set when the program should ask again.
+A session's thread offers its batch and waits until all of it is admitted. So a full buffer stops the polls, while
+heartbeats continue on another thread. A program takes one record, with a prefetch of those that follow it. If there is
+none, it leaves a waiter, which is set when the program should ask again.
 """
 
 from __future__ import annotations
@@ -49,15 +49,13 @@ def _no_quiet_shards() -> None:
 class Buffer:
     """The records of one group session, from its first lease to its last. Thread-safe."""
 
-    def __init__(
-        self, clock: Clock, tasks: Tasks, limits: BufferLimits, tell: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, clock: Clock, tasks: Tasks, limits: BufferLimits, tell: Callable[[Event], None]) -> None:
         self.clock = clock
         self.tasks = tasks
         self.tell = tell
         self._lock: AbstractContextManager[object] = tasks.lock()
-        """Guards `_state`, `_fault` and `_is_closed`. Code without it also reads and changes `_waiters`, `gives`, and the limits
-        and the cached demand of `_state`, each in one atomic step.
+        """Guards `_state`, `_fault` and `_is_closed`. Code without it also reads and changes `_waiters`, `gives`, and
+        the limits and the cached demand of `_state`, each in one atomic step.
         """
         self._change = RepairOnEntry(self._repair)
         self._state = PullState(clock, limits, self._changed)
@@ -84,7 +82,9 @@ class Buffer:
     # For the engine's threads.
 
     def open_shard(self, shard_id: str) -> None:
-        """Start the shard afresh, because its lease was acquired or its position moved. Records that are out no longer count."""
+        """Start the shard afresh, because its lease was acquired or its position moved. Records that are out no longer
+        count.
+        """
         with self._lock, self._change:
             self._state.open(shard_id)
 
@@ -100,7 +100,9 @@ class Buffer:
                 return
 
     def wait_until_done(self, shard_id: str) -> bool:
-        """Wait until every admitted record of the shard is acknowledged. False if its lease should be released before that."""
+        """Wait until every admitted record of the shard is acknowledged. False if its lease should be released before
+        that.
+        """
         while True:
             with self._lock, self._change:
                 self._prefetches.note()
@@ -153,9 +155,9 @@ class Buffer:
             self._changed()
 
     def take(self, request: PullRequest, waiter: Waiter | None) -> Delivery | LookAgain | None:
-        """Returns the next record, which is out from now on; take those that follow from `request.prefetched` while it has any.
-        Returns None if the request is over, and LookAgain if there is no record now: the waiter, if one is given, is then set at
-        the next change, unless it leaves before. Raises the error that ended the group session.
+        """Returns the next record, which is out from now on; take those that follow from `request.prefetched` while it
+        has any. Returns None if the request is over, and LookAgain if there is no record now: the waiter, if one is
+        given, is then set at the next change, unless it leaves before. Raises the error that ended the group session.
         """
         overdue: dict[ShardQueue, int] = {}
         with self._lock, self._change:
@@ -204,9 +206,7 @@ class Buffer:
             is_out = delivery.queue.is_out(delivery.number, delivery.times)
         if is_out and self.set_aside is None:
             raise SettingsError("on_failure", None, NEEDS_A_DESTINATION)
-        return (
-            self.set_aside is not None and is_out and self.set_aside(delivery, reason) and self.ack(delivery)
-        )
+        return self.set_aside is not None and is_out and self.set_aside(delivery, reason) and self.ack(delivery)
 
     # Its state and its end.
 
@@ -218,8 +218,8 @@ class Buffer:
             return PullSize(self._state.totals.records, self._state.totals.bytes)
 
     def wake_all(self) -> None:
-        """Make every waiter ask again, after a request was asked to end. Takes no lock: a signal handler calls this, and may have
-        interrupted the thread that holds the lock.
+        """Make every waiter ask again, after a request was asked to end. Takes no lock: a signal handler calls this,
+        and may have interrupted the thread that holds the lock.
         """
         self._state.forget_demand()
         for waiter in list(self._waiters):
@@ -241,7 +241,9 @@ class Buffer:
             return False
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove the waiter, whether it was set or not. Takes no lock, because in a forked child the lock cannot be taken."""
+        """Remove the waiter, whether it was set or not. Takes no lock, because in a forked child the lock cannot be
+        taken.
+        """
         self._waiters.pop(waiter, None)
 
     def stop(self) -> None:
@@ -253,7 +255,9 @@ class Buffer:
             self._changed()
 
     def forget(self) -> None:
-        """Drop everything when the session is over: a record that the program keeps must not keep the buffer in memory."""
+        """Drop everything when the session is over: a record that the program keeps must not keep the buffer in
+        memory.
+        """
         with self._lock, self._change:
             self._is_closed = True
             for shard_id in list(self._state.queues):

@@ -1,4 +1,6 @@
-"""`Consumer.consume`: calls a callback with each record, in its own threads. Also what it shares with asyncio's `consume`."""
+"""`Consumer.consume`: calls a callback with each record, in its own threads. Also what it shares with asyncio's
+`consume`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ WAITS_FOR_ITSELF = (
 )
 
 CTRL_C_NOTICED_WITHIN = timedelta(seconds=1)
-"""The longest wait before Ctrl-C is noticed. CPython does not end a wait without a limit if the signal came just before it began.
+"""The longest wait before Ctrl-C is noticed. CPython does not end a wait without a limit if the signal came just before
+it began.
 """
 
 
@@ -50,8 +53,8 @@ class CallbackCalls:
         return True
 
     def check(self, returned: object) -> None:
-        """Raises an error if the call ran nothing. A callback that acknowledges by hand may return a Future, for example of the
-        task that will acknowledge.
+        """Raises an error if the call ran nothing. A callback that acknowledges by hand may return a Future, for
+        example of the task that will acknowledge.
         """
         if self._auto_ack:
             check_ran(returned)
@@ -71,8 +74,8 @@ class CallbackCalls:
 class Consuming:
     """A consume in progress.
 
-    If the callback raises, its record comes again after `handler_backoff`, which grows with each attempt; this is logged and sent
-    as an event. With `auto_ack` a record is done when its call has returned.
+    If the callback raises, its record comes again after `handler_backoff`, which grows with each attempt; this is
+    logged and sent as an event. With `auto_ack` a record is done when its call has returned.
     """
 
     def __init__(
@@ -105,14 +108,14 @@ class Consuming:
         self._records.stop()
 
     def drain(self) -> None:
-        """Read no new records, and end when the callback has been called with the buffered ones. Any thread may call this, even
-        the callback.
+        """Read no new records, and end when the callback has been called with the buffered ones. Any thread may call
+        this, even the callback.
         """
         self._records.drain()
 
     def wait(self) -> None:
-        """Wait until `closed` is true. Raises the error that ended the consume, such as LeaseTableNotFound or StreamNotFound, or
-        RuntimeError if the callback calls this, since it would wait for itself.
+        """Wait until `closed` is true. Raises the error that ended the consume, such as LeaseTableNotFound or
+        StreamNotFound, or RuntimeError if the callback calls this, since it would wait for itself.
         """
         if get_ident() in self._calling:
             raise RuntimeError(WAITS_FOR_ITSELF)
@@ -132,8 +135,8 @@ class Consuming:
             self._is_over.set()
 
     def _call_if_out(self, record: Record) -> None:
-        """Skip a record if an earlier one of its key failed while it waited in its lane: it is void, and comes again after the
-        failed one. `ack_wait` starts with the call.
+        """Skip a record if an earlier one of its key failed while it waited in its lane: it is void, and comes again
+        after the failed one. `ack_wait` starts with the call.
         """
         if record.in_progress():
             self._call(record)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # not loaded by `import sublet`; the methods load it
 
 
 class Consumer:
-    """An application's consumer in this process: one more worker of the application, beside Lambda, KCL and other processes.
+    """An application's consumer in this process: one more worker of the application, beside Lambda, KCL and other
+    processes.
 
         consumer = Consumer("orders-audit", "orders", handle)
         consumer.run()
@@ -43,18 +44,21 @@ class Consumer:
 
     application      the consumer group, which is also its lease table's name
     stream           a name, or an ARN; left out with `streams`, which names several: streams=["orders", "audit-*"]
-    handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. This consumer's own
-                     threads call it, one call at a time unless `handler_concurrency` says otherwise. None: the program pulls
+    handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. This
+                     consumer's own threads call it, one call at a time unless `handler_concurrency` says otherwise.
+                     None: the program pulls
     ports            where to read and write: AWS by default; `sublet.memory.memory_ports(stream)` for memory
-    account          without ports: the AWS account, or memory, to use; by default the one this machine is configured for. A
-                     Context passes its own
+    account          without ports: the AWS account, or memory, to use; by default the one this machine is configured
+                     for. A Context passes its own
     ack_wait         pull: a record that is not acknowledged within this time comes again; 5 minutes
     max_ack_pending  pull: how many records of a shard may be out or buffered beyond its checkpoint; 1,000
-    on_event         pull: called with events that do not end the consumer (sublet.decisions.pull_events), from any thread
+    on_event         pull: called with events that do not end the consumer (sublet.decisions.pull_events), from any
+                     thread
     until_signalled  pull: SIGTERM and SIGINT call `stop` during the `with` block. A second signal, or the end of
-                     `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main thread
-    settings         any other field of Settings, by name, as a value or as text (`failover_time="1m"`). By default a process
-                     is continuous and has its own worker id
+                     `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main
+                     thread
+    settings         any other field of Settings, by name, as a value or as text (`failover_time="1m"`). By default a
+                     process is continuous and has its own worker id
 
     Raises SettingsError and HandlerNotLoadable. Calls AWS only in `run`, or when the first record is pulled.
     """
@@ -74,9 +78,16 @@ class Consumer:
         **settings: Unpack[ProcessKeywords],
     ) -> None:
         self._arguments = Arguments(
-            application, stream, handler, ports=ports, account=account, ack_wait=ack_wait,
-            max_ack_pending=max_ack_pending, on_event=on_event, settings=settings,
-        )  # fmt: skip
+            application,
+            stream,
+            handler,
+            ports=ports,
+            account=account,
+            ack_wait=ack_wait,
+            max_ack_pending=max_ack_pending,
+            on_event=on_event,
+            settings=settings,
+        )
         self._handler = handler
         self._on_event = on_event
         self._until_signalled = until_signalled
@@ -94,16 +105,18 @@ class Consumer:
         return self._arguments.settings
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
-        """Consume until `stop` is called. Then checkpoint and release every lease, so that others continue at once, and return.
+        """Consume until `stop` is called. Then checkpoint and release every lease, so that others continue at once, and
+        return.
 
         `until_signalled`: SIGTERM (a container ends) and SIGINT (Ctrl-C) stop it too. A second signal, or the end of
         `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main thread.
 
         `create_tables`: on AWS, create the lease table and the sightings table if they do not exist, as KCL does.
 
-        Raises errors for which waiting does not help, such as LeaseTableNotFound, and after `refusal_patience` what AWS refuses,
-        such as StreamAccessDenied; at the start that is raised at once. Every lease is released before.
-        Raises ProcessSpent if only a new process can continue: handler calls hang, or threads or descriptors have run out.
+        Raises errors for which waiting does not help, such as LeaseTableNotFound, and after `refusal_patience` what AWS
+        refuses, such as StreamAccessDenied; at the start that is raised at once. Every lease is released before.
+        Raises ProcessSpent if only a new process can continue: handler calls hang, or threads or descriptors have run
+        out.
         """
         from sublet.runtimes.run_handler import run_handler
 
@@ -116,12 +129,17 @@ class Consumer:
             return None if joined is None else (joined.ports, joined.terms.settings)
 
         run_handler(
-            self._handler, join, self.settings, self._arguments.tasks, self._arguments.stop, until_signalled=until_signalled
-        )  # fmt: skip
+            self._handler,
+            join,
+            self.settings,
+            self._arguments.tasks,
+            self._arguments.stop,
+            until_signalled=until_signalled,
+        )
 
     def stop(self) -> None:
-        """Make `run` return within seconds, or after the handler's call. Pulls end, and no further callback starts. Records that
-        are out can still be acknowledged. Any thread or signal handler may call this. It cannot be undone.
+        """Make `run` return within seconds, or after the handler's call. Pulls end, and no further callback starts.
+        Records that are out can still be acknowledged. Any thread or signal handler may call this. It cannot be undone.
         """
         self._arguments.stop.set()
 
@@ -144,14 +162,17 @@ class Consumer:
 
     @property
     def _pulled(self) -> Group:
-        """The group to pull from. Refuses a consumer with a handler: running it as well would be two workers with one id."""
+        """The group to pull from. Refuses a consumer with a handler: running it as well would be two workers with one
+        id.
+        """
         if self._handler is not None:
             raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
         return self._group
 
     def create(self) -> None:
-        """Create what is missing: the lease table, the sightings table, and in the latter the consumer's definition, which every
-        program that pulls from it follows. Pulling creates nothing. Raises SettingsInConflict if the definition differs.
+        """Create what is missing: the lease table, the sightings table, and in the latter the consumer's definition,
+        which every program that pulls from it follows. Pulling creates nothing. Raises SettingsInConflict if the
+        definition differs.
         """
         self._group.create()
 
@@ -170,17 +191,17 @@ class Consumer:
         self._group.delete()
 
     def info(self, *, cached: bool = False, positions: bool = True) -> FleetStatus:
-        """The application's state: its shards, their owners and their positions. `cached`: return what the last call returned, if
-        there was one.
+        """The application's state: its shards, their owners and their positions. `cached`: return what the last call
+        returned, if there was one.
 
-        `positions`: also find the time of each position. This takes two calls for each shard, one of them out of its five polls
-        a second.
+        `positions`: also find the time of each position. This takes two calls for each shard, one of them out of its
+        five polls a second.
         """
         return self._group.info(cached=cached, with_positions=positions)
 
     def distribution(self, *, cached: bool = False) -> WorkDistribution:
-        """How many shards each worker and each group of workers has, and how fast they read them, beside their fair share.
-        `cached`: use what `info` returned last, if it was called.
+        """How many shards each worker and each group of workers has, and how fast they read them, beside their fair
+        share. `cached`: use what `info` returned last, if it was called.
         """
         return self._group.distribution(cached=cached)
 
@@ -194,10 +215,10 @@ class Consumer:
             self._at_exit = undone.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
-    ) -> None:
-        """Wait up to `drain_timeout` for callbacks in progress. Then checkpoint acknowledged records and release every lease."""
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        """Wait up to `drain_timeout` for callbacks in progress. Then checkpoint acknowledged records and release every
+        lease.
+        """
         with self._at_exit:
             self._group.leave()
 
@@ -209,11 +230,11 @@ class Consumer:
         expires: timedelta | float = 30,
         idle_heartbeat: timedelta | float | None = None,
     ) -> Records:
-        """An iterator over records as they come, up to `max_records` or `max_bytes`, one of which is required. It ends after
-        `expires` (seconds, or a timedelta) at the latest.
+        """An iterator over records as they come, up to `max_records` or `max_bytes`, one of which is required. It ends
+        after `expires` (seconds, or a timedelta) at the latest.
 
-        Outside of `with consumer:` it takes free leases and never steals. It releases them when every record that it returned is
-        acknowledged, when it is closed, or `expires` after its end.
+        Outside of `with consumer:` it takes free leases and never steals. It releases them when every record that it
+        returned is acknowledged, when it is closed, or `expires` after its end.
         """
         from sublet.pull.subscription import Records
 
@@ -245,7 +266,8 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """Call the callback with each record, in `partition_by_key` threads (1 by default), in order within each partition key.
+        """Call the callback with each record, in `partition_by_key` threads (1 by default), in order within each
+        partition key.
 
         Raises SettingsError for an async callback, which needs `sublet.aio`, and for one that takes no record.
         """
@@ -259,6 +281,10 @@ class Consumer:
         tasks = group.environment.tasks
         subscription = group.messages(buffering, on_event=on_event)
         return Consuming(
-            Records(subscription, tasks), callback, tasks=tasks, auto_ack=auto_ack, lanes=lanes,
+            Records(subscription, tasks),
+            callback,
+            tasks=tasks,
+            auto_ack=auto_ack,
+            lanes=lanes,
             bound=subscription.request.wants.max_records,
-        )  # fmt: skip
+        )

@@ -40,8 +40,8 @@ class Joined(NamedTuple):
 class Environment:
     """Where a consumer's ports and settings come from.
 
-    account  returns the Account that creates the ports; None if `ports` is given. Called when first needed, because on AWS it
-             loads boto3, which would block an event loop for a moment
+    account  returns the Account that creates the ports; None if `ports` is given. Called when first needed, because on
+             AWS it loads boto3, which would block an event loop for a moment
     given    the options that the program passed
     tell     called with events, from any thread
     stopped  set when the program should get no more records
@@ -77,9 +77,10 @@ class Environment:
         may_create: bool = False,
         on_problem: Callable[[TransientError], None] = lambda _: None,
     ) -> Joined | None:
-        """Compose the ports, and take the terms from the consumer's definition if there is one. While AWS cannot be reached, or
-        refuses what it has allowed before, log why, call `on_problem` and try again; return None if one of the signals is set
-        first. Raises SettingsInConflict, and an error for which waiting does not help, or has not (`decisions.patience`).
+        """Compose the ports, and take the terms from the consumer's definition if there is one. While AWS cannot be
+        reached, or refuses what it has allowed before, log why, call `on_problem` and try again; return None if one of
+        the signals is set first. Raises SettingsInConflict, and an error for which waiting does not help, or has not
+        (`decisions.patience`).
         """
         signals = [stop] if leaving is None else [stop, leaving]
         failures, refusals = 0, Refusals(has_worked=self.joined.is_set())
@@ -137,8 +138,8 @@ def environment_of(
     max_ack_pending: int | None = None,
     stopped: Signal | None = None,
 ) -> Environment:
-    """The environment of these ports or this account. Without either it is AWS, as this machine is configured. Creates no client
-    yet.
+    """The environment of these ports or this account. Without either it is AWS, as this machine is configured. Creates
+    no client yet.
     """
 
     def tell(event: Event) -> None:

@@ -24,8 +24,8 @@ WAIT_AT_END = timedelta(seconds=1)
 
 
 class Events:
-    """The events of one group session. Thread-safe. It drops the listeners once the session is over and all events are delivered,
-    so that a record which the program keeps does not keep its listeners in memory.
+    """The events of one group session. Thread-safe. It drops the listeners once the session is over and all events are
+    delivered, so that a record which the program keeps does not keep its listeners in memory.
     """
 
     def __init__(self, tasks: Tasks, listener: Listener) -> None:
@@ -119,7 +119,9 @@ class Events:
 
 
 class LeaseEvents:
-    """Sends one event for the end of each acquired lease. Thread-safe if only one thread at a time handles a given lease."""
+    """Sends one event for the end of each acquired lease. Thread-safe if only one thread at a time handles a given
+    lease.
+    """
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
         self._tell = tell
@@ -131,7 +133,9 @@ class LeaseEvents:
         self._tell(Event(EventKind.LEASE_ACQUIRED, shard_id, f"from {checkpoint}"))
 
     def end(self, shard_id: str, how: EventKind, detail: str = "") -> None:
-        """Does nothing if the lease has already ended, or never began: a lease may be released before anything is read."""
+        """Does nothing if the lease has already ended, or never began: a lease may be released before anything is
+        read.
+        """
         if shard_id in self._held:
             self._held.discard(shard_id)
             self._tell(Event(how, shard_id, detail))

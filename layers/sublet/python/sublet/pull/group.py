@@ -41,8 +41,8 @@ PULLS_AFTER_STOP = timedelta(seconds=1)
 
 @dataclass(slots=True)
 class Group:
-    """A consumer's group sessions, one after another: two at once would have the same worker id. A request that begins during a
-    session shares it. The next session begins when the previous one has released its leases.
+    """A consumer's group sessions, one after another: two at once would have the same worker id. A request that begins
+    during a session shares it. The next session begins when the previous one has released its leases.
 
     entered  the session of a `with` block, which every request inside the block shares
     """
@@ -60,14 +60,16 @@ class Group:
         self._lock = self.environment.tasks.lock()
 
     def create(self) -> None:
-        """Create the tables and the definition if they do not exist. Raises SettingsInConflict if the definition differs."""
+        """Create the tables and the definition if they do not exist. Raises SettingsInConflict if the definition
+        differs.
+        """
         environment, ports = self.environment, self._checked(may_create=True)
         if not ports.sightings.define(options_of(environment.terms), None):
             by_definition(environment.terms, environment.given, ports.sightings.load().definition)
 
     def update(self) -> None:
-        """Replace the definition by this program's options. Raises LeaseTableNotFound, and SettingsError for an option that
-        cannot change.
+        """Replace the definition by this program's options. Raises LeaseTableNotFound, and SettingsError for an option
+        that cannot change.
         """
         environment, ports = self.environment, self._checked()
         while True:
@@ -90,7 +92,9 @@ class Group:
         return ports
 
     def delete(self) -> None:
-        """Delete the leases, their positions and the definition. Other programs that pull from it get LeaseTableNotFound."""
+        """Delete the leases, their positions and the definition. Other programs that pull from it get
+        LeaseTableNotFound.
+        """
         if self.environment.account is None:
             raise SettingsError("account", None, "given, to delete tables: ports only reach into them")
         account, settings = self.environment.account(), self.environment.settings
@@ -110,9 +114,7 @@ class Group:
             found = positions(scan.leases, ports) if with_positions else {}
             stopped = ControlWatch(ports).pauses(scan.leases)
             gone = gone_streams(remembered.streams)
-            known = Findings(
-                remembered.sightings, remembered.unread, positions=found, paused=stopped, gone=gone
-            )
+            known = Findings(remembered.sightings, remembered.unread, positions=found, paused=stopped, gone=gone)
             self._told = fleet_status(scan, ports.clock.now(), settings, known)
         return self._told
 
@@ -123,9 +125,7 @@ class Group:
     def join(self) -> None:
         """Enter a `with` block."""
         if self.entered is not None:
-            raise RuntimeError(
-                "this consumer is a member already: a `with` block of it is not entered twice at once"
-            )
+            raise RuntimeError("this consumer is a member already: a `with` block of it is not entered twice at once")
         self.entered = self._session(self._entered_ref, steals=True)
 
     def leave(self) -> None:
@@ -133,7 +133,9 @@ class Group:
         self.begin_to_leave()()
 
     def begin_to_leave(self) -> Callable[[], None]:
-        """Start to leave the `with` block, without waiting. Returns a function that waits until the leases are released."""
+        """Start to leave the `with` block, without waiting. Returns a function that waits until the leases are
+        released.
+        """
         entered, self.entered = self.entered, None
         if entered is None or entered.is_inherited:
             return _no_wait
@@ -158,8 +160,8 @@ class Group:
 
     @contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT stop the consumer while the block runs. A second signal, or the end of `drain_timeout`, ends the
-        process at once.
+        """Let SIGTERM and SIGINT stop the consumer while the block runs. A second signal, or the end of
+        `drain_timeout`, ends the process at once.
         """
         environment = self.environment
         stops = Stops(environment.stopped, environment.stopped, environment.tasks.signal())
@@ -178,7 +180,8 @@ class Group:
             self._seen_stopped_at = now
         if now - self._seen_stopped_at >= PULLS_AFTER_STOP:
             raise RuntimeError(
-                "this consumer was stopped and has no more records: leave its `with` block, by `while not consumer.stopped:`"
+                "this consumer was stopped and has no more records: leave its `with` block, by `while not "
+                "consumer.stopped:`"
             )
 
     # Once the consumer is stopped, these two return no records, and raise RuntimeError if the program keeps asking.

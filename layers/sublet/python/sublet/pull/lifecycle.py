@@ -21,7 +21,8 @@ class RepairOnEntry:
     """A context manager around each change, inside the lock. If an exception interrupted the last change (Ctrl-C raises
     KeyboardInterrupt between any two instructions), the next one calls `repair` first.
 
-    The lock itself must be written in C, as threading's is. One whose enter and exit are Python code might stay locked for ever.
+    The lock itself must be written in C, as threading's is. One whose enter and exit are Python code might stay locked
+    for ever.
     """
 
     def __init__(self, repair: Callable[[], None]) -> None:
@@ -33,14 +34,14 @@ class RepairOnEntry:
             self._repair()
         self._is_interrupted = True
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self._is_interrupted = kind is not None
 
 
 class LockOfParent:
-    """Replaces the buffer's lock in a forked child, because a thread that the child does not have may hold that lock."""
+    """Replaces the buffer's lock in a forked child, because a thread that the child does not have may hold that
+    lock.
+    """
 
     def __enter__(self) -> NoReturn:
         raise RuntimeError(WHY)

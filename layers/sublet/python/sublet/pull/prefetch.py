@@ -1,9 +1,9 @@
 """Records that an iterator takes without asking the buffer for each.
 
-Asking the buffer for a record costs ten times as much as handing one over. So when a program asks for one record, the buffer puts
-the next ones of the same shard into a deque. The iterator takes them with `popleft`, which is atomic and needs no lock. The
-buffer, under its lock, sees from what is left which ones are out. Before it changes which record comes next, it ends the
-prefetch: records that are left then were never handed out.
+Asking the buffer for a record costs ten times as much as handing one over. So when a program asks for one record, the
+buffer puts the next ones of the same shard into a deque. The iterator takes them with `popleft`, which is atomic and
+needs no lock. The buffer, under its lock, sees from what is left which ones are out. Before it changes which record
+comes next, it ends the prefetch: records that are left then were never handed out.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from sublet.protocol.records import UserRecord
 from sublet.pull.shard_queue import ShardQueue
 
 PREFETCH_LASTS = timedelta(milliseconds=1)
-"""The longest that a prefetch lasts. So `ack_wait` may be counted from its beginning, and one shard delays the others by no more.
+"""The longest that a prefetch lasts. So `ack_wait` may be counted from its beginning, and one shard delays the others
+by no more.
 """
 
 MAX_PREFETCH = 500
 """A prefetch has this many records at most."""
 
 FIRST_PREFETCH = 8
-"""The size of the first prefetch. A later one has this many more records than twice `Prefetches.usual`: preparing records that
-are then left over is wasted work.
+"""The size of the first prefetch. A later one has this many more records than twice `Prefetches.usual`: preparing
+records that are then left over is wasted work.
 """
 
 
@@ -63,7 +64,9 @@ class Prefetch:
     noted: int = 0
     """How many of the taken records the queue knows of."""
     put_back: int = 0
-    """How many records were left when the prefetch was ended by the buffer, rather than by a program that wanted no more."""
+    """How many records were left when the prefetch was ended by the buffer, rather than by a program that wanted no
+    more.
+    """
 
     def note(self) -> None:
         """Report to the queue which records were taken since the last call."""
@@ -97,9 +100,7 @@ class Prefetches:
         self.usual = 0
         """How many records recent prefetches delivered. One that was cut short at most halves this."""
 
-    def begin(
-        self, queue: ShardQueue, at_most: int, until: datetime, *, acks: bool
-    ) -> deque[Delivery] | None:
+    def begin(self, queue: ShardQueue, at_most: int, until: datetime, *, acks: bool) -> deque[Delivery] | None:
         """Prefetch from a queue in which no record waits to come again. None if it has nothing."""
         at_most = min(at_most, MAX_PREFETCH, FIRST_PREFETCH + 2 * self.usual)
         self._current = _prefetch(queue, at_most, until, acks=acks)

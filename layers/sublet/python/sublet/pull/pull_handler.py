@@ -13,8 +13,8 @@ from sublet.pull.events import LeaseEvents
 
 @dataclass(frozen=True, slots=True)
 class PullHandler:
-    """The sessions' threads call this. A call waits until the program wants its records, so a process with this handler has no
-    `handler_timeout`, and allows as many concurrent handler calls as it has leases.
+    """The sessions' threads call this. A call waits until the program wants its records, so a process with this handler
+    has no `handler_timeout`, and allows as many concurrent handler calls as it has leases.
     """
 
     buffer: Buffer

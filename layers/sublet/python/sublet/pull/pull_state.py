@@ -1,5 +1,5 @@
-"""A buffer's state: its shards' queues, the pulls in progress, and which record goes to which pull next. Not thread-safe: the
-buffer's lock guards it.
+"""A buffer's state: its shards' queues, the pulls in progress, and which record goes to which pull next. Not
+thread-safe: the buffer's lock guards it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ from sublet.pull.shard_queue import ShardQueue, Totals
 
 
 class LookAgain(NamedTuple):
-    """There is no record now. Ask again when the waiter is set, or at this moment by the steady clock (None if none is known)."""
+    """There is no record now. Ask again when the waiter is set, or at this moment by the steady clock (None if none is
+    known).
+    """
 
     at: datetime | None
 
 
 @dataclass(slots=True, eq=False)
 class PullRequest:
-    """A fetch, messages or consume in progress, as the buffer sees it. `acks`: taking a record acknowledges the one before."""
+    """A fetch, messages or consume in progress, as the buffer sees it. `acks`: taking a record acknowledges the one
+    before.
+    """
 
     wants: FetchProgress | Demand
     expires_at: datetime | None = None
-    """The moment, by the steady clock, after which nothing more is admitted for this request. The request then ends when the
-    buffer is empty.
+    """The moment, by the steady clock, after which nothing more is admitted for this request. The request then ends
+    when the buffer is empty.
     """
     acks: bool = False
     prefetched: deque[Delivery] = field(default_factory=deque)
@@ -107,7 +111,9 @@ class ShardRotation:
 
 
 class PullState:
-    """A buffer's records and requests. `on_change` is called after records were admitted, when a waiting program may find one."""
+    """A buffer's records and requests. `on_change` is called after records were admitted, when a waiting program may
+    find one.
+    """
 
     def __init__(self, clock: Clock, limits: BufferLimits, on_change: Callable[[], None]) -> None:
         self.clock = clock
@@ -134,7 +140,9 @@ class PullState:
         self.refill.void(queue)
 
     def offer(self, batch: Batch, ends: Ends, changed: Signal) -> Offer | None:
-        """Take a batch to admit; set `changed` when all of it is admitted. None if the shard's lease is gone or about to go."""
+        """Take a batch to admit; set `changed` when all of it is admitted. None if the shard's lease is gone or about
+        to go.
+        """
         queue = self.queues.get(batch.shard_id)
         if queue is None or queue.is_cut:
             return None
@@ -159,8 +167,8 @@ class PullState:
         self.forget_demand()
 
     def next_for(self, request: PullRequest, overdue: dict[ShardQueue, int]) -> Delivery | LookAgain | None:
-        """The next record for this request, which is out from now on. None if the request is over. Adds to `overdue` how many
-        records of each shard have exceeded `ack_wait`.
+        """The next record for this request, which is out from now on. None if the request is over. Adds to `overdue`
+        how many records of each shard have exceeded `ack_wait`.
         """
         if request.is_over or (request.is_draining and self._is_drained(request)):
             return None
@@ -186,9 +194,7 @@ class PullState:
         ends = request.drains.items()
         return all(not queue.is_open or queue.acknowledging.finished >= end for queue, end in ends)
 
-    def _hand_out(
-        self, request: PullRequest, queue: ShardQueue, number: int, now: datetime
-    ) -> Delivery | None:
+    def _hand_out(self, request: PullRequest, queue: ShardQueue, number: int, now: datetime) -> Delivery | None:
         segment = queue.log.segment(number)
         if isinstance(request.wants, FetchProgress):
             after = request.wants.give(segment.size(number, number + 1))
@@ -210,8 +216,8 @@ class PullState:
         return Delivery(queue, number, out.times, segment.record(number), out.attempt)
 
     def _prefetch(self, request: PullRequest, queue: ShardQueue, until: datetime) -> None:
-        """Prefetch what follows in the queue if no other request is open, but not so much that the refill comes late. A fetch
-        gets no prefetch, since it counts each record as it is handed out.
+        """Prefetch what follows in the queue if no other request is open, but not so much that the refill comes late. A
+        fetch gets no prefetch, since it counts each record as it is handed out.
         """
         if isinstance(request.wants, FetchProgress) or self.requests != [request] or not queue.has_next:
             return
@@ -247,7 +253,9 @@ class PullState:
         self._demand = None
 
     def repair(self) -> None:
-        """Called after an interrupted change: recompute everything from the logs and from what is done, which are intact."""
+        """Called after an interrupted change: recompute everything from the logs and from what is done, which are
+        intact.
+        """
         self.prefetches.repair()
         self.totals.records = self.totals.bytes = self.totals.unfinished_bytes = 0
         for queue in self.queues.values():

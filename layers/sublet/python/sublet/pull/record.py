@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 class Record(Struct, frozen=True, gc=False, eq=False):
     """A pulled user record. It is out until it is acknowledged, put back or given up.
 
-    `ack`, `nak` and `in_progress` return True if they counted. They do not count if the record is already done, has come again
-    meanwhile, or its lease is gone, so that another worker has it or will get it.
+    `ack`, `nak` and `in_progress` return True if they counted. They do not count if the record is already done, has
+    come again meanwhile, or its lease is gone, so that another worker has it or will get it.
     """
 
     _buffer: Buffer
@@ -69,20 +69,21 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def attempt(self) -> int:
-        """How often the record has been handed out, from 1. The number grows each time this process puts the record back or lets
-        `ack_wait` pass. It stays the same if the record comes again only because an earlier record of its key does.
+        """How often the record has been handed out, from 1. The number grows each time this process puts the record
+        back or lets `ack_wait` pass. It stays the same if the record comes again only because an earlier record of its
+        key does.
         """
         return self._delivery.attempt
 
     def ack(self) -> bool:
-        """Acknowledge this record, and no other. Every `checkpoint_interval`, and at the end, the shard is checkpointed up to the
-        first record that is not done.
+        """Acknowledge this record, and no other. Every `checkpoint_interval`, and at the end, the shard is checkpointed
+        up to the first record that is not done.
         """
         return self._buffer.ack(self._delivery)
 
     def nak(self, delay: timedelta | float = 0) -> bool:
-        """Put the record back. It comes again after `delay` (seconds, or a timedelta) at the earliest. Later records of its key
-        that are out become void, and come again after it.
+        """Put the record back. It comes again after `delay` (seconds, or a timedelta) at the earliest. Later records of
+        its key that are out become void, and come again after it.
         """
         return self._buffer.nak(self._delivery, delay)
 
@@ -91,8 +92,8 @@ class Record(Struct, frozen=True, gc=False, eq=False):
         return self._buffer.in_progress(self._delivery)
 
     def term(self, reason: str) -> bool:
-        """Give the record up: send it to the failure destination. It is then done and never comes again. Also returns False if
-        the destination did not take the record, which is then still out. Raises SettingsError without the setting `on_failure`,
-        because a record is skipped only if it is kept elsewhere.
+        """Give the record up: send it to the failure destination. It is then done and never comes again. Also returns
+        False if the destination did not take the record, which is then still out. Raises SettingsError without the
+        setting `on_failure`, because a record is skipped only if it is kept elsewhere.
         """
         return self._buffer.term(self._delivery, reason)

@@ -26,7 +26,9 @@ class BufferLimits:
 
 @dataclass(slots=True, eq=False)
 class Offer:
-    """A batch that a session's thread offers; it waits until all is admitted. `at`: the index of the next record to admit."""
+    """A batch that a session's thread offers; it waits until all is admitted. `at`: the index of the next record to
+    admit.
+    """
 
     queue: ShardQueue
     batch: Batch
@@ -49,7 +51,9 @@ class Refill:
         self.offers: deque[Offer] = deque()
 
     def withdraw(self, offer: Offer) -> None:
-        """Called when the thread of an offer stops waiting. Neither the rest of the batch nor anything after it is admitted."""
+        """Called when the thread of an offer stops waiting. Neither the rest of the batch nor anything after it is
+        admitted.
+        """
         if offer in self.offers:
             self.offers.remove(offer)
             offer.queue.is_cut = True
@@ -73,11 +77,11 @@ class Refill:
         return bool(self.offers) and (self._is_filling or demand.is_low(self._totals))
 
     def admit(self, demand: Demand, limits: BufferLimits, at_least: int) -> list[ShardQueue]:
-        """Admit records of all offers in turn while there is demand, so that a hot shard gets no more room than another. Returns
-        the queues that got records.
+        """Admit records of all offers in turn while there is demand, so that a hot shard gets no more room than
+        another. Returns the queues that got records.
 
-        at_least  admit this many records of a shard at a time, if they fit: a prefetch takes about as many, and admitting fewer
-                  costs the same
+        at_least  admit this many records of a shard at a time, if they fit: a prefetch takes about as many, and
+                  admitting fewer costs the same
         """
         self._is_filling = self._is_filling or demand.is_low(self._totals)
         blocked = in_round = 0

@@ -35,7 +35,9 @@ from sublet.several_streams import settings_of_stream
 from sublet.system.at_exit import AtExit
 
 CHECK_INTERVAL = timedelta(milliseconds=500)
-"""How often a session checks what to checkpoint, what to end, and whether AWS answers. Also the shortest idle_heartbeat."""
+"""How often a session checks what to checkpoint, what to end, and whether AWS answers. Also the shortest
+idle_heartbeat.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,16 +51,14 @@ class Ref:
 
 
 class GroupSession:
-    """Runs the engine's process in its own threads, with a buffer between it and the program. It begins at once, or when the
-    previous session has ended, and continues while it has a Ref.
+    """Runs the engine's process in its own threads, with a buffer between it and the program. It begins at once, or
+    when the previous session has ended, and continues while it has a Ref.
 
-    An error that ends the engine is raised in the program's next call. If the program exits without ending the session, the exit
-    ends it, so that acknowledged records are checkpointed and the leases are released.
+    An error that ends the engine is raised in the program's next call. If the program exits without ending the session,
+    the exit ends it, so that acknowledged records are checkpointed and the leases are released.
     """
 
-    def __init__(
-        self, environment: Environment, first: Ref, *, steals: bool, after: Signal | None = None
-    ) -> None:
+    def __init__(self, environment: Environment, first: Ref, *, steals: bool, after: Signal | None = None) -> None:
         self._environment = environment
         self._lock = environment.tasks.lock()
         """Guards `_refs`, `_steals`, `_process`, `_calls`, `_ends_at`, `_idle_heartbeat` and `_defined`."""
@@ -73,8 +73,8 @@ class GroupSession:
         """The longest of all requests, and at least long enough for a quiet shard to be polled."""
         self._defined: Options | None = None
         self.abandoned: deque[Callable[[], None]] = deque()
-        """Functions that end iterators which the program dropped without close(). No lock guards this: garbage collection and
-        signal handlers append at any moment, which a deque allows.
+        """Functions that end iterators which the program dropped without close(). No lock guards this: garbage
+        collection and signal handlers append at any moment, which a deque allows.
         """
         self._log: Log | None = None
         self.events = Events(environment.tasks, environment.tell)
@@ -105,8 +105,8 @@ class GroupSession:
         self._at_exit.forget()
 
     def add_ref(self, ref: Ref, *, steals: bool) -> bool:
-        """Keep the session going. Returns False if it is already ending. With `steals`, it takes its fair share of the leases
-        from now on.
+        """Keep the session going. Returns False if it is already ending. With `steals`, it takes its fair share of the
+        leases from now on.
         """
         with self._lock:
             if self._is_ending:
@@ -154,12 +154,16 @@ class GroupSession:
             self.end()
 
     def expect_signs_within(self, idle_heartbeat: timedelta) -> None:
-        """Send an event after this long without a sign of life, or after the longest time that any request asked for."""
+        """Send an event after this long without a sign of life, or after the longest time that any request asked
+        for.
+        """
         with self._lock:
             self._idle_heartbeat = max(self._idle_heartbeat, idle_heartbeat)
 
     def begin_call(self, caller: object) -> bool:
-        """Returns whether a callback may be called now. Leases are kept until the call ends, for `drain_timeout` at most."""
+        """Returns whether a callback may be called now. Leases are kept until the call ends, for `drain_timeout` at
+        most.
+        """
         with self._lock:
             if self._ends_at is not None or not self.buffer.gives:
                 return False
@@ -185,9 +189,7 @@ class GroupSession:
     def _end_without_calls(self) -> None:
         """End now if the session is ending and either no callback is running or they have taken too long."""
         with self._lock:
-            waits = self._ends_at is None or (
-                self._calls and self._environment.clock.steady() < self._ends_at
-            )
+            waits = self._ends_at is None or (self._calls and self._environment.clock.steady() < self._ends_at)
         if not waits:
             self.buffer.stop()
             self._stop.set()
@@ -239,7 +241,9 @@ class GroupSession:
             self._at_exit.forget()
 
     def _keep(self) -> None:
-        """Checkpoint acknowledged records when due, end what was abandoned or has expired, and look for signs of life."""
+        """Checkpoint acknowledged records when due, end what was abandoned or has expired, and look for signs of
+        life.
+        """
         clock = self._environment.clock
         due_at = clock.steady() + self._environment.settings.checkpoint_interval
         while not self._stop.wait(CHECK_INTERVAL):
@@ -276,7 +280,9 @@ class GroupSession:
         self._stop.set()
 
     def callback_failed(self, record: Record, failure: BaseException) -> None:
-        """Put the record back for `handler_backoff`, log why, and send an event. Does nothing if it is no longer out."""
+        """Put the record back for `handler_backoff`, log why, and send an event. Does nothing if it is no longer
+        out.
+        """
         settings, shard_id = self._environment.settings, record.shard_id
         again_after = handler_backoff(record.attempt, settings)
         if not record.nak(again_after):
@@ -304,8 +310,14 @@ def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str
     """Give the record to the failure destination, as the engine does with a record that it gives up."""
     settings = settings_of_stream(settings, ports, delivery.queue.shard_id)
     given = SettingAside(
-        ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
-        delivery.queue.shard_id, settings.worker_id or settings.application,
-    )  # fmt: skip
+        ports.destination,
+        ports.log,
+        ports.metrics.put,
+        ports.clock.now,
+        settings,
+        settings.stream,
+        delivery.queue.shard_id,
+        settings.worker_id or settings.application,
+    )
     step = SetAside(Run(0, 1, delivery.attempt), Condition.TERMINATED, reason)
     return given.put([delivery.record], step, Answer(0))

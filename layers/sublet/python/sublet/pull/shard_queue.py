@@ -63,7 +63,9 @@ class Segment(NamedTuple):
 
 
 class RecordLog:
-    """Admitted records by number, from the first unfinished one on. `end` is the number of the next one to be admitted."""
+    """Admitted records by number, from the first unfinished one on. `end` is the number of the next one to be
+    admitted.
+    """
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
@@ -183,8 +185,8 @@ class ShardQueue:
         self.upcoming = 0
 
     def next(self) -> int | None:
-        """The number of the next record to hand out, without handing it out. Skips records of a key that waits for a redelivery;
-        they then wait with it.
+        """The number of the next record to hand out, without handing it out. Skips records of a key that waits for a
+        redelivery; they then wait with it.
         """
         acknowledging = self.acknowledging
         if acknowledging.is_in_order:
@@ -206,8 +208,8 @@ class ShardQueue:
         return self.acknowledging.hand_out(number, self.log.key(number), until)
 
     def hand_out_row(self, start: int, end: int, until: datetime, *, acks: bool) -> None:
-        """Hand out the records from `start`, the upcoming one, up to `end`. With `acks`, this finishes the record before them and
-        all of them but the last.
+        """Hand out the records from `start`, the upcoming one, up to `end`. With `acks`, this finishes the record
+        before them and all of them but the last.
         """
         self._unbuffer(end)
         done = end - 1 if acks else start
@@ -256,8 +258,8 @@ class ShardQueue:
         return segment.batch, segment.record(finished - 1)
 
     def repair(self) -> None:
-        """Called after an interrupted change: recompute what follows from the log and from what is done. Adds this queue's sums
-        to `totals`, which the caller has set to zero.
+        """Called after an interrupted change: recompute what follows from the log and from what is done. Adds this
+        queue's sums to `totals`, which the caller has set to zero.
         """
         self.log.repair()
         self.acknowledging.mend(self.upcoming, self.log.key)

@@ -45,9 +45,9 @@ class Signs:
         *,
         is_of_several: bool = False,
     ) -> None:
-        """`patience`: how long a call that has worked may be refused before the consumer ends. The engine alone would not end: a
-        lease's session would give up, and the next tick would start it again. One of several streams that refuses, from the
-        start or later, ends nothing while another answers.
+        """`patience`: how long a call that has worked may be refused before the consumer ends. The engine alone would
+        not end: a lease's session would give up, and the next tick would start it again. One of several streams that
+        refuses, from the start or later, ends nothing while another answers.
         """
         self.tell = tell
         self._clock = clock
@@ -61,7 +61,9 @@ class Signs:
 
     @contextmanager
     def asked(self, service: Service, call: str, *, may_be_refused: bool = False) -> Iterator[Question]:
-        """A context manager around a call to AWS. `may_be_refused`: a refusal concerns only a part of the consumer's work."""
+        """A context manager around a call to AWS. `may_be_refused`: a refusal concerns only a part of the consumer's
+        work.
+        """
         question = Question()
         self._become(lambda signs, now: (signs.asked(service, now), None))
         try:
@@ -109,9 +111,7 @@ class Signs:
     def look(self, idle_heartbeat: timedelta) -> None:
         """Send an event if there has been no sign of life for `idle_heartbeat`."""
         owing = ", ".join(self._signs.owed)
-        self._become(
-            lambda signs, now: signs.look(now, idle_heartbeat), f"waiting for {owing}" if owing else ""
-        )
+        self._become(lambda signs, now: signs.look(now, idle_heartbeat), f"waiting for {owing}" if owing else "")
 
     def _become(
         self,

@@ -32,7 +32,8 @@ USER_RECORDS_AT_ONCE = 4096
 
 
 class Context:
-    """The streams and consumers of one account and region: on AWS `sublet.connect()`, in memory `Context(MemoryAccount())`.
+    """The streams and consumers of one account and region: on AWS `sublet.connect()`, in memory
+    `Context(MemoryAccount())`.
 
     Methods that change a stream return when Kinesis has finished the change, and the stream can be used.
     """
@@ -57,8 +58,8 @@ class Context:
         return Stream(self.account, stream)
 
     def update_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
-        """Change a stream; options that are left out stay as they are. More than doubling or halving its shards takes several
-        steps.
+        """Change a stream; options that are left out stay as they are. More than doubling or halving its shards takes
+        several steps.
         """
         from sublet.decisions.stream_changes import Wanted
 
@@ -66,7 +67,9 @@ class Context:
         return Stream(self.account, stream)
 
     def delete_stream(self, stream: str) -> None:
-        """Delete the stream and all its records. Its consumers' tables stay: a new stream of this name is not mistaken for it."""
+        """Delete the stream and all its records. Its consumers' tables stay: a new stream of this name is not mistaken
+        for it.
+        """
         self.account.delete(stream)
         try:
             _wait_until(self.account, stream, lambda _: False)
@@ -78,13 +81,13 @@ class Context:
         return self.account.limits()
 
     def consumer(self, stream: str, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
-        """A consumer of the stream, without a check that the stream exists. The options are those of `sublet.Consumer`."""
+        """A consumer of the stream, without a check that the stream exists. The options are those of
+        `sublet.Consumer`.
+        """
         return Consumer(name, stream, account=self.account, **options)
 
 
-def connect(
-    session: Session | None = None, region: str | None = None, endpoint: str | None = None
-) -> Context:
+def connect(session: Session | None = None, region: str | None = None, endpoint: str | None = None) -> Context:
     """Connect to AWS, with this machine's configuration where no argument is given. Makes no call yet.
 
     session   boto3's; its credentials and region are used
@@ -112,7 +115,9 @@ class Stream:
         return self._account.info(self.name)
 
     def consumer(self, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
-        """A consumer to pull from, or with a `handler` to run. Makes no call yet. The options are those of `sublet.Consumer`."""
+        """A consumer to pull from, or with a `handler` to run. Makes no call yet. The options are those of
+        `sublet.Consumer`.
+        """
         return Consumer(name, self.name, account=self._account, **options)
 
     def create_consumer(self, name: str, **definition: Unpack[ConsumerKeywords]) -> Consumer:
@@ -137,8 +142,8 @@ class Stream:
         self.consumer(name).delete()
 
     def consumers(self) -> list[str]:
-        """The names of the applications that have consumed this stream or were created for it. Applications of the Java KCL alone
-        are not found, since they have no sightings table. Lists the account's tables.
+        """The names of the applications that have consumed this stream or were created for it. Applications of the Java
+        KCL alone are not found, since they have no sightings table. Lists the account's tables.
         """
         here = self.info().identity
         names = self._account.applications()
@@ -146,14 +151,14 @@ class Stream:
 
     def get(self, shard_id: str, sequence_number: str) -> list[UserRecord]:
         """Returns the user records of one stream record, or none if it is past retention. Raises ShardNotFound,
-        CheckpointNotInStream for another shard's sequence number, and StreamError for text that is not a sequence number.
+        CheckpointNotInStream for another shard's sequence number, and StreamError for text that is not a sequence
+        number.
         """
         return _user_records_at(self._account, self.name, shard_id, sequence_number)
 
-    def put(
-        self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
-    ) -> PutRecord:
-        """Put one record, not aggregated, and return where it is. If the reply is lost, the record may be in the stream twice.
+    def put(self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None) -> PutRecord:
+        """Put one record, not aggregated, and return where it is. If the reply is lost, the record may be in the stream
+        twice.
 
         Only a stream that distributes records itself takes one without a partition key; others raise StreamError.
         """
@@ -192,9 +197,7 @@ def _wait_until(account: Account, stream: str, is_done: Callable[[StreamInfo], b
     since = account.clock.steady()
     while not is_done(info := account.info(stream)):
         if account.clock.steady() - since > CHANGE_TAKES_AT_MOST:
-            raise StreamUnavailable(
-                f"stream {stream} is {info.status} for {CHANGE_TAKES_AT_MOST}; look at it"
-            )
+            raise StreamUnavailable(f"stream {stream} is {info.status} for {CHANGE_TAKES_AT_MOST}; look at it")
         account.tasks.signal().wait(CHANGE_POLLED_EVERY)
 
 

@@ -46,8 +46,8 @@ class Subscription:
             self.ref.until = self.request.expires_at + self.lingers  # even if the program never asks again
 
     def look(self, waiter: Waiter | None = None) -> Delivery | timedelta | None:
-        """Returns the next record, or how long to wait unless the waiter is set before, or None at the end. Raises the error that
-        ended the session.
+        """Returns the next record, or how long to wait unless the waiter is set before, or None at the end. Raises the
+        error that ended the session.
 
         Ask without a waiter first: creating one costs more than asking.
         """
@@ -93,7 +93,9 @@ class Subscription:
         self.session.buffer.wake_all()
 
     def close(self) -> None:
-        """End now. If this ends the session, return when it has ended; acks of records that are out then no longer count."""
+        """End now. If this ends the session, return when it has ended; acks of records that are out then no longer
+        count.
+        """
         self.lingers = None
         self.finish()
         if self.ref is not None and not self.session.is_inherited:
@@ -105,8 +107,8 @@ class Subscription:
 
 
 class Records:
-    """An iterator over records as they come: in order within a shard, taking turns across shards. One thread at a time may use
-    it; any thread may call `stop` and `drain`.
+    """An iterator over records as they come: in order within a shard, taking turns across shards. One thread at a time
+    may use it; any thread may call `stop` and `drain`.
     """
 
     def __init__(self, subscription: Subscription, tasks: Tasks) -> None:
@@ -124,10 +126,11 @@ class Records:
         return self
 
     def __next__(self) -> Record:
-        """Waits for the next record. Raises the error that ended the consumer, such as LeaseTableNotFound or StreamNotFound.
+        """Waits for the next record. Raises the error that ended the consumer, such as LeaseTableNotFound or
+        StreamNotFound.
 
-        An exception from a signal handler, such as KeyboardInterrupt, may lose the record on its way to the caller. It then comes
-        again after `ack_wait`.
+        An exception from a signal handler, such as KeyboardInterrupt, may lose the record on its way to the caller. It
+        then comes again after `ack_wait`.
         """
         try:
             if self._steady() < self._prefetch_ends:
@@ -138,9 +141,7 @@ class Records:
                 else:
                     return Record(self._buffer, self._last)
             return Record(self._buffer, self._wait())
-        except (
-            BaseException
-        ):  # perhaps after a record was taken: asking for the next one must not acknowledge it
+        except BaseException:  # perhaps after a record was taken: asking for the next one must not acknowledge it
             self._last = None
             self._buffer.end_prefetch()
             raise
@@ -178,21 +179,21 @@ class Records:
         self._prefetch_ends = self._steady()
 
     def drain(self) -> None:
-        """Read no new records. The buffered ones are handed out, and the iterator ends when all of them are acknowledged. A
-        signal handler may call this.
+        """Read no new records. The buffered ones are handed out, and the iterator ends when all of them are
+        acknowledged. A signal handler may call this.
         """
         self._subscription.drain()
 
     def close(self) -> None:
-        """End the iterator. Outside `with consumer:`, return when the leases are released; records that are out come again."""
+        """End the iterator. Outside `with consumer:`, return when the leases are released; records that are out come
+        again.
+        """
         self._subscription.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
     def __del__(self) -> None:

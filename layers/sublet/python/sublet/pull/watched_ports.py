@@ -49,8 +49,8 @@ RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)
 def watched(
     ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
 ) -> Ports:
-    """Wraps the ports so that each reply is watched. Each load of the sightings calls `on_definition`, and each release is passed
-    to `lease_events`.
+    """Wraps the ports so that each reply is watched. Each load of the sightings calls `on_definition`, and each release
+    is passed to `lease_events`.
     """
     return replace(
         ports,

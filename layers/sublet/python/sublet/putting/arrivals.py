@@ -9,8 +9,8 @@ from sublet.ports import Clock
 
 
 class Arrivals:
-    """Counts records as they are put, to decide when to wake the loop. Called with the loop's lock. Reads the clock only for the
-    first record: the others count as put at the same moment.
+    """Counts records as they are put, to decide when to wake the loop. Called with the loop's lock. Reads the clock
+    only for the first record: the others count as put at the same moment.
     """
 
     def __init__(self, rules: ProducerRules, clock: Clock) -> None:
@@ -23,7 +23,9 @@ class Arrivals:
         """When the first of them arrived."""
 
     def add(self, record: QueuedRecord, size: int, looks_at: datetime | None) -> bool:
-        """Counts a record. True if the loop has to be woken for it. `looks_at`: when the loop looks anyway; None: not known."""
+        """Counts a record. True if the loop has to be woken for it. `looks_at`: when the loop looks anyway; None: not
+        known.
+        """
         records = self._records
         before, self._bytes = self._bytes, self._bytes + size
         if records:

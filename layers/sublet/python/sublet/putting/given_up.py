@@ -1,4 +1,6 @@
-"""The records that a producer has given up: an error for the program's next flush, and a line in the log once a minute."""
+"""The records that a producer has given up: an error for the program's next flush, and a line in the log once a
+minute.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,16 @@ class GivenUp:
                 self._unlogged += len(some.user_records)
 
     def error(self) -> RecordsNotPut | None:
-        """The error about the records that were given up since the last call, caused by the first one's error; None if there were
-        none.
+        """The error about the records that were given up since the last call, caused by the first one's error; None if
+        there were none.
         """
         with self._lock:
             count, first, self._count, self._first = self._count, self._first, 0, None
         if first is None:
             return None
         error = RecordsNotPut(
-            f"{counted(count, 'record was', 'records were')} given up, the first one because: {first} ({type(first).__name__})"
+            f"{counted(count, 'record was', 'records were')} given up, the first one because: {first} "
+            f"({type(first).__name__})"
         )
         error.__cause__ = first
         return error

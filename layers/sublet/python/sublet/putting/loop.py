@@ -30,8 +30,8 @@ LOOKED_AFTER = timedelta(seconds=60)
 CLOSED = "the producer is closed, and takes no more records; make another one"
 
 FAILED = (
-    "the producer has stopped, because of a fault in it: {}: {}; records that were on their way may be in the stream or not; "
-    "make another one"
+    "the producer has stopped, because of a fault in it: {}: {}; records that were on their way may be in the stream "
+    "or not; make another one"
 )
 
 
@@ -56,16 +56,16 @@ class _Flush(NamedTuple):
 class PuttingLoop:
     """Safe for threads. Its tasks begin with the first record, and end after `close`.
 
-    If the decisions raise, which is a fault in sublet, all records whose outcome the program does not know fail with it, and so
-    does each later `offer`.
+    If the decisions raise, which is a fault in sublet, all records whose outcome the program does not know fail with
+    it, and so does each later `offer`.
     """
 
     def __init__(self, rules: ProducerRules, ports: ProducerPorts, tell: Tell) -> None:
         self._rules, self._ports, self._tell = rules, ports, tell
         self._producing = Producing(rules, ports.chance)
         self._lock = ports.tasks.lock()
-        """Guards `_producing` and the fields below, but `_given_up` has its own lock. `_woken` is set, and `_buffered` read,
-        without it.
+        """Guards `_producing` and the fields below, but `_given_up` has its own lock. `_woken` is set, and `_buffered`
+        read, without it.
         """
         self._woken = ports.tasks.signal()
         self._room = ports.tasks.signal()
@@ -95,8 +95,8 @@ class PuttingLoop:
     def offer(
         self, data: bytes, partition_key: str | None, explicit_hash_key: str | None, ticket: object
     ) -> Signal | None:
-        """Takes a record that passes `why_not_put`. If the buffer is full, returns a signal that is set when there may be room.
-        Raises ProducerClosed and ProducerFailed."""
+        """Takes a record that passes `why_not_put`. If the buffer is full, returns a signal that is set when there may
+        be room. Raises ProducerClosed and ProducerFailed."""
         record = QueuedRecord.of(
             data, partition_key, explicit_hash_key, arrived_at=self._arrived.since, epoch=0, ticket=ticket
         )
@@ -122,7 +122,9 @@ class PuttingLoop:
         raise ProducerClosed(CLOSED)
 
     def flush(self) -> Signal:
-        """Lets no record wait for others. The signal is set once the program knows the outcome of all records put so far."""
+        """Lets no record wait for others. The signal is set once the program knows the outcome of all records put so
+        far.
+        """
         return self._flush(is_last=False)
 
     def close(self) -> Signal:
@@ -130,8 +132,9 @@ class PuttingLoop:
         return self._flush(is_last=True)
 
     def _flush(self, *, is_last: bool) -> Signal:
-        """Closes under the same lock: the loop ends once it is closed, nothing is buffered, and no flush waits. The loop begins
-        the flush: a signal's handler may raise at any line of the caller's thread, which must not hold records then.
+        """Closes under the same lock: the loop ends once it is closed, nothing is buffered, and no flush waits. The
+        loop begins the flush: a signal's handler may raise at any line of the caller's thread, which must not hold
+        records then.
         """
         done = self._ports.tasks.signal()
         self._guard(partial(self._ask_flush, done, is_last=is_last))
@@ -152,9 +155,7 @@ class PuttingLoop:
         if all(flush.epoch is not None for flush in self._flushes):
             return
         epoch = self._producing.flush(now)
-        self._flushes = [
-            flush if flush.epoch is not None else flush._replace(epoch=epoch) for flush in self._flushes
-        ]
+        self._flushes = [flush if flush.epoch is not None else flush._replace(epoch=epoch) for flush in self._flushes]
         self._end_flushes()
 
     def failure(self) -> RecordsNotPut | None:
@@ -249,8 +250,8 @@ class PuttingLoop:
             return failure
 
     def _take_settled(self) -> list[Settled]:
-        """Takes the settled records. Makes room before the program learns of them, because its callbacks may put records.
-        Called with the lock.
+        """Takes the settled records. Makes room before the program learns of them, because its callbacks may put
+        records. Called with the lock.
         """
         settled = self._producing.take_settled()
         if not settled:
@@ -278,8 +279,8 @@ class PuttingLoop:
             self._end_report(mine)
 
     def _claims_report(self, some: Settled) -> bool:
-        """Whether this task has to report these records; asking claims them. False if the loop has failed meanwhile and has
-        reported them as failed.
+        """Whether this task has to report these records; asking claims them. False if the loop has failed meanwhile and
+        has reported them as failed.
         """
         found = [self._unreported.pop(number, None) for number in map(id, some.user_records)]
         return None not in found

@@ -1,4 +1,6 @@
-"""Finds out where a producer's records go: lists the stream's shards, and asks whether Kinesis places records itself."""
+"""Finds out where a producer's records go: lists the stream's shards, and asks whether Kinesis places records
+itself.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from sublet.protocol.shard_map import ShardMap
 from sublet.protocol.stream_info import RecordDistribution
 
 AUTO_PUTS_ALONE = (
-    "records are not aggregated: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL drops "
-    "aggregates"
+    "records are not aggregated: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL "
+    "drops aggregates"
 )
 NOT_LISTED = "records are put without aggregates and write limits, which need kinesis:ListShards: grant it to this role"
 
@@ -21,14 +23,14 @@ ASK_EARLIEST = timedelta(seconds=30)
 """How often to ask for the distribution, since DescribeStreamSummary is limited for the whole account."""
 
 ASK_AUTO_EARLIEST = timedelta(seconds=2)
-"""The same where Kinesis was last said to place records itself: no listing shows that it does not any more, and it then refuses
-records without a partition key.
+"""The same where Kinesis was last said to place records itself: no listing shows that it does not any more, and it then
+refuses records without a partition key.
 """
 
 
 class PlacingSource:
-    """The placing of one stream. Asks for its distribution every five minutes at most, or every half minute while records land
-    in other shards than predicted. Not safe for threads.
+    """The placing of one stream. Asks for its distribution every five minutes at most, or every half minute while
+    records land in other shards than predicted. Not safe for threads.
     """
 
     def __init__(self, stream: Stream, clock: Clock, log: Log) -> None:
@@ -46,8 +48,8 @@ class PlacingSource:
         return self._distribution
 
     def look(self, *, is_doubted: bool = False) -> Placing:
-        """List the shards. `is_doubted`: records were refused, or landed in other shards than predicted. Raises what Stream
-        raises, but a missing permission only makes the answer less precise.
+        """List the shards. `is_doubted`: records were refused, or landed in other shards than predicted. Raises what
+        Stream raises, but a missing permission only makes the answer less precise.
         """
         is_auto = self._distribution is RecordDistribution.AUTO
         earliest = ASK_AUTO_EARLIEST if is_auto else ASK_EARLIEST
@@ -71,7 +73,9 @@ class PlacingSource:
         return Placing(None, is_auto=True)
 
     def is_due(self, placing: Placing) -> bool:
-        """Whether to look again although no record has shown a change. On a stream with AUTO, no record could show one."""
+        """Whether to look again although no record has shown a change. On a stream with AUTO, no record could show
+        one.
+        """
         return placing.is_auto and self._is_older_than(ASK_LATEST)
 
     def _describe(self, at_most_every: timedelta) -> None:

@@ -1,6 +1,7 @@
 """The future of a record that was put: a `concurrent.futures.Future` that makes its lock only if somebody waits for it.
 
-A Future's condition is most of a small record's memory and a third of its CPU, and few programs wait for single records.
+A Future's condition is most of a small record's memory and a third of its CPU, and few programs wait for single
+records.
 """
 
 from __future__ import annotations

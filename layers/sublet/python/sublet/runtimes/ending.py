@@ -19,7 +19,9 @@ from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock
 
 SPENT = 70
-"""The exit status of a process that cannot continue although a new one could: EX_SOFTWARE, "an internal software error"."""
+"""The exit status of a process that cannot continue although a new one could: EX_SOFTWARE, "an internal software
+error".
+"""
 
 End = Callable[[int], object]
 
@@ -34,7 +36,9 @@ def end_process(status: int) -> None:
 OURS = (signal.SIGTERM, signal.SIGINT)
 
 SAME_SIGNAL = timedelta(seconds=1)
-"""A second signal this soon after the first counts as the same one: a terminal and a wrapper both pass on one Ctrl-C."""
+"""A second signal this soon after the first counts as the same one: a terminal and a wrapper both pass on one
+Ctrl-C.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +67,14 @@ def stop_at_signals(
     end: End = end_process,
     clock: Clock | None = None,
 ) -> Callable[[], None]:
-    """Have SIGTERM set `leaving` and SIGINT set `stop`. A second signal, or the end of `drain_timeout` after the first, ends
-    the process at once, and prints which leases are `left`. Returns a function that restores the earlier signal handlers, for a
-    program that continues afterwards. A forked child gets them back at once: a multiprocessing.Pool in a handler ends its
-    workers by SIGTERM, and waits for them.
+    """Have SIGTERM set `leaving` and SIGINT set `stop`. A second signal, or the end of `drain_timeout` after the first,
+    ends the process at once, and prints which leases are `left`. Returns a function that restores the earlier signal
+    handlers, for a program that continues afterwards. A forked child gets them back at once: a multiprocessing.Pool in
+    a handler ends its workers by SIGTERM, and waits for them.
 
-    A handler that the program or its web framework has set before is called after ours, since uvicorn, for one, ends only if
-    its own handler is called. If it raises, as one that calls `sys.exit` does, the returned function raises that at the end, so
-    that nothing is cut short.
+    A handler that the program or its web framework has set before is called after ours, since uvicorn, for one, ends
+    only if its own handler is called. If it raises, as one that calls `sys.exit` does, the returned function raises
+    that at the end, so that nothing is cut short.
 
     Raises SettingsError outside the main thread, because Python sets signal handlers only there.
     """
@@ -122,8 +126,8 @@ class _Replaced:
         return any(signal.getsignal(number) is self._ours for number in OURS)
 
     def put_back(self) -> None:
-        """Restores them, except where the program has set another one since. A consumer that has replaced ours, and is left
-        later, will restore what was there before us.
+        """Restores them, except where the program has set another one since. A consumer that has replaced ours, and is
+        left later, will restore what was there before us.
         """
         if self in _IN_FORCE:
             _IN_FORCE.remove(self)
@@ -131,9 +135,7 @@ class _Replaced:
             later.follow(self)
         for number, handler in self._before.items():
             if signal.getsignal(number) is self._ours:
-                signal.signal(
-                    number, signal.SIG_DFL if handler is None else handler
-                )  # None: not Python's own
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not Python's own
 
     def follow(self, ended: _Replaced) -> None:
         """Takes over what an ended one had replaced, where we have replaced it."""
@@ -153,15 +155,17 @@ _IN_FORCE: list[_Replaced] = []
 
 
 def _is_the_programs(handler: object) -> TypeGuard[Callable[[int, FrameType | None], object]]:
-    """Whether the program has set this signal handler. Python's own for Ctrl-C, as `asyncio.run` has one too, interrupts it."""
+    """Whether the program has set this signal handler. Python's own for Ctrl-C, as `asyncio.run` has one too,
+    interrupts it.
+    """
     runner = getattr(sys.modules.get("asyncio"), "Runner", ())  # not imported for this: it takes 20 ms
     is_of_asyncio = isinstance(getattr(getattr(handler, "func", None), "__self__", None), runner)
     return callable(handler) and handler is not signal.default_int_handler and not is_of_asyncio
 
 
 def _put_back_in_forks(put_back: Callable[[], None], is_set: Callable[[], bool]) -> None:
-    """Restore the handlers in a forked child, and block signals until then. Python drops a signal that its own handler receives
-    in a child that has just been forked, so a pool that ends such a worker would wait for it for ever.
+    """Restore the handlers in a forked child, and block signals until then. Python drops a signal that its own handler
+    receives in a child that has just been forked, so a pool that ends such a worker would wait for it for ever.
     """
     thread = threading.local()
 
@@ -199,5 +203,7 @@ def told_at_the_end(why: str, left: Iterable[LeftBehind]) -> str:
 
 
 def _say(text: str) -> None:
-    """Write the text to standard error without `print`: a signal may interrupt a `print`, whose buffer is not reentrant."""
+    """Write the text to standard error without `print`: a signal may interrupt a `print`, whose buffer is not
+    reentrant.
+    """
     os.write(2, text.encode())

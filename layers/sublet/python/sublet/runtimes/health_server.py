@@ -1,7 +1,7 @@
 """A process' health over HTTP, for an orchestrator: /health/live and /health/ready, 200 or 503, with a reason as JSON.
 
-It never answers with a record's data, a key or a setting. It uses the standard library, which is enough for two small answers a
-few times a minute.
+It never answers with a record's data, a key or a setting. It uses the standard library, which is enough for two small
+answers a few times a minute.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ STALLS_TOLD = 100
 
 @contextmanager
 def serving_health(address: str | None, report: Callable[[], ProcessReport], tasks: Tasks) -> Iterator[None]:
-    """Serve at `host:port` while the block runs, or not at all if that is None. Raises SettingsError if the port is not free."""
+    """Serve at `host:port` while the block runs, or not at all if that is None. Raises SettingsError if the port is not
+    free.
+    """
     if address is None:
         yield
         return

@@ -45,7 +45,8 @@ class ConsumerProcess:
     thirds of failover_time, so an owner's death is noticed within failover_time and one tick. It ticks at once when a
     window leaves work behind, and each second while another process joins or leaves (`decisions.announcing`).
 
-    leaving      set this to stop gently: the process continues until the others tick each second, then releases its leases
+    leaving      set this to stop gently: the process continues until the others tick each second, then releases its
+                 leases
     takes_share  if False, the process takes only free leases until `take_share` is called
     """
 
@@ -59,8 +60,8 @@ class ConsumerProcess:
     """Setting this starts the next tick at once. Each wait creates a new signal."""
     _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Signal] = field(default_factory=dict)
-    """Signals by item id, each set when the item's windows are over. Needs no lock: `dispatch` adds an item before its thread
-    begins, and only that thread removes it.
+    """Signals by item id, each set when the item's windows are over. Needs no lock: `dispatch` adds an item before its
+    thread begins, and only that thread removes it.
     """
     _is_alone: bool = True
     """True if this process was the only worker at the last tick."""
@@ -84,8 +85,8 @@ class ConsumerProcess:
         self._tried_at = self.ports.clock.steady()
 
     def run(self) -> None:
-        """Run until stopped. Raises a tick's error if waiting does not help (`decisions.patience`), and ProcessSpent if only a
-        new process could continue, in both cases after every lease is released.
+        """Run until stopped. Raises a tick's error if waiting does not help (`decisions.patience`), and ProcessSpent if
+        only a new process could continue, in both cases after every lease is released.
         """
         health = self._worker.health
         health.ends_at_once.on_set(self.stop.set)
@@ -97,9 +98,7 @@ class ConsumerProcess:
             if health.ends_now is None:
                 raise
         if (why := health.ends_now) is not None:
-            raise ProcessSpent(
-                f"this process cannot continue: {why}; every lease is released, start it again"
-            )
+            raise ProcessSpent(f"this process cannot continue: {why}; every lease is released, start it again")
 
     def take_share(self) -> None:
         """Steal from now on, until this process has its share of the leases. Any thread may call it."""
@@ -128,7 +127,9 @@ class ConsumerProcess:
 
     @property
     def has_hung_calls(self) -> bool:
-        """True if a handler call is still running although it has timed out. Such a call may keep Python from exiting."""
+        """True if a handler call is still running although it has timed out. Such a call may keep Python from
+        exiting.
+        """
         return self._worker.health.hung > 0
 
     def _run(self) -> None:
@@ -145,9 +146,16 @@ class ConsumerProcess:
                     has_joined = True
                     announce(What.JOINS, self.ports, settings)
                 manager = LeaseManager(
-                    self.ports, self, settings, asks=True, watch=self._worker.watch, streams=self._streams,
-                    worst=self._worst, busy=self._busy, other_kind=self._other_kind,
-                )  # fmt: skip
+                    self.ports,
+                    self,
+                    settings,
+                    asks=True,
+                    watch=self._worker.watch,
+                    streams=self._streams,
+                    worst=self._worst,
+                    busy=self._busy,
+                    other_kind=self._other_kind,
+                )
                 self._prompt.wait(self._tick(manager))
                 # Replaced before the next tick, which does whatever the old one was set for.
                 self._prompt = self.ports.tasks.signal()
@@ -177,9 +185,7 @@ class ConsumerProcess:
 
     @property
     def _settings_now(self) -> Settings:
-        return (
-            self.settings if self.takes_share else replace(self.settings, max_leases_to_steal_at_one_time=0)
-        )
+        return self.settings if self.takes_share else replace(self.settings, max_leases_to_steal_at_one_time=0)
 
     def _tick(self, manager: LeaseManager) -> timedelta:
         """Returns how long to wait for the next tick, unless it is prompted."""
@@ -193,21 +199,19 @@ class ConsumerProcess:
         others, self._is_reporting = report.others, report.is_reporting
         self._is_alone = others.is_alone
         if others.gives:
-            self.ports.log.info(
-                "releasing leases that another worker asked for", lease_keys=sorted(others.gives)
-            )
+            self.ports.log.info("releasing leases that another worker asked for", lease_keys=sorted(others.gives))
             self._worker.give(others.gives)
         if report.left:
-            self.ports.log.info(
-                "releasing leases of streams that are no longer read", lease_keys=sorted(report.left)
-            )
+            self.ports.log.info("releasing leases of streams that are no longer read", lease_keys=sorted(report.left))
             self._worker.give(report.left)
         after = others.next_look.after
         # Windows report for this process, but without a lease there are none.
         return min(after, REPORTED_EVERY) if self._is_reporting else after
 
     def _after(self, problem: CallFailed) -> timedelta:
-        """Returns how long to wait after a tick that failed; raises the problem if it is final, or has lasted for too long."""
+        """Returns how long to wait after a tick that failed; raises the problem if it is final, or has lasted for too
+        long.
+        """
         ports, settings, now = self.ports, self.settings, self.ports.clock.steady()
         self._worker.health.note(problem)
         self._refusals = self._refusals.after(problem, now)
@@ -256,8 +260,8 @@ class ConsumerProcess:
                 raise
 
     def _consume(self, item: WorkerItem, over: Signal) -> None:
-        """Run the item's windows. An unexpected failure is logged: its window has released the leases, and the next tick chooses
-        them again.
+        """Run the item's windows. An unexpected failure is logged: its window has released the leases, and the next
+        tick chooses them again.
         """
         try:
             self._run_windows(item)

@@ -14,9 +14,10 @@ from sublet.settings import Mode, Settings, check_sets_aside
 
 
 def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
-    """Defaults that differ in a process. `continuous` is on, since the process runs anyway. The worker id names the machine or
-    container and this start, so that two processes on one machine are two workers; a process with a fixed `worker_id` resumes its
-    leases when it starts again. A handler call has its own timeout, since no window's end stops it.
+    """Defaults that differ in a process. `continuous` is on, since the process runs anyway. The worker id names the
+    machine or container and this start, so that two processes on one machine are two workers; a process with a fixed
+    `worker_id` resumes its leases when it starts again. A handler call has its own timeout, since no window's end stops
+    it.
     """
     worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}

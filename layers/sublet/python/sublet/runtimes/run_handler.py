@@ -13,7 +13,9 @@ from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 
 Join = Callable[[Signal, Signal], tuple[Ports, Settings] | None]
-"""A function that reaches AWS, however long that takes, and returns None if one of the signals (stop, leaving) is set first."""
+"""A function that reaches AWS, however long that takes, and returns None if one of the signals (stop, leaving) is set
+first.
+"""
 
 
 def run_handler(
@@ -36,7 +38,5 @@ def run_handler(
         if joined is None:
             return
         ports, settings = joined
-        running.append(
-            ConsumerProcess(ports, handler_of(handler, settings), settings, told.stop, told.leaving)
-        )
+        running.append(ConsumerProcess(ports, handler_of(handler, settings), settings, told.stop, told.leaving))
         running[0].run()

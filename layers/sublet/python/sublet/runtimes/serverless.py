@@ -74,13 +74,17 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
 
 
 def tick_to_json(report: TickReport) -> dict[str, Any]:
-    """The tick as JSON for the function's caller: its counts, and the dispatched items. Leaves out what concerns processes."""
+    """The tick as JSON for the function's caller: its counts, and the dispatched items. Leaves out what concerns
+    processes.
+    """
     told = {name: value for name, value in asdict(report).items() if name not in ("others", "left")}
     return {**told, "dispatched": [item.item_id for item in report.dispatched]}
 
 
 def lease_worker() -> Callable[[Json, InvocationContext], dict[str, Any]]:
-    """Returns a handler that runs one window for each worker item. Imports the user's handler before any lease is touched."""
+    """Returns a handler that runs one window for each worker item. Imports the user's handler before any lease is
+    touched.
+    """
     collect_seldom()
     from sublet.engine.worker.worker import LeaseWorker
     from sublet.handlers.load import load_handler
@@ -110,8 +114,8 @@ def run_invocation(
 ) -> WindowReport:
     """Run one window. If this environment is not fit for another one, end it once every lease is released.
 
-    Lambda and Step Functions see a crash: the item runs once more, elsewhere, finds no lease to hold, and is done. If the
-    function returned, Lambda would use the environment again, and freeze and thaw it with its hanging thread.
+    Lambda and Step Functions see a crash: the item runs once more, elsewhere, finds no lease to hold, and is done. If
+    the function returned, Lambda would use the environment again, and freeze and thaw it with its hanging thread.
     """
     began = worker.ports.clock.steady()
     remaining = timedelta(milliseconds=context.get_remaining_time_in_millis())
@@ -140,15 +144,15 @@ def run_invocation(
 
 
 def check_tick_event(event: object) -> None:
-    """Raises SettingsError for an event that is neither the schedule nor a prompt, and so was meant for another function."""
+    """Raises SettingsError for an event that is neither the schedule nor a prompt, and so was meant for another
+    function.
+    """
     if not isinstance(event, Mapping):
         raise EventError(
             "(whole event)", type(event).__name__, "a JSON object: the rule's scheduled event, or a prompt"
         )
     if "prompt" not in event and event.get("detail-type") != SCHEDULED:
-        raise EventError(
-            "detail-type", event.get("detail-type"), f'"{SCHEDULED}", or an event with a "prompt"'
-        )
+        raise EventError("detail-type", event.get("detail-type"), f'"{SCHEDULED}", or an event with a "prompt"')
 
 
 def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> datetime:
@@ -157,8 +161,9 @@ def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> 
 
 
 def report_to_json(report: WindowReport) -> dict[str, Any]:
-    """The reply that the state machine reads: `next`, the `item` for the next window, and the `outcome` of the execution;
-    `leases` is for people. Step Functions fails an execution if a reply has more than 256 KB, and nothing catches that.
+    """The reply that the state machine reads: `next`, the `item` for the next window, and the `outcome` of the
+    execution; `leases` is for people. Step Functions fails an execution if a reply has more than 256 KB, and nothing
+    catches that.
     """
     leases = [
         {

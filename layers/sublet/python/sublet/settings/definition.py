@@ -103,8 +103,8 @@ class Definition(NamedTuple):
         return given
 
     def check(self, value: object) -> None:
-        """Check a value's type and range. Raises SettingsError. A mode's text or a number of seconds would otherwise be misread
-        later.
+        """Check a value's type and range. Raises SettingsError. A mode's text or a number of seconds would otherwise be
+        misread later.
         """
         if value is None and self.default is None:
             return
@@ -128,7 +128,9 @@ def _value_of(kind: Any) -> str:
         return _IN_PYTHON[kind]
     if not issubclass(kind, StrEnum):
         return f"a value of type {kind.__name__}"
-    return f"one of {', '.join(f'{kind.__name__}.{member.name}' for member in kind)}: from sublet import {kind.__name__}"
+    return (
+        f"one of {', '.join(f'{kind.__name__}.{member.name}' for member in kind)}: from sublet import {kind.__name__}"
+    )
 
 
 def definitions_of(fields: Iterable[Field[Any]]) -> Mapping[str, Definition]:

@@ -1,12 +1,12 @@
 """Matching an event against what a pattern wants of its leaves, by the rules of AWS' own matcher, event-ruler.
 
-A leaf is a text, a number, true, false or null. An array stands for its elements, so an object, an empty object and an empty
-array are no leaf, and a field that has no leaf is absent. What is wanted of one array is found in one of its elements: no
-pattern matches by one field of an element and another field of the next. A name `a.b` is the field `b` of `a`, in patterns and
-in events.
+A leaf is a text, a number, true, false or null. An array stands for its elements, so an object, an empty object and an
+empty array are no leaf, and a field that has no leaf is absent. What is wanted of one array is found in one of its
+elements: no pattern matches by one field of an element and another field of the next. A name `a.b` is the field `b` of
+`a`, in patterns and in events.
 
-Where event-ruler's answer depends on the alphabetical order of a pattern's fields, this matches if any order would: a record
-that the handler did not want can be ignored, a record that is dropped is lost.
+Where event-ruler's answer depends on the alphabetical order of a pattern's fields, this matches if any order would: a
+record that the handler did not want can be ignored, a record that is dropped is lost.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class PatternNode:
         return all(wanted.may_be_absent for wanted in self.fields.values())
 
     def _is_found_beside(self, values: list[Any]) -> bool:
-        """With the leaf beside the element that has the fields: only objects and arrays hold what is wanted together."""
+        """With the leaf beside the element that has the fields: only objects and arrays hold what is wanted
+        together.
+        """
         if self.of_leaf is None or not self.fields:
             return False
         fields = replace(self, of_leaf=None)

@@ -1,11 +1,12 @@
 """`filter_criteria`: which records a handler wants, as event patterns in the event source mapping's format.
 
-A record is wanted if any pattern matches. A pattern is an object of fields; all of its fields must match. A field's condition is
-a list, at least one of whose elements must match: a value, or one of the operators below. `$or` has a list of patterns. What a
-field of an event is, `event_pattern` says; `python -m tests.interop.filters` compares both with AWS' own matcher.
+A record is wanted if any pattern matches. A pattern is an object of fields; all of its fields must match. A field's
+condition is a list, at least one of whose elements must match: a value, or one of the operators below. `$or` has a list
+of patterns. What a field of an event is, `event_pattern` says; `python -m tests.interop.filters` compares both with
+AWS' own matcher.
 
-The operators are those that the Lambda Developer Guide lists for a mapping ("Filter rule syntax"). EventBridge's own rules have
-more (`wildcard`, `cidr`), which are refused.
+The operators are those that the Lambda Developer Guide lists for a mapping ("Filter rule syntax"). EventBridge's own
+rules have more (`wildcard`, `cidr`), which are refused.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ _COMPARED = {
 class Pattern:
     """One combination of a pattern's alternatives.
 
-    is_of_fields    it wants fields of the record's data. Data that are not a JSON object match no such pattern, even if it
-                    requires a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such records are
-                    dropped)
+    is_of_fields    it wants fields of the record's data. Data that are not a JSON object match no such pattern, even if
+                    it requires a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such
+                    records are dropped)
     """
 
     wanted: PatternNode
@@ -88,8 +89,8 @@ def _of_filter(given: object) -> Iterator[Pattern]:
 
 
 def _combinations(given: object, at: Path, so_far: list[Combination]) -> list[Combination]:
-    """Each combination with the pattern's fields; with `$or` once for each alternative, in which a condition replaces an earlier
-    one of the same field.
+    """Each combination with the pattern's fields; with `$or` once for each alternative, in which a condition replaces
+    an earlier one of the same field.
     """
     if not isinstance(given, dict) or not given:
         raise _refused(given, "a pattern: an object of fields, each with a list of conditions")

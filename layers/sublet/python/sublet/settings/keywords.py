@@ -1,7 +1,7 @@
 """Settings as keyword arguments, for type checkers and editors.
 
-`python -m docs.tables` writes this file from `sublet.settings`, which documents each setting and checks what a type cannot say.
-A duration may also be its text, as in the environment: "10s".
+`python -m docs.tables` writes this file from `sublet.settings`, which documents each setting and checks what a type
+cannot say. A duration may also be its text, as in the environment: "10s".
 """
 
 from collections.abc import Sequence

@@ -36,7 +36,9 @@ class HashRangeFilter(StrEnum):
 
 
 class KclFleet(StrEnum):
-    """Which KCL shares the lease table. 2.x: each worker takes and steals for itself. 3.x: the leader assigns all leases."""
+    """Which KCL shares the lease table. 2.x: each worker takes and steals for itself. 3.x: the leader assigns all
+    leases.
+    """
 
     DETECT = "detect"
     V2 = "2x"
@@ -116,9 +118,7 @@ class StartPosition:
 
     def __post_init__(self) -> None:
         if (self.kind is StartKind.AT_TIMESTAMP) != (self.at is not None):
-            raise SettingsError(
-                "start_position", str(self), "AT_TIMESTAMP takes a moment, the other kinds take none"
-            )
+            raise SettingsError("start_position", str(self), "AT_TIMESTAMP takes a moment, the other kinds take none")
         if self.at is not None and self.at.tzinfo is None:
             raise SettingsError(
                 "start_position", str(self), "the moment needs a time zone, such as 2026-01-31T08:00:00Z"
@@ -128,9 +128,7 @@ class StartPosition:
     def parse(cls, text: str) -> StartPosition:
         kind, colon, moment = text.partition(":")
         if kind not in StartKind.__members__:
-            raise SettingsError(
-                "start_position", text, f"one of {', '.join(StartKind)} (AT_TIMESTAMP:<ISO 8601>)"
-            )
+            raise SettingsError("start_position", text, f"one of {', '.join(StartKind)} (AT_TIMESTAMP:<ISO 8601>)")
         try:
             at = datetime.fromisoformat(moment) if colon else None
         except ValueError:

@@ -26,7 +26,9 @@ CONSUMER_NAME_MAX = 128
 """Kinesis: the longest name of a fan-out consumer (RegisterStreamConsumer)."""
 
 FAN_OUT_WINDOW_MIN = timedelta(minutes=1)
-"""The shortest window of a consumer that reads by subscriptions: between two windows a shard is not read for some seconds."""
+"""The shortest window of a consumer that reads by subscriptions: between two windows a shard is not read for some
+seconds.
+"""
 
 
 def check_together(settings: Settings) -> None:
@@ -89,14 +91,15 @@ def _check_reading(settings: Settings) -> None:
         raise SettingsError(
             "reading",
             settings.reading.value,
-            "only with mode=continuous: a catch_up window leaves a shard within seconds of its tip, and the next subscription "
-            "has to wait for five seconds",
+            "only with mode=continuous: a catch_up window leaves a shard within seconds of its tip, and the next "
+            "subscription has to wait for five seconds",
         )
     if fans_out and settings.window < FAN_OUT_WINDOW_MIN:
         raise SettingsError(
             "window",
             duration_text(settings.window),
-            f"at least {duration_text(FAN_OUT_WINDOW_MIN)} with reading=fan_out, whose subscriptions last for five minutes",
+            f"at least {duration_text(FAN_OUT_WINDOW_MIN)} with reading=fan_out, whose subscriptions last for five "
+            "minutes",
         )
     if fans_out and settings.maximum_batching_window:
         raise SettingsError(
@@ -124,9 +127,7 @@ def _check_consumer(settings: Settings) -> None:
                 "fan_out_consumer", None, "required with reading=fan_out: the ARN of a registered consumer"
             )
         if f":stream/{settings.stream}/" not in consumer:
-            raise SettingsError(
-                "fan_out_consumer", consumer, f"the ARN of a consumer of the stream {settings.stream}"
-            )
+            raise SettingsError("fan_out_consumer", consumer, f"the ARN of a consumer of the stream {settings.stream}")
     elif consumer is not None and ":" in consumer:
         raise SettingsError(
             "fan_out_consumer",
@@ -159,20 +160,19 @@ def _check_giving_up(settings: Settings) -> None:
         raise SettingsError(
             "on_failure",
             None,
-            "required where maximum_retry_attempts or maximum_record_age is given: records that are given up must go somewhere",
+            "required where maximum_retry_attempts or maximum_record_age is given: records that are given up must go "
+            "somewhere",
         )
     if settings.gives_up and settings.is_checkpointed_by_hand:
         raise SettingsError(
             *_by_hand(settings),
-            "not allowed where records may be given up: a checkpoint past them would cover what the handler still keeps",
+            "not allowed where records may be given up: a checkpoint past them would cover what the handler still "
+            "keeps",
         )
 
 
 def _check_contract(settings: Settings) -> None:
-    if (
-        settings.handler_contract is HandlerContract.LAMBDA_EVENT
-        and settings.checkpointing is Checkpointing.MANUAL
-    ):
+    if settings.handler_contract is HandlerContract.LAMBDA_EVENT and settings.checkpointing is Checkpointing.MANUAL:
         raise SettingsError(
             "checkpointing",
             "manual",

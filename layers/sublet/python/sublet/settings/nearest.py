@@ -11,8 +11,8 @@ ALIKE = 0.8
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name for another spelling (`batchsize`), a typo (`windw`), or an unambiguous prefix (`failover`). None if
-    unsure: a wrong suggestion is worse than none.
+    """The known name for another spelling (`batchsize`), a typo (`windw`), or an unambiguous prefix (`failover`). None
+    if unsure: a wrong suggestion is worse than none.
     """
     by_plain = {_plain(each): each for each in known}
     meant = _plain(name)

@@ -1,5 +1,5 @@
-"""The variables that Kubernetes sets in each container of a namespace for each of its services (enableServiceLinks, which is on
-by default). Those of a service that is named sublet, or sublet-console, begin like a setting's.
+"""The variables that Kubernetes sets in each container of a namespace for each of its services (enableServiceLinks,
+which is on by default). Those of a service that is named sublet, or sublet-console, begin like a setting's.
 https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 """
 

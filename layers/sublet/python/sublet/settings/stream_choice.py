@@ -1,4 +1,5 @@
-"""Which streams an application of several reads: by name, ARN, name pattern or tag, each with a start position if it needs one.
+"""Which streams an application of several reads: by name, ARN, name pattern or tag, each with a start position if it
+needs one.
 
 As text, separated by commas: `orders,audit-*@LATEST,tag:team=billing`.
 """
@@ -14,7 +15,8 @@ from sublet.settings.kinds import StartPosition
 
 ALLOWED = (
     "streams separated by commas, each a name, an ARN, a name pattern with * and ?, tag:KEY=VALUE, or KCL's "
-    "account:stream:creation epoch; each may end in @ and its own start position: orders,audit-*@LATEST,tag:team=billing"
+    "account:stream:creation epoch; each may end in @ and its own start position: "
+    "orders,audit-*@LATEST,tag:team=billing"
 )
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")

@@ -1,8 +1,8 @@
 """Filters of single streams, in `filter_criteria` of an application of several.
 
-`{"Filters": [...], "Streams": {"orders": {"Filters": [...]}, "audit-*": null}}`: a key names streams as a part of the setting
-`streams` does, but not by tag, since a worker knows a stream's name and not its tags. The first key that names a stream
-decides; `Filters` beside them is for all other streams. null, or no `Filters` beside them: all records.
+`{"Filters": [...], "Streams": {"orders": {"Filters": [...]}, "audit-*": null}}`: a key names streams as a part of the
+setting `streams` does, but not by tag, since a worker knows a stream's name and not its tags. The first key that names
+a stream decides; `Filters` beside them is for all other streams. null, or no `Filters` beside them: all records.
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ FILTERS, STREAMS = "Filters", "Streams"
 
 
 def check_criteria(text: str, streams: StreamChoice | None) -> None:
-    """Raises SettingsError for criteria that no application of these streams can have; None: an application of one stream."""
+    """Raises SettingsError for criteria that no application of these streams can have; None: an application of one
+    stream.
+    """
     given = _object(text)
     if given is None or STREAMS not in given:
         patterns_of(text)
         return
     if streams is None:
-        raise SettingsError(
-            NAME, STREAMS, "only with the setting streams: one stream's filter has Filters alone"
-        )
+        raise SettingsError(NAME, STREAMS, "only with the setting streams: one stream's filter has Filters alone")
     _check_keys(given, {FILTERS, STREAMS}, text)
     if FILTERS in given:
         patterns_of(json.dumps({FILTERS: given[FILTERS]}))
     by_stream = given[STREAMS]
     if not isinstance(by_stream, dict) or not by_stream:
-        raise SettingsError(
-            NAME, by_stream, f'{STREAMS} with an object: {{"orders": {{"{FILTERS}": [...]}}}}'
-        )
+        raise SettingsError(NAME, by_stream, f'{STREAMS} with an object: {{"orders": {{"{FILTERS}": [...]}}}}')
     for name, criteria in by_stream.items():
         _check_named(name, streams)
         if criteria is not None:
@@ -45,7 +43,9 @@ def check_criteria(text: str, streams: StreamChoice | None) -> None:
 
 
 def criteria_of(text: str, account: str, stream: str, epoch: int) -> str | None:
-    """The criteria for one stream's records, as an application of that stream alone would have them; None: all records."""
+    """The criteria for one stream's records, as an application of that stream alone would have them; None: all
+    records.
+    """
     given = _object(text)
     if given is None or STREAMS not in given:
         return text

@@ -2,8 +2,9 @@
 
 A duration is a number and a unit (`200ms`, `10s`, `5m`, `2h`, `1d`); a moment is ISO 8601 with its time zone.
 
-msgspec, which sublet uses elsewhere, could convert numbers and enums. But it reads durations only as `PT10S`, checks ranges only
-of numbers, and its errors show neither the value nor the allowed values. Importing it here would cost more than this file.
+msgspec, which sublet uses elsewhere, could convert numbers and enums. But it reads durations only as `PT10S`, checks
+ranges only of numbers, and its errors show neither the value nor the allowed values. Importing it here would cost more
+than this file.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def parse_duration(name: str, text: str) -> timedelta:
 
 
 def parse_moment(text: str) -> datetime | None:
-    """ISO 8601 with its time zone, in UTC; None for anything else, and for years that a duration can leave the calendar from."""
+    """ISO 8601 with its time zone, in UTC; None for anything else, and for years that a duration can leave the calendar
+    from.
+    """
     try:
         moment = datetime.fromisoformat(text)
         at = None if moment.tzinfo is None else moment.astimezone(UTC)

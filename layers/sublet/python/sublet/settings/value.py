@@ -1,8 +1,8 @@
 """All settings of a deployment, as one frozen, validated value.
 
-A field defines a setting: its name, default, type, allowed values and where it applies (in its annotation), and below it its
-reason. Derived from the fields: the checks, the environment variables (`SUBLET_FAILOVER_TIME=30s`), the options of
-`sublet run`, the table in docs/settings.md, and the construct's properties, which become those variables.
+A field defines a setting: its name, default, type, allowed values and where it applies (in its annotation), and below
+it its reason. Derived from the fields: the checks, the environment variables (`SUBLET_FAILOVER_TIME=30s`), the options
+of `sublet run`, the table in docs/settings.md, and the construct's properties, which become those variables.
 """
 
 # No `from __future__ import annotations` here: the annotations are evaluated when the class is created.
@@ -59,7 +59,9 @@ SIGHTINGS_SUFFIX = "-sightings"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
-    """A deployment's settings, validated on creation. SettingsError names the setting, its value and the allowed values."""
+    """A deployment's settings, validated on creation. SettingsError names the setting, its value and the allowed
+    values.
+    """
 
     application: Annotated[
         str,
@@ -83,8 +85,8 @@ class Settings:
         Allowed(ALLOWED_STREAMS, lambda _: True),
         Elsewhere(kcl="MultiStreamTracker.streamConfigList"),
     ] = None
-    """Several streams instead of one, by name, ARN, name pattern or tag, each with its own start position if it needs one. The
-    lease table then has the format of KCL's multi-stream mode.
+    """Several streams instead of one, by name, ARN, name pattern or tag, each with its own start position if it needs
+    one. The lease table then has the format of KCL's multi-stream mode.
     """
 
     stream_discovery_interval: Annotated[
@@ -97,15 +99,13 @@ class Settings:
         lasting("1m", "365d"),
         Elsewhere(kcl="FormerStreamsLeasesDeletionStrategy.waitPeriodToDeleteFormerStreams"),
     ] = timedelta(hours=1)
-    """With `streams`, a stream counts as former once no lease manager of the application has named it for this long. Its leases
-    wait: no worker reads them, and only `sublet streams remove` deletes them.
+    """With `streams`, a stream counts as former once no lease manager of the application has named it for this long.
+    Its leases wait: no worker reads them, and only `sublet streams remove` deletes them.
     """
 
     stream_arn: Annotated[
         str | None,
-        matching(
-            r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}", "the ARN of the setting stream"
-        ),
+        matching(r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}", "the ARN of the setting stream"),
         Elsewhere(esm="EventSourceArn"),
     ] = None
     """If it is set, every Kinesis call names it, so that policies scoped to one stream also work for iterators."""
@@ -116,19 +116,19 @@ class Settings:
     """Your code: a module, and the function or object in it. Only the lease worker needs it."""
 
     handler_contract: HandlerContract = HandlerContract.BATCH
-    """batch: the handler takes a Batch. lambda_event: the handler of a Lambda behind an event source mapping, unchanged.
-    record_processor: a class for the KCL's kclpy, which checkpoints by itself.
+    """batch: the handler takes a Batch. lambda_event: the handler of a Lambda behind an event source mapping,
+    unchanged. record_processor: a class for the KCL's kclpy, which checkpoints by itself.
     """
 
     checkpointing: Checkpointing | None = None
-    """automatic: when a call returns, its whole batch is done. manual: returning asks for more records; only `batch.checkpoint`
-    marks records as done, at any later time, and is written at once. The default is automatic. With record_processor it is
-    always manual.
+    """automatic: when a call returns, its whole batch is done. manual: returning asks for more records; only
+    `batch.checkpoint` marks records as done, at any later time, and is written at once. The default is automatic. With
+    record_processor it is always manual.
     """
 
     deaggregate: bool = True
-    """If it is off, the handler gets stream records as they were put, with KPL aggregates whole, as behind an event source
-    mapping. Turn it off for a handler that unpacks them itself.
+    """If it is off, the handler gets stream records as they were put, with KPL aggregates whole, as behind an event
+    source mapping. Turn it off for a handler that unpacks them itself.
     """
 
     invoke_identity_arn: Annotated[
@@ -136,11 +136,13 @@ class Settings:
         matching(r"arn:[\w-]+:(iam|sts)::\d{12}:[\w+=,.@/-]+", "the ARN of a role or user"),
         Only.LAMBDA,
     ] = None
-    """The role that lambda_event reports as reading the stream (invokeIdentityArn). The construct fills in the worker's."""
+    """The role that lambda_event reports as reading the stream (invokeIdentityArn). The construct fills in the
+    worker's.
+    """
 
     mode: Mode = Mode.CATCH_UP
-    """catch_up: a worker leaves a shard at its tip, and the next tick sends a worker again. continuous: leases are kept from
-    window to window, for low latency and for sharing a stream with a live KCL fleet.
+    """catch_up: a worker leaves a shard at its tip, and the next tick sends a worker again. continuous: leases are kept
+    from window to window, for low latency and for sharing a stream with a live KCL fleet.
     """
 
     start_position: Annotated[
@@ -156,10 +158,14 @@ class Settings:
     failover_time: Annotated[timedelta, lasting("3s", "1d"), Elsewhere(kcl="failoverTimeMillis")] = timedelta(
         seconds=30
     )
-    """A lease whose counter stands still for this long has lost its owner. In a mixed fleet: the KCL's failoverTimeMillis."""
+    """A lease whose counter stands still for this long has lost its owner. In a mixed fleet: the KCL's
+    failoverTimeMillis.
+    """
 
     heartbeat_interval: Annotated[timedelta, lasting("1s", "1d")] = timedelta(seconds=10)
-    """At most a third of failover_time, so that two lost heartbeats do not lose the lease. 10 s costs 6 writes a minute."""
+    """At most a third of failover_time, so that two lost heartbeats do not lose the lease. 10 s costs 6 writes a
+    minute.
+    """
 
     worker_count: Annotated[int, between(1, 100), Only.LAMBDA] = 1
     """How many workers this deployment counts as in KCL's fair share: `<application>-lambda-<n>`, stable forever."""
@@ -173,38 +179,41 @@ class Settings:
     """A single worker id instead, for a long-lived process or a Spark query beside the Lambda deployment."""
 
     leases_per_worker: Annotated[int, between(1, 200)] = 10
-    """Leases that one window consumes at once. Ten leases that share a worker Lambda of 512 MB cost as much as one alone."""
+    """Leases that one window consumes at once. Ten leases that share a worker Lambda of 512 MB cost as much as one
+    alone.
+    """
 
     leases_to_acquire: Annotated[int, between(1, 10_000)] = 1_000
-    """The most leases that one tick dispatches for a worker id. It is large because Lambda can run all workers at once."""
+    """The most leases that one tick dispatches for a worker id. It is large because Lambda can run all workers at
+    once.
+    """
 
     max_leases_for_worker: Annotated[int, between(1, 1_000_000), Elsewhere(kcl="maxLeasesForWorker")] = 10_000
     """The most leases that a worker id holds."""
 
-    max_leases_to_steal_at_one_time: Annotated[
-        int, between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")
-    ] = 1
+    max_leases_to_steal_at_one_time: Annotated[int, between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")] = 1
     """A worker id steals at most this many leases in a tick, in continuous mode. 0 never steals."""
 
     fair_share: bool = True
     """KCL 2.x' rule: while other workers live, take at most ceil(leases / workers). False takes every free lease."""
 
     balance: Balance = Balance.LEASE
-    """What stealing balances. lease: leases between workers, as in KCL 2.x. group: also leases between groups of workers, in
-    proportion to their workers. throughput: bytes a second between workers, by throughputKBps in the lease rows, as in KCL 3.x.
+    """What stealing balances. lease: leases between workers, as in KCL 2.x. group: also leases between groups of
+    workers, in proportion to their workers. throughput: bytes a second between workers, by throughputKBps in the lease
+    rows, as in KCL 3.x.
     """
 
     group_separator: Annotated[str, matching(r".{1,10}", "1 to 10 characters")] = ":"
-    """A worker's group is its worker id up to the first separator: zone-a for zone-a:i-0abc. A worker id without a separator is
-    a group by itself. The worker ids of a Lambda deployment are always one group.
+    """A worker's group is its worker id up to the first separator: zone-a for zone-a:i-0abc. A worker id without a
+    separator is a group by itself. The worker ids of a Lambda deployment are always one group.
     """
 
     enable_priority_lease_assignment: Annotated[bool, Elsewhere(kcl="enablePriorityLeaseAssignment")] = True
     """A lease that has been idle for over 3 x failover_time is taken regardless of the fair share."""
 
     kcl_fleet: KclFleet = KclFleet.DETECT
-    """If KCL 3.x workers report, in the lease table or in `<application>-WorkerMetricStats`, their leader assigns the leases:
-    sublet takes what it assigns and steals nothing. 2x and 3x fix the answer, whatever the tables show.
+    """If KCL 3.x workers report, in the lease table or in `<application>-WorkerMetricStats`, their leader assigns the
+    leases: sublet takes what it assigns and steals nothing. 2x and 3x fix the answer, whatever the tables show.
     """
 
     window: Annotated[timedelta, lasting("1s", "7d")] = timedelta(minutes=14)
@@ -214,18 +223,19 @@ class Settings:
     """Reserved at a window's end for the handler's last batch, the last checkpoints and the releases."""
 
     windows_per_execution: Annotated[int, between(1, 50), Only.LAMBDA] = 40
-    """In continuous mode, the windows before an execution ends and a tick starts a new one, so that its history stays under
-    25,000 events.
+    """In continuous mode, the windows before an execution ends and a tick starts a new one, so that its history stays
+    under 25,000 events.
     """
 
     linger: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=2)
     """catch_up: leave after this long at the tip, even if each poll still returns a few records."""
 
-    reading: Annotated[
-        Reading, Elsewhere(kcl="retrievalSpecificConfig", difference="KCL's default is fan-out")
-    ] = Reading.POLLING
-    """polling: GetRecords; all consumers of a shard share 5 calls and 2 MB a second. fan_out: SubscribeToShard sends records as
-    they arrive, up to 2 MB a second and shard for this consumer alone. It costs by the shard and GB, and needs continuous mode.
+    reading: Annotated[Reading, Elsewhere(kcl="retrievalSpecificConfig", difference="KCL's default is fan-out")] = (
+        Reading.POLLING
+    )
+    """polling: GetRecords; all consumers of a shard share 5 calls and 2 MB a second. fan_out: SubscribeToShard sends
+    records as they arrive, up to 2 MB a second and shard for this consumer alone. It costs by the shard and GB, and
+    needs continuous mode.
     """
 
     fan_out_consumer: Annotated[
@@ -233,36 +243,40 @@ class Settings:
         matching(
             r"(arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}/consumer/[A-Za-z0-9_.-]{1,128}:\d+"
             r"|[A-Za-z0-9_.-]{1,128})",
-            "the ARN of a consumer that is registered with the stream; with streams, the name of each stream's consumer",
+            "the ARN of a consumer that is registered with the stream; with streams, the name of each stream's "
+            "consumer",
         ),
         Elsewhere(kcl="consumerArn", esm="EventSourceArn", difference="with streams: KCL's consumerName"),
     ] = None
-    """The ARN of the registered consumer (RegisterStreamConsumer) that reads by fan_out; each application has its own. With
-    `streams`, the name of each stream's consumer; by default the application's name. The constructs register them.
+    """The ARN of the registered consumer (RegisterStreamConsumer) that reads by fan_out; each application has its own.
+    With `streams`, the name of each stream's consumer; by default the application's name. The constructs register them.
     """
 
     register_fan_out: Annotated[bool, Only.PROCESS] = False
-    """With `streams` and fan_out, the process registers the consumer of a stream that has none of this name, when one of its
-    shards is first read. It is charged for until it is deregistered, which sublet does not do.
+    """With `streams` and fan_out, the process registers the consumer of a stream that has none of this name, when one
+    of its shards is first read. It is charged for until it is deregistered, which sublet does not do.
     """
 
-    poll_interval: Annotated[
-        timedelta, lasting("200ms", "1m"), Elsewhere(kcl="idleTimeBetweenReadsInMillis")
-    ] = timedelta(milliseconds=200)
-    """The time between polls of a shard that returns records. Kinesis allows 5 calls a second, shared by all readers."""
+    poll_interval: Annotated[timedelta, lasting("200ms", "1m"), Elsewhere(kcl="idleTimeBetweenReadsInMillis")] = (
+        timedelta(milliseconds=200)
+    )
+    """The time between polls of a shard that returns records. Kinesis allows 5 calls a second, shared by all
+    readers.
+    """
 
     idle_poll_interval: Annotated[
         timedelta,
         lasting("200ms", "4m"),
         Elsewhere(kcl="idleTimeBetweenReadsInMillis", difference="KCL has one pace for both"),
     ] = timedelta(seconds=2)
-    """The time between polls of a shard that has been quiet for long. Before that, it is a tenth of the time for which the shard
-    has been quiet.
+    """The time between polls of a shard that has been quiet for long. Before that, it is a tenth of the time for which
+    the shard has been quiet.
     """
 
     quiet_visit_interval: Annotated[timedelta, lasting("0s", "12h")] = timedelta(hours=1)
-    """catch_up: how long a shard without new records goes without a worker. Ticks ask Kinesis instead, which costs less. A
-    worker's visit renews what the lease's row says of the shard. 0: each tick sends a worker to every free lease.
+    """catch_up: how long a shard without new records goes without a worker. Ticks ask Kinesis instead, which costs
+    less. A worker's visit renews what the lease's row says of the shard. 0: each tick sends a worker to every free
+    lease.
     """
 
     maximum_batching_window: Annotated[
@@ -273,17 +287,19 @@ class Settings:
             difference="the records wait in the stream, up to 4m; a full batch does not go sooner",
         ),
     ] = timedelta(0)
-    """In continuous mode, the minimum time between polls at the tip: records wait this long and come in fewer, larger batches.
+    """In continuous mode, the minimum time between polls at the tip: records wait this long and come in fewer, larger
+    batches.
     """
 
     poll_limit: Annotated[int, between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
-    """Stream records requested in one poll. Not called maxRecords, because batches and records in flight have their own limits.
+    """Stream records requested in one poll. Not called maxRecords, because batches and records in flight have their own
+    limits.
     """
 
     poll_bytes: Annotated[int | None, between(2**16, 10 * 2**20)] = None
-    """Roughly how many bytes one poll requests, estimated from the shard's last record sizes. Behind the tip, the next poll
-    waits until Kinesis' 2 MB a second allow it. None: as much as Kinesis returns, which is 10 MB at once and then nothing for
-    five seconds. A pull consumer uses 512 KiB.
+    """Roughly how many bytes one poll requests, estimated from the shard's last record sizes. Behind the tip, the next
+    poll waits until Kinesis' 2 MB a second allow it. None: as much as Kinesis returns, which is 10 MB at once and then
+    nothing for five seconds. A pull consumer uses 512 KiB.
     """
 
     batch_size: Annotated[
@@ -291,36 +307,37 @@ class Settings:
         between(1, 1_000_000),
         Elsewhere(esm="BatchSize", difference="counts user records, after deaggregation"),
     ] = 10_000
-    """The most user records in one handler call, never more than 50,000. User records of one stream record stay together up to
-    this size. A stream record of more than 1 MiB comes in pieces of a MiB.
+    """The most user records in one handler call, never more than 50,000. User records of one stream record stay
+    together up to this size. A stream record of more than 1 MiB comes in pieces of a MiB.
     """
 
     max_bytes_in_flight: Annotated[int, between(20 * 2**20, 8 * 2**30)] = 96 * 2**20
-    """Bytes fetched and not yet handled, in one worker over all its leases. A poll counts as 10 MB until its reply arrives. User
-    records are created only as the handler takes them, so they need little more.
+    """Bytes fetched and not yet handled, in one worker over all its leases. A poll counts as 10 MB until its reply
+    arrives. User records are created only as the handler takes them, so they need little more.
     """
 
     max_records_in_flight: Annotated[int, between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
     """The same limit in stream records. A poll requests at most half of it."""
 
     checkpoint_interval: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=10)
-    """The shortest time between checkpoints of finished batches. A final checkpoint is always written. A checkpoint is a
-    heartbeat too.
+    """The shortest time between checkpoints of finished batches. A final checkpoint is always written. A checkpoint is
+    a heartbeat too.
     """
 
     handover_wait: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=10)
     """After stealing from a live owner, the time that it has to checkpoint late before the row is read again."""
 
     drain_timeout: Annotated[timedelta, lasting("1s", "1d"), Only.PROCESS] = timedelta(seconds=110)
-    """The longest time from SIGTERM to the process' end. Leases whose handler calls still run then are abandoned and reported.
-    The default fits into Fargate's 120 s; the stop timeout (stopTimeout, terminationGracePeriodSeconds) must be longer.
+    """The longest time from SIGTERM to the process' end. Leases whose handler calls still run then are abandoned and
+    reported. The default fits into Fargate's 120 s; the stop timeout (stopTimeout, terminationGracePeriodSeconds) must
+    be longer.
     """
 
     refusal_patience: Annotated[timedelta, lasting("0s", "1d"), Only.PROCESS] = timedelta(minutes=10)
-    """How long a process that has worked goes on while AWS refuses its calls: credentials, a permission, a code that it does not
-    know. It repeats them, warns and counts, and then ends. A provider of credentials that restarts, a policy that is corrected
-    and a clock that is set take minutes, and boto3 begins to renew credentials ten minutes before they must be. No lease lives
-    longer for it: without a write within failover_time it is lost.
+    """How long a process that has worked goes on while AWS refuses its calls: credentials, a permission, a code that it
+    does not know. It repeats them, warns and counts, and then ends. A provider of credentials that restarts, a policy
+    that is corrected and a clock that is set take minutes, and boto3 begins to renew credentials ten minutes before
+    they must be. No lease lives longer for it: without a write within failover_time it is lost.
     """
 
     health: Annotated[
@@ -331,8 +348,8 @@ class Settings:
         ),
         Only.PROCESS,
     ] = None
-    """The address that answers GET /health/live and /health/ready with 200 or 503, and JSON with the reason and the stalled
-    shards. None: no health server.
+    """The address that answers GET /health/live and /health/ready with 200 or 503, and JSON with the reason and the
+    stalled shards. None: no health server.
     """
 
     handler_attempts: Annotated[
@@ -351,19 +368,19 @@ class Settings:
     """The longest pause between two calls with the same batch."""
 
     handler_timeout: Annotated[timedelta | None, lasting("1s", "1d")] = None
-    """How long one call may take. A hanging call cannot be ended: its lease is released, and its result is ignored. On Lambda,
-    the default and maximum leave a third of window_margin before the function's timeout.
+    """How long one call may take. A hanging call cannot be ended: its lease is released, and its result is ignored. On
+    Lambda, the default and maximum leave a third of window_margin before the function's timeout.
     """
 
     handler_concurrency: Annotated[int, between(1, 10_000)] = 1
-    """Concurrent handler calls in one process. More than 1 needs a thread-safe handler. Above a hundred, it is meant for
-    handlers that mostly wait, as those of a pull consumer do.
+    """Concurrent handler calls in one process. More than 1 needs a thread-safe handler. Above a hundred, it is meant
+    for handlers that mostly wait, as those of a pull consumer do.
     """
 
     thread_per_lease: bool = False
-    """All calls for a lease run in one thread while the lease is held, over windows too: for handlers that keep an SQLite
-    connection or a thread-local session. A record processor always has this, and a Lambda handler that is called one at a
-    time has one thread for all leases. Not with parallelization_factor.
+    """All calls for a lease run in one thread while the lease is held, over windows too: for handlers that keep an
+    SQLite connection or a thread-local session. A record processor always has this, and a Lambda handler that is called
+    one at a time has one thread for all leases. Not with parallelization_factor.
     """
 
     parallelization_factor: Annotated[
@@ -371,8 +388,8 @@ class Settings:
         between(1, 10),
         Elsewhere(esm="ParallelizationFactor", difference="handler_concurrency rises with it"),
     ] = 1
-    """Concurrent handler calls of one shard. Each partition key is in only one of them, in order. The checkpoint stays before
-    the first unfinished record.
+    """Concurrent handler calls of one shard. Each partition key is in only one of them, in order. The checkpoint stays
+    before the first unfinished record.
     """
 
     maximum_retry_attempts: Annotated[
@@ -380,8 +397,8 @@ class Settings:
         Allowed("-1 (forever), or a whole number from 0 to 10,000", lambda number: -1 <= number <= 10_000),
         Elsewhere(esm="MaximumRetryAttempts", difference="a finite value needs on_failure"),
     ] = -1
-    """Retries with the same records, over as many windows as that takes; then they are set aside. Crashes and calls that exceed
-    handler_timeout count as attempts.
+    """Retries with the same records, over as many windows as that takes; then they are set aside. Crashes and calls
+    that exceed handler_timeout count as attempts.
     """
 
     maximum_record_age: Annotated[
@@ -393,12 +410,11 @@ class Settings:
 
     bisect_batch_on_function_error: Annotated[
         bool,
-        Elsewhere(
-            esm="BisectBatchOnFunctionError", difference="after a crash it narrows by sixteen, not by two"
-        ),
+        Elsewhere(esm="BisectBatchOnFunctionError", difference="after a crash it narrows by sixteen, not by two"),
     ] = False
-    """A batch whose call raised is called again in halves, the first half first, down to the one record that fails. Splitting
-    does not count as an attempt. If batchItemFailures names records, the batch is cut at the lowest one instead.
+    """A batch whose call raised is called again in halves, the first half first, down to the one record that fails.
+    Splitting does not count as an attempt. If batchItemFailures names records, the batch is cut at the lowest one
+    instead.
     """
 
     report_batch_item_failures: Annotated[
@@ -408,8 +424,8 @@ class Settings:
             difference="on by default: records that a handler names as failed come again",
         ),
     ] = True
-    """With handler_contract=lambda_event, the returned batchItemFailures are honoured. If it is off, the batch is done, whatever
-    the handler returns.
+    """With handler_contract=lambda_event, the returned batchItemFailures are honoured. If it is off, the batch is done,
+    whatever the handler returns.
     """
 
     on_failure: Annotated[
@@ -420,7 +436,8 @@ class Settings:
         ),
         Elsewhere(
             esm="DestinationConfig.OnFailure",
-            difference="also gets the records themselves; required if records may be given up; they wait while it refuses them",
+            difference="also gets the records themselves; required if records may be given up; they wait while it "
+            "refuses them",
         ),
     ] = None
     """Where records are set aside. A record is given up only after the destination has accepted it."""
@@ -434,30 +451,30 @@ class Settings:
             r"[\s\S]*\S[\s\S]*",
             'JSON: {"Filters": [{"Pattern": "{...}"}]}; with streams also "Streams": {"orders": {"Filters": [...]}}',
         ),
-        Elsewhere(
-            esm="FilterCriteria", difference="on user records, after deaggregation; by stream with streams"
-        ),
+        Elsewhere(esm="FilterCriteria", difference="on user records, after deaggregation; by stream with streams"),
     ] = None
-    """Which records the handler wants: event patterns on their JSON data and their metadata. Other records count as done. With
-    `streams`, a stream may have filters of its own.
+    """Which records the handler wants: event patterns on their JSON data and their metadata. Other records count as
+    done. With `streams`, a stream may have filters of its own.
     """
 
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
     """The default behaves as KCL does, with a metric for dropped records."""
 
     log_exceptions: LogExceptions = LogExceptions.FULL
-    """How much of a handler's exception the worker's log has: text and traceback, or only its type and frames, if the text may
-    contain data that must not be logged.
+    """How much of a handler's exception the worker's log has: text and traceback, or only its type and frames, if the
+    text may contain data that must not be logged.
     """
 
     metrics_by_shard: MetricsByShard = MetricsByShard.WORST
-    """Which shards have metrics of their own. worst: the ten with the most lag and the ten with the most bytes, as ticks see
-    them, and any shard in trouble. all: each shard, for $0.90 a month. none: only the application's, which the alarms watch.
+    """Which shards have metrics of their own. worst: the ten with the most lag and the ten with the most bytes, as
+    ticks see them, and any shard in trouble. all: each shard, for $0.90 a month. none: only the application's, which
+    the alarms watch.
     """
 
     hot_shard_keys: HotShardKeys = HotShardKeys.HASHED
-    """What `sublet hot` may know of the partition keys that make a shard hot. hashed: the MD5 by which Kinesis places them, which
-    shows a key only to those who guess it. names: the keys themselves. none: workers make no sketches of their shards.
+    """What `sublet hot` may know of the partition keys that make a shard hot. hashed: the MD5 by which Kinesis places
+    them, which shows a key only to those who guess it. names: the keys themselves. none: workers make no sketches of
+    their shards.
     """
 
     def __new__(cls, **given: object) -> Self:
@@ -474,9 +491,7 @@ class Settings:
     def __repr__(self) -> str:
         """Shows what differs from the defaults."""
         stated = {name: getattr(self, name) for name in DEFINITIONS}
-        return (
-            f"Settings({', '.join(f'{n}={v!r}' for n, v in stated.items() if v != DEFINITIONS[n].default)})"
-        )
+        return f"Settings({', '.join(f'{n}={v!r}' for n, v in stated.items() if v != DEFINITIONS[n].default)})"
 
     @property
     def lease_table(self) -> str:
@@ -500,7 +515,9 @@ class Settings:
 
     @property
     def fan_out_name(self) -> str:
-        """The name of each stream's fan-out consumer, of an application of several streams. KCL's own default is the same."""
+        """The name of each stream's fan-out consumer, of an application of several streams. KCL's own default is the
+        same.
+        """
         return self.fan_out_consumer or self.application
 
     @property
@@ -516,8 +533,8 @@ class Settings:
 
     @property
     def is_called_one_at_a_time(self) -> bool:
-        """Whether handler calls run one at a time, as on Lambda: such handlers keep state in their modules, which two concurrent
-        calls would corrupt.
+        """Whether handler calls run one at a time, as on Lambda: such handlers keep state in their modules, which two
+        concurrent calls would corrupt.
         """
         return self.handler_contract is HandlerContract.LAMBDA_EVENT and self.handler_slots == 1
 
@@ -549,8 +566,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read every SUBLET_* variable but those that Kubernetes sets for a service of that name. Raises SettingsError for an
-        unknown one, and if application or stream is missing.
+        """Read every SUBLET_* variable but those that Kubernetes sets for a service of that name. Raises SettingsError
+        for an unknown one, and if application or stream is missing.
         """
         known = {variable_of(name): definition for name, definition in DEFINITIONS.items()}
         given: dict[str, Any] = {}
@@ -587,13 +604,10 @@ def variable_of(name: str) -> str:
 
 
 def setting_values(given: Mapping[str, object]) -> dict[str, Any]:
-    """Settings by name, for callers that also accept text, such as `start_position="LATEST"`. Unknown names are passed through;
-    Settings refuses them. Raises SettingsError.
+    """Settings by name, for callers that also accept text, such as `start_position="LATEST"`. Unknown names are passed
+    through; Settings refuses them. Raises SettingsError.
     """
-    return {
-        name: DEFINITIONS[name].value_of(value) if name in DEFINITIONS else value
-        for name, value in given.items()
-    }
+    return {name: DEFINITIONS[name].value_of(value) if name in DEFINITIONS else value for name, value in given.items()}
 
 
 def unknown_setting(name: str, value: object, names: Collection[str]) -> SettingsError:

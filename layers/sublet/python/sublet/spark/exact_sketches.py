@@ -19,11 +19,7 @@ from sublet.spark.source.data_source import SubletDataSource
 def local_spark() -> SparkSession:
     """The session of this process, or a new one on this machine. Python's tasks run this interpreter."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.appName("sublet hot")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+    session = SparkSession.builder.appName("sublet hot").config("spark.ui.showConsoleProgress", "false").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -31,17 +27,13 @@ def local_spark() -> SparkSession:
 def exact_sketches(
     spark: SparkSession, stream: str, shards: Iterable[Shard], since: datetime, until: datetime
 ) -> Mapping[str, ShardSketch]:
-    """Returns sketches by shard id, of the open shards that have records. The driver holds one key's total at a time, and the
-    heaviest keys of each shard.
+    """Returns sketches by shard id, of the open shards that have records. The driver holds one key's total at a time,
+    and the heaviest keys of each shard.
     """
     spark.dataSource.register(SubletDataSource)
     options = {"stream": stream, "startPosition": f"AT_TIMESTAMP:{since.isoformat()}"}
     rows = _measured(spark.read.format("sublet").options(**options).load())
-    made = {
-        shard.shard_id: ExactSketching(shard.shard_id, shard.hash_key_range)
-        for shard in shards
-        if shard.is_open
-    }
+    made = {shard.shard_id: ExactSketching(shard.shard_id, shard.hash_key_range) for shard in shards if shard.is_open}
     seen = set()
     for row in _by_key(rows).toLocalIterator():
         if row["shardId"] in made:

@@ -31,68 +31,198 @@ _BOTH = (Use.STREAM, Use.BATCH)
 _ALL = (*_BOTH, Use.WRITE)
 
 OPTIONS = (
-    Option("stream", values.not_empty, None, _ALL,
-           "The stream's name or ARN. Or [several](#several-streams): names, ARNs, name patterns and tags, separated by commas. "
-           "Required."),
-    Option("streamArn", values.not_empty, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
-    Option("region", values.not_empty, None, _ALL,
-           "Its region; by default boto3's own (`AWS_DEFAULT_REGION`, profile) on driver and executors."),
+    Option(
+        "stream",
+        values.not_empty,
+        None,
+        _ALL,
+        "The stream's name or ARN. Or [several](#several-streams): names, ARNs, name patterns and tags, separated by "
+        "commas. Required.",
+    ),
+    Option(
+        "streamArn", values.not_empty, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."
+    ),
+    Option(
+        "region",
+        values.not_empty,
+        None,
+        _ALL,
+        "Its region; by default boto3's own (`AWS_DEFAULT_REGION`, profile) on driver and executors.",
+    ),
     Option("endpointUrl", values.url, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
-    Option("profile", values.not_empty, None, _ALL,
-           "A named profile of `~/.aws`, on driver and executors. By default boto3's own credentials: the machine's role, "
-           "`AWS_PROFILE`, ..."),
-    Option("roleArn", values.role_arn, None, _ALL,
-           "A role to assume for the stream, with those credentials; renewed before it expires, also within a long task."),
-    Option("roleExternalId", values.external_id, None, _ALL, "With a role: the external id that its trust policy requires."),
-    Option("roleSessionName", values.session_name, None, _ALL,
-           "With a role: the session's name in CloudTrail. `sublet-spark` by default."),
+    Option(
+        "profile",
+        values.not_empty,
+        None,
+        _ALL,
+        "A named profile of `~/.aws`, on driver and executors. By default boto3's own credentials: the machine's role, "
+        "`AWS_PROFILE`, ...",
+    ),
+    Option(
+        "roleArn",
+        values.role_arn,
+        None,
+        _ALL,
+        "A role to assume for the stream, with those credentials; renewed before it expires, also within a long task.",
+    ),
+    Option(
+        "roleExternalId", values.external_id, None, _ALL, "With a role: the external id that its trust policy requires."
+    ),
+    Option(
+        "roleSessionName",
+        values.session_name,
+        None,
+        _ALL,
+        "With a role: the session's name in CloudTrail. `sublet-spark` by default.",
+    ),
     Option("stsEndpointUrl", values.url, None, _ALL, "With a role: another endpoint of STS."),
-    Option("leaseRegion", values.not_empty, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."),
+    Option(
+        "leaseRegion", values.not_empty, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."
+    ),
     Option("leaseEndpointUrl", values.url, None, (Use.STREAM,), "Another endpoint of DynamoDB."),
-    Option("leaseProfile", values.not_empty, None, (Use.STREAM,), "A profile for the lease table, if it is not the stream's."),
-    Option("leaseRoleArn", values.role_arn, None, (Use.STREAM,),
-           "A role to assume for the lease table. By default the process' own credentials, even if the stream has a role."),
-    Option("startPosition", values.position, "TRIM_HORIZON", _BOTH,
-           "Where to start: `TRIM_HORIZON`, `LATEST` (streaming: the time of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
-    Option("endPosition", values.moment, None, (Use.BATCH,),
-           "`AT_TIMESTAMP:<ISO 8601>`: only records that arrived before it. By default: to the tip."),
-    Option("startCheckpoints", values.checkpoints, None, (Use.BATCH,),
-           'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. Other shards start at the '
-           "trim horizon."),
-    Option("endCheckpoints", values.checkpoints, None, (Use.BATCH,),
-           "The same: rows up to and including them, of the named shards only. By default: all shards, to the tip."),
-    Option("hashRangeFilter", values.hash_range_filter, "kcl", _BOTH,
-           "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does, but only if Kinesis cannot "
-           "have placed it there itself; `off` keeps it."),
-    Option("failOnDataLoss", values.flag, "true", _BOTH,
-           "Whether unread records that are past retention fail the query; otherwise a warning says what is lost."),
-    Option("maxSpanPerTrigger", values.duration, None, (Use.STREAM,),
-           "The most arrival time in one batch of each shard (`5m`). The cheap limit: one more call per shard."),
-    Option("maxRecordsPerTrigger", values.count, None, (Use.STREAM,),
-           "The most rows in one batch, divided evenly among the shards; an aggregate is never split, and each shard "
-           "may contribute one. The driver counts them, so all data is read twice."),
+    Option(
+        "leaseProfile",
+        values.not_empty,
+        None,
+        (Use.STREAM,),
+        "A profile for the lease table, if it is not the stream's.",
+    ),
+    Option(
+        "leaseRoleArn",
+        values.role_arn,
+        None,
+        (Use.STREAM,),
+        "A role to assume for the lease table. By default the process' own credentials, even if the stream has a role.",
+    ),
+    Option(
+        "startPosition",
+        values.position,
+        "TRIM_HORIZON",
+        _BOTH,
+        "Where to start: `TRIM_HORIZON`, `LATEST` (streaming: the time of the first plan), `AT_TIMESTAMP:<ISO 8601>`.",
+    ),
+    Option(
+        "endPosition",
+        values.moment,
+        None,
+        (Use.BATCH,),
+        "`AT_TIMESTAMP:<ISO 8601>`: only records that arrived before it. By default: to the tip.",
+    ),
+    Option(
+        "startCheckpoints",
+        values.checkpoints,
+        None,
+        (Use.BATCH,),
+        'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. Other shards start at the trim horizon.',
+    ),
+    Option(
+        "endCheckpoints",
+        values.checkpoints,
+        None,
+        (Use.BATCH,),
+        "The same: rows up to and including them, of the named shards only. By default: all shards, to the tip.",
+    ),
+    Option(
+        "hashRangeFilter",
+        values.hash_range_filter,
+        "kcl",
+        _BOTH,
+        "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does, but only if Kinesis "
+        "cannot have placed it there itself; `off` keeps it.",
+    ),
+    Option(
+        "failOnDataLoss",
+        values.flag,
+        "true",
+        _BOTH,
+        "Whether unread records that are past retention fail the query; otherwise a warning says what is lost.",
+    ),
+    Option(
+        "maxSpanPerTrigger",
+        values.duration,
+        None,
+        (Use.STREAM,),
+        "The most arrival time in one batch of each shard (`5m`). The cheap limit: one more call per shard.",
+    ),
+    Option(
+        "maxRecordsPerTrigger",
+        values.count,
+        None,
+        (Use.STREAM,),
+        "The most rows in one batch, divided evenly among the shards; an aggregate is never split, and each shard "
+        "may contribute one. The driver counts them, so all data is read twice.",
+    ),
     Option("maxBytesPerTrigger", values.count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
-    Option("application", values.not_empty, None, (Use.STREAM,),
-           "The application whose lease table `leases` uses; the table has its name."),
-    Option("leases", _leases, "none", (Use.STREAM,),
-           "`follow`: start at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
-           "`<application>-spark`. `none`: only Spark's checkpoint."),
-    Option("failoverTime", values.duration, "30s", (Use.STREAM,),
-           "With `hold`: a lease whose owner is silent for this long is taken over. With a KCL fleet: its failoverTimeMillis."),
-    Option("checkpointLocation", values.not_empty, None, (Use.STREAM,),
-           "With `hold`: the same as for `writeStream`. Spark's last commit is read there when the query is over."),
-    Option("aggregate", values.flag, "false", (Use.WRITE,),
-           "Whether rows are put into KPL aggregates, by the shard that they hash to. No effect on a stream that distributes "
-           "records itself (AUTO)."),
-    Option("availableNow", values.flag, "false", (Use.STREAM,),
-           "Plan nothing beyond what is available at the first plan, in as many batches as the limits need. For `drain(query)`, "
-           "without a trigger: like `trigger(availableNow=True)`, also on Spark 4.0 and 4.1, where that is one batch."),
-    Option("listInterval", values.duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
-    Option("streamDiscoveryInterval", values.duration, "1m", (Use.STREAM,),
-           "With several streams: how often the query looks which streams there are."),
-    Option("patience", values.duration, "60s", _ALL,
-           "How long driver and tasks wait for a record that exists, or while Kinesis throttles or refuses, before they fail."),
-)  # fmt: skip
+    Option(
+        "application",
+        values.not_empty,
+        None,
+        (Use.STREAM,),
+        "The application whose lease table `leases` uses; the table has its name.",
+    ),
+    Option(
+        "leases",
+        _leases,
+        "none",
+        (Use.STREAM,),
+        "`follow`: start at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
+        "`<application>-spark`. `none`: only Spark's checkpoint.",
+    ),
+    Option(
+        "failoverTime",
+        values.duration,
+        "30s",
+        (Use.STREAM,),
+        "With `hold`: a lease whose owner is silent for this long is taken over. With a KCL fleet: its "
+        "failoverTimeMillis.",
+    ),
+    Option(
+        "checkpointLocation",
+        values.not_empty,
+        None,
+        (Use.STREAM,),
+        "With `hold`: the same as for `writeStream`. Spark's last commit is read there when the query is over.",
+    ),
+    Option(
+        "aggregate",
+        values.flag,
+        "false",
+        (Use.WRITE,),
+        "Whether rows are put into KPL aggregates, by the shard that they hash to. No effect on a stream that "
+        "distributes records itself (AUTO).",
+    ),
+    Option(
+        "availableNow",
+        values.flag,
+        "false",
+        (Use.STREAM,),
+        "Plan nothing beyond what is available at the first plan, in as many batches as the limits need. For "
+        "`drain(query)`, without a trigger: like `trigger(availableNow=True)`, also on Spark 4.0 and 4.1, where that "
+        "is one batch.",
+    ),
+    Option(
+        "listInterval",
+        values.duration,
+        "10s",
+        (Use.STREAM,),
+        "How often the shards are listed while none is seen to end.",
+    ),
+    Option(
+        "streamDiscoveryInterval",
+        values.duration,
+        "1m",
+        (Use.STREAM,),
+        "With several streams: how often the query looks which streams there are.",
+    ),
+    Option(
+        "patience",
+        values.duration,
+        "60s",
+        _ALL,
+        "How long driver and tasks wait for a record that exists, or while Kinesis throttles or refuses, before they "
+        "fail.",
+    ),
+)
 
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}
 _LIMITS = ("maxSpanPerTrigger", "maxRecordsPerTrigger", "maxBytesPerTrigger")
@@ -153,9 +283,7 @@ def _check_leases(options: Options, texts: Mapping[str, str]) -> None:
     if options.leases is Leases.NONE:
         for name in _OF_LEASES:
             if name.lower() in texts:
-                raise SettingsError(
-                    name, texts[name.lower()], "only with leases=follow or hold: leave it out"
-                )
+                raise SettingsError(name, texts[name.lower()], "only with leases=follow or hold: leave it out")
     for name in ("failoverTime", "checkpointLocation"):
         if name.lower() in texts:
             raise SettingsError(name, texts[name.lower()], "only with leases=hold: leave it out")
@@ -192,7 +320,9 @@ def _check_uses(texts: Mapping[str, str]) -> None:
     for key in texts:
         option = _BY_KEY[key]
         if not uses & frozenset(option.uses):
-            allowed = f"only for {', '.join(option.uses)}, and {_BY_KEY[first].name} is for {', '.join(_BY_KEY[first].uses)}"
+            allowed = (
+                f"only for {', '.join(option.uses)}, and {_BY_KEY[first].name} is for {', '.join(_BY_KEY[first].uses)}"
+            )
             raise SettingsError(option.name, texts[key], allowed)
         if frozenset(option.uses) < uses:
             first, uses = key, uses & frozenset(option.uses)
@@ -223,6 +353,4 @@ def _check_positions(options: Options, use: Use | None) -> None:
         )
     start, end = options.start_position.at, options.end_position.at if options.end_position else None
     if start is not None and end is not None and start >= end:
-        raise SettingsError(
-            "endPosition", str(options.end_position), f"later than startPosition ({start.isoformat()})"
-        )
+        raise SettingsError("endPosition", str(options.end_position), f"later than startPosition ({start.isoformat()})")

@@ -51,9 +51,7 @@ def position(name: str, text: str) -> StartPosition:
 def moment(name: str, text: str) -> StartPosition:
     at = position(name, text)
     if at.kind is not StartKind.AT_TIMESTAMP:
-        raise SettingsError(
-            name, text, "AT_TIMESTAMP:<ISO 8601 with time zone>; leave it out to read to the tip"
-        )
+        raise SettingsError(name, text, "AT_TIMESTAMP:<ISO 8601 with time zone>; leave it out to read to the tip")
     return at
 
 
@@ -88,8 +86,8 @@ def hash_range_filter(name: str, text: str) -> object:
 
 
 def checkpoints(name: str, text: str) -> Mapping[str, Checkpoint]:
-    """Parses `{"shardId-000000000000": "4968...:3", ...}`: a sequence number, with the sub-sequence number after a colon, or a
-    sentinel.
+    """Parses `{"shardId-000000000000": "4968...:3", ...}`: a sequence number, with the sub-sequence number after a
+    colon, or a sentinel.
     """
     try:
         pairs = json.loads(text).items()

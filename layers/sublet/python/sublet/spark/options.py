@@ -76,8 +76,8 @@ class Options:
         return several_streams(self.stream)
 
     def of_stream(self, stream: StreamKey, arn: str, start: StartPosition | None = None) -> Options:
-        """Returns the options as if the query read only this one of its streams. `start`: the stream's own start position, if
-        it has one.
+        """Returns the options as if the query read only this one of its streams. `start`: the stream's own start
+        position, if it has one.
         """
         return replace(
             self,
@@ -100,7 +100,9 @@ class Options:
 
     @property
     def lease_access(self) -> Access:
-        """How to reach the lease table: with a role of its own, or with none. Region and profile default to the stream's."""
+        """How to reach the lease table: with a role of its own, or with none. Region and profile default to the
+        stream's.
+        """
         return Access(
             region=self.lease_region or self.region,
             endpoint_url=self.lease_endpoint_url,
@@ -132,8 +134,8 @@ class Options:
 
     @property
     def keeper_settings(self) -> Settings:
-        """The settings of a query that holds leases: one worker of its application, with the same name in every run. It never
-        steals.
+        """The settings of a query that holds leases: one worker of its application, with the same name in every run. It
+        never steals.
         """
         return Settings(
             application=self.application or "",
@@ -147,9 +149,7 @@ class Options:
         )
 
 
-def _of_stream(
-    stream: StreamKey, checkpoints: Mapping[str, Checkpoint] | None
-) -> Mapping[str, Checkpoint] | None:
+def _of_stream(stream: StreamKey, checkpoints: Mapping[str, Checkpoint] | None) -> Mapping[str, Checkpoint] | None:
     if checkpoints is None:
         return None
     return {name: checkpoint for name, checkpoint in checkpoints.items() if stream_key_of(name) == stream}

@@ -33,11 +33,7 @@ def _position(text: str) -> str | None:
         return word
     if word == "EARLIEST":
         return "TRIM_HORIZON"
-    moment = (
-        f"AT_TIMESTAMP:{text.strip()[len('AT_TIMESTAMP') :].strip()}"
-        if word.startswith("AT_TIMESTAMP ")
-        else ""
-    )
+    moment = f"AT_TIMESTAMP:{text.strip()[len('AT_TIMESTAMP') :].strip()}" if word.startswith("AT_TIMESTAMP ") else ""
     try:
         StartPosition.parse(moment)
     except SettingsError:
@@ -56,8 +52,15 @@ THEIRS = (
     Theirs("endpoint", "kinesis.endpointUrl", "endpointUrl", value=_url),
     Theirs("initialPosition", "kinesis.startingPosition", "startPosition", value=_position),
     Theirs(None, "kinesis.failOnDataLoss", "failOnDataLoss"),
-    Theirs(None, "kinesis.maxFetchRecordsPerShard", "maxRecordsPerTrigger", value=lambda _: "<rows of all shards together>"),
-    Theirs("maxFetchDuration", "kinesis.maxFetchTimePerShardSec", "maxSpanPerTrigger", value=lambda _: "<of arrival time: 10m>"),
+    Theirs(
+        None, "kinesis.maxFetchRecordsPerShard", "maxRecordsPerTrigger", value=lambda _: "<rows of all shards together>"
+    ),
+    Theirs(
+        "maxFetchDuration",
+        "kinesis.maxFetchTimePerShardSec",
+        "maxSpanPerTrigger",
+        value=lambda _: "<of arrival time: 10m>",
+    ),
     Theirs("shardFetchInterval", "kinesis.describeShardInterval", "listInterval"),
     Theirs(None, "kinesis.stsRoleArn", "roleArn"),
     Theirs(None, "kinesis.stsSessionName", "roleSessionName"),
@@ -81,16 +84,14 @@ THEIRS = (
     Theirs(None, "kinesis.metadataCommitterType", _IN_OFFSET_LOG),
     Theirs(None, "kinesis.metadataPath", _IN_OFFSET_LOG),
     Theirs(None, "kinesis.dynamodb.tableName", _IN_OFFSET_LOG),
-)  # fmt: skip
+)
 
-_BY_KEY = {
-    name.lower(): each for each in THEIRS for name in (each.databricks, each.awslabs) if name is not None
-}
+_BY_KEY = {name.lower(): each for each in THEIRS for name in (each.databricks, each.awslabs) if name is not None}
 
 
 def instead_of(key: str, text: str) -> str | None:
-    """Says what to write instead of another connector's option; None if the option is not one of theirs. The message contains
-    the value only if our option has it too, and never an access key.
+    """Says what to write instead of another connector's option; None if the option is not one of theirs. The message
+    contains the value only if our option has it too, and never an access key.
     """
     theirs = _BY_KEY.get(key.lower())
     if theirs is None:

@@ -1,7 +1,8 @@
 """Makes Spark show our own errors as one sentence, in the first line of its exception.
 
-Spark passes on the text of a Python worker's exception with every traceback that led to it, so the sentence that says what to do
-would be the last line of a hundred. Our own errors say enough by themselves. Other exceptions keep their traceback.
+Spark passes on the text of a Python worker's exception with every traceback that led to it, so the sentence that says
+what to do would be the last line of a hundred. Our own errors say enough by themselves. Other exceptions keep their
+traceback.
 """
 
 from __future__ import annotations

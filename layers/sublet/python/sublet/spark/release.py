@@ -23,7 +23,9 @@ from sublet.spark.plain_errors import plainly
 from sublet.system.python_log import PythonLog
 
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""From 4.2 on, Spark tells a source where a batch begins, how large it may be, and that a run ends with what is available."""
+"""From 4.2 on, Spark tells a source where a batch begins, how large it may be, and that a run ends with what is
+available.
+"""
 
 if HAS_READ_LIMITS:
     from pyspark.sql.streaming.datasource import (
@@ -76,8 +78,8 @@ StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasourc
 ROWS_AT_ONCE = 10_000
 
 ONE_BATCH_ALONE = (
-    "this Spark reads only one batch with trigger(availableNow=True) or trigger(once=True), and more records are available. If "
-    "that is this query's trigger, leave it out, give the source the option availableNow, and end with "
+    "this Spark reads only one batch with trigger(availableNow=True) or trigger(once=True), and more records are "
+    "available. If that is this query's trigger, leave it out, give the source the option availableNow, and end with "
     "sublet.spark.drain(query). In a declarative pipeline: run it again"
 )
 
@@ -94,9 +96,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     return arrow_schema(StructType([StructField("it", kind)])).field(0).type
 
 
-def with_column(
-    rows: DataFrame, name: str, kind: DataType, make: Callable[[pa.Array], pa.Array], of: str
-) -> DataFrame:
+def with_column(rows: DataFrame, name: str, kind: DataType, make: Callable[[pa.Array], pa.Array], of: str) -> DataFrame:
     """The rows with one more column, computed from the column `of`, once per row however it is used. Before 4.1 no
     expression goes from Arrow to Arrow, so all columns pass through Python."""
     if hasattr(F, "arrow_udf"):
@@ -162,8 +162,8 @@ class PositionedReader(DataSourceStreamReader):
             raise SettingsError(
                 "spark.sql.streaming.triggerAvailableNowWrapper.enabled",
                 "true",
-                "false: with it Spark asks for the next offset before it says where the query is. To read what is available and "
-                "end, use the option availableNow, no trigger, and sublet.spark.drain(query)",
+                "false: with it Spark asks for the next offset before it says where the query is. To read what is "
+                "available and end, use the option availableNow, no trigger, and sublet.spark.drain(query)",
             )
         self._position = end
         return []
@@ -184,10 +184,11 @@ class Draining(Protocol):
 
 
 def drain(query: Draining) -> None:
-    """Wait until the query has read what was available when it began, and end it. This is 4.2's AvailableNow on any release.
+    """Wait until the query has read what was available when it began, and end it. This is 4.2's AvailableNow on any
+    release.
 
-    The source needs the option `availableNow`, and the query no trigger or `processingTime`. Without the option, a query of a
-    busy stream never ends. Raises the query's failure; what was committed stays committed.
+    The source needs the option `availableNow`, and the query no trigger or `processingTime`. Without the option, a
+    query of a busy stream never ends. Raises the query's failure; what was committed stays committed.
     """
     try:
         query.processAllAvailable()

@@ -13,8 +13,8 @@ _OF_SEVERAL = frozenset(",*?@:")
 
 
 def several_streams(text: str) -> StreamChoice | None:
-    """The choice of a query of several streams; None for one stream. A choice may name only one, as `orders@LATEST` does.
-    Raises SettingsError.
+    """The choice of a query of several streams; None for one stream. A choice may name only one, as `orders@LATEST`
+    does. Raises SettingsError.
     """
     if _is_one_arn(text) or _OF_SEVERAL.isdisjoint(text):
         return None
@@ -25,7 +25,9 @@ def several_streams(text: str) -> StreamChoice | None:
 
 
 def one_stream(values: dict[str, Any]) -> dict[str, Any]:
-    """Adds the name and the ARN of a stream that is given by its ARN. Raises SettingsError if both options give an ARN."""
+    """Adds the name and the ARN of a stream that is given by its ARN. Raises SettingsError if both options give an
+    ARN.
+    """
     text, arn = values["stream"], values["streamArn"]
     if several_streams(text) is not None:
         if arn is not None:

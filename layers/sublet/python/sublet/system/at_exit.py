@@ -8,12 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 AFTER_POOLS = 10
-"""The exit priority of a multiprocessing finalizer: that library ends its pools at 15 and joins other children after 0."""
+"""The exit priority of a multiprocessing finalizer: that library ends its pools at 15 and joins other children after
+0.
+"""
 
 
 class AtExit:
-    """Calls `call`, possibly twice, when this process ends: at Python's exit and, in a child of multiprocessing, which ends by
-    os._exit, as one of that library's finalizers. It is not called after SIGKILL, os._exit or a signal without a handler.
+    """Calls `call`, possibly twice, when this process ends: at Python's exit and, in a child of multiprocessing, which
+    ends by os._exit, as one of that library's finalizers. It is not called after SIGKILL, os._exit or a signal without
+    a handler.
     """
 
     def __init__(self, call: Callable[[], None]) -> None:

@@ -1,4 +1,6 @@
-"""The Log port over Python's logging, for a user's program and for Spark's workers: the program decides where lines go."""
+"""The Log port over Python's logging, for a user's program and for Spark's workers: the program decides where lines
+go.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:
-        """Loads a name at its first use (PEP 562): pytest loads this package in every session, even if it is not used."""
+        """Loads a name at its first use (PEP 562): pytest loads this package in every session, even if it is not
+        used.
+        """
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

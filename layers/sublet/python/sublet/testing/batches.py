@@ -56,10 +56,11 @@ def batch(
     remaining: timedelta = timedelta(minutes=14),
     is_redrive: bool = False,
 ) -> Batch:
-    """A batch of one shard of the stream `memory`: sequence numbers 1, 2, 3, ..., each record a second after the one before."""
+    """A batch of one shard of the stream `memory`: sequence numbers 1, 2, 3, ..., each record a second after the one
+    before.
+    """
     made = tuple(
-        given if isinstance(given, UserRecord) else _record(place, given)
-        for place, given in enumerate(records)
+        given if isinstance(given, UserRecord) else _record(place, given) for place, given in enumerate(records)
     )
     if not made:
         raise ValueError("a batch has at least one record")

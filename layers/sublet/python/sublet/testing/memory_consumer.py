@@ -103,17 +103,15 @@ class MemoryConsumer:
         self._sightings = MemorySightingStore()
 
     def put(self, *records: Given) -> list[str]:
-        """Puts each record into the shard of its partition key, and returns their sequence numbers. A record without a key,
-        `(None, b"...")`, switches the stream to distributing records itself, since no other stream takes it.
+        """Puts each record into the shard of its partition key, and returns their sequence numbers. A record without a
+        key, `(None, b"...")`, switches the stream to distributing records itself, since no other stream takes it.
         """
         given = keyed(records)
         if any(key is None for key, _ in given):
             self.stream.distribution = RecordDistribution.AUTO
         return self.stream.put_all(given)
 
-    def consume(
-        self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
-    ) -> Consumed:
+    def consume(self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None) -> Consumed:
         """Run until every record of the stream is handled or set aside, or raise the handler's exception if it fails
         for good. `handler_contract`: this handler's, if it differs from the settings'.
         """
@@ -140,9 +138,7 @@ class MemoryConsumer:
             f"not consumed in {ticks} ticks, a minute each; checkpoints: {self.checkpoints}"
         ) from calls.last
 
-    def redrive(
-        self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
-    ) -> Redriven:
+    def redrive(self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None) -> Redriven:
         """Pass what is set aside to the handler again, as `sublet redrive` does, and keep what fails. Returns how many
         batches are `done`, and how many have `failed`.
         """
@@ -218,9 +214,7 @@ class _Calls:
         with self._noted(batch.shard_id, "handle"):
             self.handler.handle(batch)
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         with self._noted(shard_id, "lease_acquired"):
             self.handler.lease_acquired(shard_id, checkpoint, pending)
 

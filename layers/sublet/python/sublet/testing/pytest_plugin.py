@@ -16,7 +16,8 @@ MARKER = "memory_consumer"
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(shards=2, **settings): arguments of the fixture of this name, such as handler_contract='lambda_event'",
+        f"{MARKER}(shards=2, **settings): arguments of the fixture of this name, such as "
+        "handler_contract='lambda_event'",
     )
 
 

@@ -174,7 +174,5 @@ class _Slots:
         self._turns.wait(lambda: self._free > 0)
         self._free -= 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self._free += 1

@@ -28,9 +28,7 @@ def show(console: Console, request: Request) -> Response:
         (shard for shard in shards if shard.attempts or shard.crashes or shard.lost is not None),
         key=lambda shard: (shard.lost is None, -shard.attempts, -shard.crashes),
     )
-    named = (
-        application.name if len(application.streams) != 1 else f"{application.name}={application.streams[0]}"
-    )
+    named = application.name if len(application.streams) != 1 else f"{application.name}={application.streams[0]}"
     waiting: SetAsideWaiting | None = None
     problem = ""
     if LIVE_HEADER not in request.headers:

@@ -59,7 +59,9 @@ def command_of(application: OpenApplication, hot: HotShard | None) -> str | None
 
 
 def _events(application: OpenApplication, shard_id: str) -> Sequence[ShardEvent]:
-    """Returns what is known of the shard's past, newest first. It is read when the page is opened, and not at each refresh."""
+    """Returns what is known of the shard's past, newest first. It is read when the page is opened, and not at each
+    refresh.
+    """
     ports, key = application.ports, lease_key_of(shard_id)
     try:
         row = ports.table.get(key)
@@ -75,8 +77,8 @@ def _events(application: OpenApplication, shard_id: str) -> Sequence[ShardEvent]
 
 
 def children_of(shard: ShardStatus, shards: Mapping[str, ShardStatus]) -> list[str]:
-    """Finds the children in the shard's own row and in the children's rows, since Java names them in the former only when the
-    shard ends.
+    """Finds the children in the shard's own row and in the children's rows, since Java names them in the former only
+    when the shard ends.
     """
     by_theirs = {each.shard_id for each in shards.values() if shard.shard_id in each.parents}
     return sorted(shard.children | by_theirs)

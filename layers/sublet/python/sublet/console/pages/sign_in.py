@@ -18,9 +18,7 @@ def open_link(console: Console, request: Request) -> Response:
     """Opens a session by a link that works once. It changes nothing else, so a GET may do it."""
     session = console.access.open_link(request.query_params.get("link", ""))
     if session is None:
-        return _sign_in_page(
-            console, request, HTTPStatus.UNAUTHORIZED, "This link has been used, or is too old."
-        )
+        return _sign_in_page(console, request, HTTPStatus.UNAUTHORIZED, "This link has been used, or is too old.")
     return _begun(request, session)
 
 
@@ -57,6 +55,4 @@ def _begun(request: Request, session: BrowserSession) -> Response:
 
 
 def _sign_in_page(console: Console, request: Request, status: HTTPStatus, said: str) -> Response:
-    return page(
-        request, "sign_in.html", status, said=said, has_token=console.access.has_token, application=None
-    )
+    return page(request, "sign_in.html", status, said=said, has_token=console.access.has_token, application=None)

@@ -1,7 +1,7 @@
 """Threads that serve one lease for as long as it is held: some handlers keep what only the thread that made it may use.
 
-An SQLite connection, a thread-local session and a value in `threading.local` are such. kclpy runs a record processor in one
-process with one thread, and Lambda calls a function in one thread, so handlers that come from there rely on it.
+An SQLite connection, a thread-local session and a value in `threading.local` are such. kclpy runs a record processor in
+one process with one thread, and Lambda calls a function in one thread, so handlers that come from there rely on it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class LeaseThread:
         while True:
             while not self._wake.wait(IDLE_WAIT):
                 pass
-            # A signal is set once. What is given from here on sets the new one, and what was given before is in the queue.
+            # A signal is set once. What is given from here on sets the new one, and what was given before is in the
+            # queue.
             self._wake = self._tasks.signal()
             while self._given:
                 self._given.popleft()()
@@ -79,7 +80,9 @@ class CallThreads:
         thread.do(work)
 
     def ended(self, lease_key: str, what: str, *, is_given_up: bool) -> None:
-        """A call of `what` is over, or was given up and still has its thread, so that the next call needs another one."""
+        """A call of `what` is over, or was given up and still has its thread, so that the next call needs another
+        one.
+        """
         if not is_given_up and (self._is_one or what not in LAST_CALLS):
             return
         self._end(self._key(lease_key))

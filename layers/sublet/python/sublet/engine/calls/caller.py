@@ -71,7 +71,8 @@ class SessionCalls:
     """What all calls of one session have in common.
 
     cut_off            when the runtime ends this process (None: it does not)
-    faults             exceptions that the content of records raised, by position: a call with such a record fails with it
+    faults             exceptions that the content of records raised, by position: a call with such a record fails with
+                       it
     checkpoints_count  whether checkpoints that the handler makes still count
     failing            the calls that have failed
     under_way          the calls that are running. Each runner sets and deletes its own key, so this needs no lock
@@ -99,8 +100,8 @@ class SessionCalls:
     def called_at(self) -> datetime | None:
         """When the oldest running call began, by the steady clock; None between calls.
 
-        Always None if a call may take as long as it likes, since it cannot hang: a pull consumer's call waits for its caller, and
-        the records that wait with it show in the lag and in the checkpoint's age.
+        Always None if a call may take as long as it likes, since it cannot hang: a pull consumer's call waits for its
+        caller, and the records that wait with it show in the lag and in the checkpoint's age.
         """
         may_hang = self.cut_off is not None or self.settings.handler_timeout is not None
         oldest = self.oldest if may_hang else None
@@ -153,16 +154,20 @@ class Caller:
 
         def left() -> int:
             now = session.ports.clock.steady()
-            return (
-                0
-                if self.stop.is_set()
-                else millis_left(call.began_at or now, now, session.deadline, settings)
-            )
+            return 0 if self.stop.is_set() else millis_left(call.began_at or now, now, session.deadline, settings)
 
         batch = Batch(
-            settings.stream, held.shard_id, records, millis_behind_latest, checkpoint, settings.stream_arn,
-            attempt, left, prepare, self._checkpoint_at,
-        )  # fmt: skip
+            settings.stream,
+            held.shard_id,
+            records,
+            millis_behind_latest,
+            checkpoint,
+            settings.stream_arn,
+            attempt,
+            left,
+            prepare,
+            self._checkpoint_at,
+        )
         has_returned = self._run(call, batch)
         if not has_returned:
             session.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
@@ -232,8 +237,8 @@ class Caller:
         return False
 
     def succeeded(self, what: str = "handle") -> None:
-        """The function has returned, or its records were set aside. Only a caller of the whole shard knows that these include the
-        records that failed in the session before; a lane does not.
+        """The function has returned, or its records were set aside. Only a caller of the whole shard knows that these
+        include the records that failed in the session before; a lane does not.
         """
         self.session.failing.succeeded(id(self), what)
         if what == "handle" and self.shard is not None:
@@ -243,14 +248,14 @@ class Caller:
         """A call that was given up has ended. Calls `lease_lost` only now, so that the lease's calls never overlap."""
         lease = self.session.held.lease
         lost = partial(self.session.handler.lease_lost, lease.shard_id)
-        self.session.guard.tell(
-            HandlerCall(lease.lease_key, lease.shard_id, "lease_lost"), lost, self.session.cut_off
-        )
+        self.session.guard.tell(HandlerCall(lease.lease_key, lease.shard_id, "lease_lost"), lost, self.session.cut_off)
 
     def tell(self, what: str, work: Callable[[], None], once: bool = False) -> bool:
-        """Call one of the handler's optional functions, and after a failure call it again unless `once`. True if it has returned.
+        """Call one of the handler's optional functions, and after a failure call it again unless `once`. True if it has
+        returned.
 
-        No function is called while a call hangs. A function that does nothing needs no slot, which another lease's call may keep.
+        No function is called while a call hangs. A function that does nothing needs no slot, which another lease's call
+        may keep.
         """
         attempt, lease = 0, self.session.held.lease
         if not self.tally.is_hung and what in does_nothing(self.session.handler):

@@ -62,8 +62,8 @@ class FailingCalls:
         self._earlier_is_handled = True
 
     def at(self, checkpoint: Checkpoint) -> HandlerFailure | None:
-        """The failure to report with this checkpoint. If several calls fail, the one that began to fail first. Any thread may
-        ask.
+        """The failure to report with this checkpoint. If several calls fail, the one that began to fail first. Any
+        thread may ask.
         """
         if not self._failing:  # nearly always, and this is asked for each write
             return self._earlier(checkpoint)

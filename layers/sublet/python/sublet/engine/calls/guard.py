@@ -1,8 +1,8 @@
 """Limits how many handler calls a process makes at once, and how long each may take.
 
-A call with a time limit runs in a task of its own, and its lease's session waits for it: a Python thread cannot be ended, but it
-can be left behind. So the session that gives up a call does not hang itself. It ends as for any other reason: it writes what is
-finished, returns its memory and releases the lease.
+A call with a time limit runs in a task of its own, and its lease's session waits for it: a Python thread cannot be
+ended, but it can be left behind. So the session that gives up a call does not hang itself. It ends as for any other
+reason: it writes what is finished, returns its memory and releases the lease.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ HANGS = "handler call hangs: its lease is given up"
 HELD_UP = "handler call is held up by another: its lease is given up"
 
 NOTED_WITHIN = timedelta(minutes=1)
-"""The wait is repeated until it is over. It takes milliseconds; half a second if an event loop is asked which call blocks it."""
+"""The wait is repeated until it is over. It takes milliseconds; half a second if an event loop is asked which call
+blocks it.
+"""
 
 
 @dataclass(slots=True)
 class HandlerCall:
-    """One call of the handler. `what`: the function's name. A call of `handle` also has the batch's first and last record, how
-    many of its records are done, and which attempt it is.
+    """One call of the handler. `what`: the function's name. A call of `handle` also has the batch's first and last
+    record, how many of its records are done, and which attempt it is.
     """
 
     lease_key: str
@@ -82,7 +84,9 @@ class CallGuard:
         """Guards `is_over` and `is_given_up` of every call: a call ends in time or is given up, never both."""
 
     def tell(self, call: HandlerCall, work: Callable[[], None], cut_off: datetime | None) -> None:
-        """Call one of the optional functions outside a session. A failure is logged and counted, and changes nothing."""
+        """Call one of the optional functions outside a session. A failure is logged and counted, and changes
+        nothing.
+        """
         with self.slots:
             self.make(call, work, cut_off)
 
@@ -117,9 +121,7 @@ class CallGuard:
             if call.noted is not None:
                 call.noted.set()
 
-    def _do_in_thread(
-        self, call: HandlerCall, late: Callable[[], None], now: datetime, until: datetime | None
-    ) -> None:
+    def _do_in_thread(self, call: HandlerCall, late: Callable[[], None], now: datetime, until: datetime | None) -> None:
         """Wait for the call until its time is over; without a limit, as long as it takes."""
         over = self._ports.tasks.signal()
         try:

@@ -22,17 +22,18 @@ from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
 CALLS_AHEAD = 256
-"""How many calls' records are spread over each lane at once, if there are that many. Lanes then seldom wait for the longest
-lane, and the number of records that are finished out of order is bounded.
+"""How many calls' records are spread over each lane at once, if there are that many. Lanes then seldom wait for the
+longest lane, and the number of records that are finished out of order is bounded.
 """
 
 
 @dataclass(slots=True)
 class Spread:
-    """Records that are handed over in several lanes at once. The checkpoint stays before the first record that is not finished.
+    """Records that are handed over in several lanes at once. The checkpoint stays before the first record that is not
+    finished.
 
-    lock    guards `prefix`, `limit` and each lane's `done`; any one of them may be read without it. Taken before the progress's
-            own lock, and never while a write is made
+    lock    guards `prefix`, `limit` and each lane's `done`; any one of them may be read without it. Taken before the
+            progress's own lock, and never while a write is made
     limit   a lane that has reached this place stops (None: no limit)
     """
 
@@ -98,9 +99,7 @@ class LaneProgress:
     def finish(self, to: Checkpoint) -> None:
         spread = self.spread
         with spread.lock:
-            done = bisect_right(
-                self.places, to, lo=self.done, key=lambda place: spread.records[place].checkpoint
-            )
+            done = bisect_right(self.places, to, lo=self.done, key=lambda place: spread.records[place].checkpoint)
             before = prefix = spread.prefix
             for place in self.places[self.done : done]:
                 prefix = prefix.finish(place, place + 1)
@@ -135,7 +134,9 @@ class LaneProgress:
 
 @dataclass(frozen=True, slots=True)
 class LaneStop:
-    """A lane's stop signal: set if the session's is, or if the lane has reached the limit. Setting it ends all lanes."""
+    """A lane's stop signal: set if the session's is, or if the lane has reached the limit. Setting it ends all
+    lanes.
+    """
 
     session: Signal
     progress: LaneProgress
@@ -163,11 +164,12 @@ def records_at_once(settings: Settings) -> int:
 def handle_in_lanes(
     runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
 ) -> bool:
-    """Like BatchRunner.handle. Returns when every lane has ended. If one lane gives up, the others stop at its first unfinished
-    record: it then follows the checkpoint, so its attempts can be kept. After a call that hangs, the others make no more calls.
+    """Like BatchRunner.handle. Returns when every lane has ended. If one lane gives up, the others stop at its first
+    unfinished record: it then follows the checkpoint, so its attempts can be kept. After a call that hangs, the others
+    make no more calls.
 
-    After repeated crashes there is one lane. Otherwise a record that kills the process would cut off the other lanes' calls each
-    time, and the checkpoint would never reach it.
+    After repeated crashes there is one lane. Otherwise a record that kills the process would cut off the other lanes'
+    calls each time, and the checkpoint would never reach it.
     """
     session = runner.caller.session
     tasks, is_careful = session.ports.tasks, caution(session.held.lease) >= Caution.ALONE
@@ -179,10 +181,7 @@ def handle_in_lanes(
         1 if is_careful else session.settings.parallelization_factor,
     )
     spread.of_lanes = [LaneProgress(spread, places) for places in lanes_of(records, spread.lanes)]
-    runners = [
-        BatchRunner(Caller(session, lane, LaneStop(runner.caller.stop, lane), None))
-        for lane in spread.of_lanes
-    ]
+    runners = [BatchRunner(Caller(session, lane, LaneStop(runner.caller.stop, lane), None)) for lane in spread.of_lanes]
     follow = partial(spread.finished_ahead, as_put=not session.settings.deaggregate)
     no_longer = progress.follow_lanes(follow) if spread.lanes > 1 else None
     started = [

@@ -38,7 +38,8 @@ class Acts(Protocol):
         """Call the handler with these records. None: no more calls may be made."""
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
-        """True if the destination has accepted the records and the checkpoint is past them. None: this cannot be done now.
+        """True if the destination has accepted the records and the checkpoint is past them. None: this cannot be done
+        now.
 
         `last`: the handler's answer to the last call with these records; None if this window made no such call.
         """

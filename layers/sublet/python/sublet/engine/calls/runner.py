@@ -1,5 +1,5 @@
-"""Hands batches to the handler in order, retries after a failure, and never goes past a record that is neither finished nor set
-aside.
+"""Hands batches to the handler in order, retries after a failure, and never goes past a record that is neither finished
+nor set aside.
 
 A batch passes the runner, the retry loop (which asks the runner to make each call), the caller, and the call guard.
 """
@@ -45,9 +45,9 @@ class BatchRunner:
     _millis_behind_latest: int = field(default=0, init=False)
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished or set aside. False if a call hung, the records were given up, or the
-        session was stopped or is past its deadline. Then `progress` says how far it came, and `attempts` how often the next
-        records failed.
+        """Hand over `records` until all are finished or set aside. False if a call hung, the records were given up, or
+        the session was stopped or is past its deadline. Then `progress` says how far it came, and `attempts` how often
+        the next records failed.
 
         No call begins after the deadline, so only the current call and the last writes need the window's margin.
         """
@@ -78,9 +78,7 @@ class BatchRunner:
     def note_attempts(self, attempts: Attempts) -> None:
         """Write them to the lease's row for its next session, unless the row has them already."""
         known = self.caller.session.held.lease
-        is_new = (
-            attempts.times != known.attempts if attempts.times else attempts.tried not in (None, known.tried)
-        )
+        is_new = attempts.times != known.attempts if attempts.times else attempts.tried not in (None, known.tried)
         if is_new and self.caller.progress.follows_checkpoint:
             self.caller.session.held.write(partial(heartbeat, attempts=attempts.times, tried=attempts.tried))
 
@@ -141,17 +139,21 @@ class BatchRunner:
         session = self.caller.session
         ports, settings, lease = session.ports, session.settings, session.held.lease
         return SettingAside(
-            ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
-            lease.shard_id, lease.holder or "",
-        )  # fmt: skip
+            ports.destination,
+            ports.log,
+            ports.metrics.put,
+            ports.clock.now,
+            settings,
+            settings.stream,
+            lease.shard_id,
+            lease.holder or "",
+        )
 
     def _may_call(self) -> bool:
         stop = self.caller.stop
         if stop.is_set() or self.time_left() <= timedelta(0) or not self.caller.session.held.confirm():
             return False
-        return (
-            not stop.is_set() and not self.caller.progress.has_been_moved()
-        )  # confirming may have shown either
+        return not stop.is_set() and not self.caller.progress.has_been_moved()  # confirming may have shown either
 
 
 def _has_raised(call: HandlerCall) -> bool:

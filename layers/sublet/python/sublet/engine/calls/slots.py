@@ -14,8 +14,8 @@ WAIT = timedelta(minutes=1)
 class CallSlots:
     """A semaphore with a queue, whose waiters can be stopped. `with slots:` takes a slot and gives it back.
 
-    A slot that is given back passes at once to the waiter at the head of the queue. Otherwise its last holder, a shard whose next
-    batch is ready, would take it again before another thread had woken up.
+    A slot that is given back passes at once to the waiter at the head of the queue. Otherwise its last holder, a shard
+    whose next batch is ready, would take it again before another thread had woken up.
     """
 
     def __init__(self, count: int, tasks: Tasks) -> None:
@@ -25,7 +25,9 @@ class CallSlots:
         self._free = count
         """Zero while anyone waits."""
         self._queue: deque[Signal] = deque()
-        """A signal for each waiter without a slot, in order of arrival. A waiter leaves the queue when it gets its slot."""
+        """A signal for each waiter without a slot, in order of arrival. A waiter leaves the queue when it gets its
+        slot.
+        """
 
     def __enter__(self) -> None:
         self.take(None)

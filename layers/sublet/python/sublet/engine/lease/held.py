@@ -52,14 +52,14 @@ FailingAt = Callable[[Checkpoint], HandlerFailure | None]
 REPORTS = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
-"""How often one write is tried if it is refused because of our own earlier write or of a request to leave. Each refusal shows
-what to write instead.
+"""How often one write is tried if it is refused because of our own earlier write or of a request to leave. Each refusal
+shows what to write instead.
 """
 
 
 class Ahead(NamedTuple):
-    """What is finished beyond the checkpoint, computed on demand. `moves`: how often another writer had moved the position when
-    this reading began; one more move makes it void.
+    """What is finished beyond the checkpoint, computed on demand. `moves`: how often another writer had moved the
+    position when this reading began; one more move makes it void.
     """
 
     moves: int
@@ -81,8 +81,8 @@ class HeldLease:
         self._ports = ports
         self._failover_time = failover_time
         self._lock = ports.tasks.lock()
-        """Held from making a write until its reply is judged, so that one write at a time uses the counter. Guards changes of
-        `_holding`, `_stop`, `_throughput` and `_is_leaving`; any one of them may be read without it.
+        """Held from making a write until its reply is judged, so that one write at a time uses the counter. Guards
+        changes of `_holding`, `_stop`, `_throughput` and `_is_leaving`; any one of them may be read without it.
         """
         self._stop = stop
         self._throughput: Throughput | None = None
@@ -101,8 +101,8 @@ class HeldLease:
         self._interval = interval
 
     def has_handled(self, user_records: Iterable[UserRecord]) -> None:
-        """Counts the records' data without an aggregate's overhead, as KCL does. Otherwise a KCL 3.x leader would assign us too
-        few leases.
+        """Counts the records' data without an aggregate's overhead, as KCL does. Otherwise a KCL 3.x leader would
+        assign us too few leases.
         """
         if self._throughput is not None:
             self._bytes_handled += sum(map(len, map(_DATA, user_records)))
@@ -135,7 +135,9 @@ class HeldLease:
         self._ahead = ahead
 
     def report_lag(self, lag_at: LagAt) -> None:
-        """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock held."""
+        """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock
+        held.
+        """
         self._lag_at = lag_at
 
     def report_failing(self, failing_at: FailingAt) -> None:
@@ -148,13 +150,15 @@ class HeldLease:
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What is finished beyond the checkpoint. None if that is unknown, or another writer has moved the position since."""
+        """What is finished beyond the checkpoint. None if that is unknown, or another writer has moved the position
+        since.
+        """
         ahead = self._ahead
         return ahead.finished() if ahead.moves == self.moves else None
 
     def note_ahead(self) -> None:
-        """Write the note now, unless a heartbeat has written it. Otherwise records set aside beyond the checkpoint may be set
-        aside twice.
+        """Write the note now, unless a heartbeat has written it. Otherwise records set aside beyond the checkpoint may
+        be set aside twice.
         """
         self.write(lambda lease: heartbeat(lease) if self._lacks_ahead(lease) else None)
 
@@ -175,7 +179,8 @@ class HeldLease:
 
         unmoved_since   write nothing if `moves` is more than that by now, since the position has been moved meanwhile
 
-        False: the lease is lost or moved, or DynamoDB cannot be reached. Then the next write finds out what the row says.
+        False: the lease is lost or moved, or DynamoDB cannot be reached. Then the next write finds out what the row
+        says.
         """
         with self._lock:
             for _ in range(ATTEMPTS):
@@ -209,9 +214,7 @@ class HeldLease:
         row = result.lease if isinstance(result, Applied) else result.row
         after = after_write(self._holding, write, row, applied, sent_at)
         if after.verdict is Verdict.LOST and isinstance(result, Refused):
-            self._ports.log.warning(
-                "lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(result)
-            )
+            self._ports.log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(result))
         if after.verdict is Verdict.DRAIN:
             self._ports.log.info(
                 "asked to hand the lease over", lease_key=write.lease_key, to=after.holding.lease.lease_owner
@@ -236,8 +239,8 @@ class HeldLease:
         return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
-        """Every other error may pass, unexpected ones too; if it does not, the lease counts as lost once another worker may have
-        it.
+        """Every other error may pass, unexpected ones too; if it does not, the lease counts as lost once another worker
+        may have it.
         """
         may_pass = not isinstance(problem, FinalError)
         self._become(after_failure(self._holding, write, may_pass, self._now(), self._failover_time))
@@ -258,9 +261,11 @@ class HeldLease:
             self._stop.set()
 
     def confirm(self) -> bool:
-        """True if the lease is still ours. If our last write is older than failover_time, this writes to the table first.
+        """True if the lease is still ours. If our last write is older than failover_time, this writes to the table
+        first.
 
-        A process that was paused (a frozen Lambda, a suspended machine) notices here, before it calls the handler again.
+        A process that was paused (a frozen Lambda, a suspended machine) notices here, before it calls the handler
+        again.
         """
         return not self.is_lost and (not self._is_unconfirmed() or self._heartbeat_if(self._is_unconfirmed))
 
@@ -276,9 +281,7 @@ class HeldLease:
         if self.is_heartbeat_due(after):
             self._heartbeat_if(partial(self.is_heartbeat_due, after), make)
 
-    def _heartbeat_if(
-        self, still: Callable[[], bool], make: Callable[[Lease], LeaseWrite] = heartbeat
-    ) -> bool:
+    def _heartbeat_if(self, still: Callable[[], bool], make: Callable[[Lease], LeaseWrite] = heartbeat) -> bool:
         """`still` is asked again once we have the lock: another write may have made the heartbeat unnecessary."""
         return self.write(lambda lease: make(lease) if still() else None)
 
@@ -290,13 +293,13 @@ class HeldLease:
         try:
             return isinstance(self._ports.table.apply(late_checkpoint(self.lease, to)), Applied)
         except CallFailed as problem:
-            self._ports.log.warning(
-                "late checkpoint failed", lease_key=self.lease.lease_key, problem=str(problem)
-            )
+            self._ports.log.warning("late checkpoint failed", lease_key=self.lease.lease_key, problem=str(problem))
             return False
 
     def read_again(self) -> None:
-        """Read the row again, because the owner before us may have checkpointed late. We start where the row says now."""
+        """Read the row again, because the owner before us may have checkpointed late. We start where the row says
+        now.
+        """
         with self._lock:
             self._become(after_reading(self._holding, self._ports.table.get(self.lease.lease_key)))
 

@@ -1,9 +1,9 @@
 """How far a lease has been handled, and when to write it: at most every checkpoint_interval, and always at the end.
 
-Meanwhile an operator may move the checkpoint, or the previous owner may checkpoint late. Then the row's position counts. If it
-was moved forward, but not beyond what is finished, both positions are true, and the later one is written. If it was moved into
-the batch that the handler has now, this waits until the call has ended. After any other move, the shard is read again from the
-row's position.
+Meanwhile an operator may move the checkpoint, or the previous owner may checkpoint late. Then the row's position
+counts. If it was moved forward, but not beyond what is finished, both positions are true, and the later one is written.
+If it was moved into the batch that the handler has now, this waits until the call has ended. After any other move, the
+shard is read again from the row's position.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from sublet.settings import Settings
 
 
 class OpenBatch(NamedTuple):
-    """A batch that the handler may keep: its last record, when it was handed over, and how many records were before it."""
+    """A batch that the handler may keep: its last record, when it was handed over, and how many records were before
+    it.
+    """
 
     last: Checkpoint
     at: datetime
@@ -39,10 +41,11 @@ class OpenBatch(NamedTuple):
 class Progress:
     """`finished`: what the handler has finished. `written`: what the lease table is known to say.
 
-    `handed`: what the handler was given, if that differs (manual checkpointing). `passed`: no record before this remains to be
-    handed over. `stop` is set as soon as the row is known to have been moved.
+    `handed`: what the handler was given, if that differs (manual checkpointing). `passed`: no record before this
+    remains to be handed over. `stop` is set as soon as the row is known to have been moved.
 
-    The session, the heartbeats and the handler's own threads all change it. No write to the table is made with the lock held.
+    The session, the heartbeats and the handler's own threads all change it. No write to the table is made with the lock
+    held.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class Progress:
         self._clock = clock
         self._stop = stop
         self._lock = lock
-        """Guards every field below. Any one of them may be read without it. Taken after the held lease's lock or a spread's."""
+        """Guards every field below. Any one of them may be read without it. Taken after the held lease's lock or a
+        spread's.
+        """
         self._unfinished: deque[OpenBatch] = deque()
         self._in_call: Checkpoint | None = None
         """The last record of the batch that the handler has now."""
@@ -73,7 +78,9 @@ class Progress:
             holding = self._held.holding
             self._moves, self._opened = holding.moves, holding.lease
             self._is_moved = False
-            """Stays True until reading begins again, even if another owner's late checkpoint makes the row look right again."""
+            """Stays True until reading begins again, even if another owner's late checkpoint makes the row look right
+            again.
+            """
             self._unfinished.clear()
             self._records_handed_over = 0
             self._walked = begun(opening(holding.lease))
@@ -96,14 +103,14 @@ class Progress:
     def caught_up_at(self) -> datetime | None:
         """When the last poll reached the tip, if everything that had arrived by then is checkpointed."""
         with self._lock:
-            is_known = (
-                self.is_all_finished and not self._is_unwritten() and not self._has_been_moved(self.finished)
-            )
+            is_known = self.is_all_finished and not self._is_unwritten() and not self._has_been_moved(self.finished)
             return self._caught_up_at if is_known else None
 
     @property
     def quiet(self) -> Quiet | None:
-        """What the walk has proved quiet since the last record that was read. It counts once that record is checkpointed."""
+        """What the walk has proved quiet since the last record that was read. It counts once that record is
+        checkpointed.
+        """
         with self._lock:
             end = max(self.reached, self.passed)
             is_begun = end != self._opened.checkpoint
@@ -115,8 +122,8 @@ class Progress:
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What was finished beyond the checkpoint when reading began, and so is not handed over again. None if nothing is
-        known.
+        """What was finished beyond the checkpoint when reading began, and so is not handed over again. None if nothing
+        is known.
         """
         return self._known_ahead if self._held.moves == self._began_at else None
 
@@ -153,8 +160,8 @@ class Progress:
                 self._records_handed_over += records
 
     def end_call(self, finished: Checkpoint | None) -> None:
-        """The call has ended or was given up. `finished`: what it finished; None if it failed, or if only `batch.checkpoint`
-        counts.
+        """The call has ended or was given up. `finished`: what it finished; None if it failed, or if only
+        `batch.checkpoint` counts.
         """
         with self._lock:
             if finished is not None:
@@ -162,7 +169,9 @@ class Progress:
             self._in_call = None  # only now: a row that was moved is judged by what is finished
 
     def has_been_moved(self) -> bool:
-        """True if reading cannot go on, because the row was moved back, or beyond what is finished. Then sets `stop`."""
+        """True if reading cannot go on, because the row was moved back, or beyond what is finished. Then sets
+        `stop`.
+        """
         with self._lock:
             return self._has_been_moved(self.finished)
 
@@ -219,8 +228,8 @@ class Progress:
             self._finish(self.finished)
 
     def finish(self, to: Checkpoint) -> None:
-        """The handler has finished everything up to `to`. Never moves back. Does nothing once the row was moved, since the shard
-        is then read again from there.
+        """The handler has finished everything up to `to`. Never moves back. Does nothing once the row was moved, since
+        the shard is then read again from there.
         """
         with self._lock:
             self._finish(to)
@@ -234,7 +243,8 @@ class Progress:
             self._unfinished.popleft()
 
     def checkpoint(self, to: Checkpoint) -> bool:
-        """The handler says that it has finished up to `to`. With manual checkpointing it is written at once, else when due.
+        """The handler says that it has finished up to `to`. With manual checkpointing it is written at once, else when
+        due.
 
         True if the lease table has it.
         """
@@ -253,7 +263,9 @@ class Progress:
         return to > self.written and self._held.write(partial(prepare, to=to, state=state))
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
-        """Write at most every checkpoint_interval, or up to `slack` earlier. For a while after a crash, write at once."""
+        """Write at most every checkpoint_interval, or up to `slack` earlier. For a while after a crash, write at
+        once.
+        """
         with self._lock:
             now = self._clock.steady()
             is_due = now - self._written_at + slack >= self._settings.checkpoint_interval
@@ -296,7 +308,7 @@ class Progress:
 
 
 def _further(lease: Lease, to: Checkpoint, caught_up_at: datetime | None) -> LeaseWrite | None:
-    """The checkpoint's write; None if the row has it already. The heartbeats and the session may both find a checkpoint due. The
-    second write would be refused because of the first, and we would take the lease for lost.
+    """The checkpoint's write; None if the row has it already. The heartbeats and the session may both find a checkpoint
+    due. The second write would be refused because of the first, and we would take the lease for lost.
     """
     return None if lease.checkpoint >= to else checkpoint(lease, to, caught_up_at)

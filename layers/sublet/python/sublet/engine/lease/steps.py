@@ -23,7 +23,9 @@ from sublet.settings import StartPosition
 
 
 def create_leases(new: Iterable[NewLease], ports: Ports) -> int:
-    """One by one in KCL's order, so that the next tick can complete a sync that fails halfway. Returns how many we created."""
+    """One by one in KCL's order, so that the next tick can complete a sync that fails halfway. Returns how many we
+    created.
+    """
     return sum(create_lease(each, ports) for each in new)
 
 
@@ -48,7 +50,8 @@ def acquire_lease(
     """The row after the attempt; it is ours if `is_held_by` says so.
 
     after_crash    the owner of the row as it was seen has crashed: the row is read first, so that the crash is counted
-    may_take_over  whether the owner of a row that refused the acquire has crashed too; then the row is acquired as it is now
+    may_take_over  whether the owner of a row that refused the acquire has crashed too; then the row is acquired as it
+                   is now
     """
     crashed = table.get(fence.lease_key) if after_crash else None
     known = crashed if isinstance(crashed, Lease) and crashed.fence == fence else None
@@ -63,10 +66,11 @@ def acquire_lease(
 
 
 def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
-    """True if this very holder has the lease. Worker id and holder are both compared: invocations share the worker id, and a Java
-    worker that takes a lease leaves our holder on the row.
+    """True if this very holder has the lease. Worker id and holder are both compared: invocations share the worker id,
+    and a Java worker that takes a lease leaves our holder on the row.
 
-    A KCL 3 leader that asks for a lease writes the next owner into the row, so the owner before the handover is compared.
+    A KCL 3 leader that asks for a lease writes the next owner into the row, so the owner before the handover is
+    compared.
     """
     return lease.held_by == holder and lease.actual_owner == worker_id
 
@@ -74,8 +78,8 @@ def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
 def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
     """True if the shard may be opened; its start is then in its row, if it needs one. None: a parent has not ended.
 
-    The parents are read from the table itself: the scan that sent us may have missed one that was created seconds before.
-    Without its pin nothing is opened: that would be a gap.
+    The parents are read from the table itself: the scan that sent us may have missed one that was created seconds
+    before. Without its pin nothing is opened: that would be a gap.
     """
     lease = held.lease
     if lease.is_ended or lease.checkpoint.is_sequence_number:
@@ -109,8 +113,8 @@ def _is_missing(parent: str, ports: Ports) -> bool:
 def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int | None = None) -> bool:
     """The children's leases, the children's names, SHARD_END: KCL's order, so that a crash in between mends itself.
 
-    The lease is confirmed first: during a long pause another owner may have ended it, and its children too, whose rows may be
-    cleaned up by now. If they were created again, their shards would be read again.
+    The lease is confirmed first: during a long pause another owner may have ended it, and its children too, whose rows
+    may be cleaned up by now. If they were created again, their shards would be read again.
     """
     if not held.confirm():
         return False
@@ -126,8 +130,9 @@ def is_gone(deletion: Deletion, ports: Ports) -> bool:
 
 
 def delete_lease(deletion: Deletion, ports: Ports) -> bool:
-    """True if we deleted the lease. If it was not read to its end, its records are lost: a data gap. This is also reported if the
-    row has gone already: the answer to our first request may have been lost, and two managers' reports are better than none.
+    """True if we deleted the lease. If it was not read to its end, its records are lost: a data gap. This is also
+    reported if the row has gone already: the answer to our first request may have been lost, and two managers' reports
+    are better than none.
     """
     lease = deletion.lease
     result = ports.table.apply(delete(lease))

@@ -1,4 +1,6 @@
-"""Checks that the leases belong to the stream that is read. The first look stores which one; an operator may change that."""
+"""Checks that the leases belong to the stream that is read. The first look stores which one; an operator may change
+that.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,18 @@ def check_adoption(
     shards: Sequence[Shard],
     now: datetime,
 ) -> Placement:
-    """Returns what is known about how the stream places records. Raises StreamNotAdopted. The first look stores the stream as
-    the leases' own, unless existing leases contradict it.
+    """Returns what is known about how the stream places records. Raises StreamNotAdopted. The first look stores the
+    stream as the leases' own, unless existing leases contradict it.
 
-    If the role may not ask which stream it is (kinesis:DescribeStreamSummary), the tick goes on without knowing. `now`: by the
-    lease table's clock.
+    If the role may not ask which stream it is (kinesis:DescribeStreamSummary), the tick goes on without knowing. `now`:
+    by the lease table's clock.
     """
     found = suspects(scan.leases, shards)
     has_suspects = bool(found) or has_strange_shards(scan.leases, shards)
     doubt = doubt_of(remembered.placement, settings.stream, settings.stream_arn, has_suspects=has_suspects)
     try:
         if doubt is Doubt.NONE:
-            placement = shared_placement(
-                ports.stream.describe, ports.sightings, ports.tasks.signal(), remembered, now
-            )
+            placement = shared_placement(ports.stream.describe, ports.sightings, ports.tasks.signal(), remembered, now)
             return _checked(ports, settings, remembered, placement, found)
         placement = remembered.placement
         if not is_known(placement, now, doubt):
@@ -81,7 +81,9 @@ def _checked(
 
 
 def adopt_stream(ports: Ports) -> None:
-    """An operator has ordered it: from now on the leases belong to the stream that is read, whichever stream they belonged to."""
+    """An operator has ordered it: from now on the leases belong to the stream that is read, whichever stream they
+    belonged to.
+    """
     found, known = ports.stream.describe().identity, ports.sightings.load().stream
     if ports.sightings.adopt(found, known):
         ports.log.warning(
@@ -90,5 +92,7 @@ def adopt_stream(ports: Ports) -> None:
 
 
 def is_foreign(suspect: Suspect, ports: Ports) -> bool:
-    """Whether the lease belongs to another stream. Asks for the shard itself if it is not listed, since a listing may lag."""
+    """Whether the lease belongs to another stream. Asks for the shard itself if it is not listed, since a listing may
+    lag.
+    """
     return suspect.why is not Evidence.NOT_LISTED or not ports.stream.has_shard(suspect.lease.shard_id)

@@ -1,4 +1,5 @@
-"""What workers announce to each other, and report to the leader of a KCL 3.x fleet: each tick, and the windows between ticks.
+"""What workers announce to each other, and report to the leader of a KCL 3.x fleet: each tick, and the windows between
+ticks.
 
 A failure here is logged, and the next report repairs it: no lease depends on one.
 """
@@ -29,8 +30,8 @@ class Reported(NamedTuple):
 
 
 def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Reported:
-    """Reads the separate table of reports only if this application would report there, and no other worker uses the lease table
-    for its reports.
+    """Reads the separate table of reports only if this application would report there, and no other worker uses the
+    lease table for its reports.
     """
     known = Reported(scan.reports, scan.client_version)
     is_here = any(report.worker_id not in settings.own_worker_ids for report in scan.reports)
@@ -59,8 +60,8 @@ def make_reports(plan: ReportPlan, ports: Ports) -> None:
 
 
 def renew_report(worker_id: str, ports: Ports) -> None:
-    """A window renews its worker id's report, if a tick has made one. With several windows, the first that finds it due writes
-    it, and the others have only read it.
+    """A window renews its worker id's report, if a tick has made one. With several windows, the first that finds it due
+    writes it, and the others have only read it.
     """
 
     def renew(reports: WorkerReports) -> None:
@@ -72,8 +73,8 @@ def renew_report(worker_id: str, ports: Ports) -> None:
 
 
 def stop_reporting(worker_ids: Iterable[str], ports: Ports) -> None:
-    """A process that ends on purpose calls this before it releases its leases. Otherwise KCL would go on assigning leases to it
-    for a minute.
+    """A process that ends on purpose calls this before it releases its leases. Otherwise KCL would go on assigning
+    leases to it for a minute.
     """
 
     def stop(reports: WorkerReports) -> None:
@@ -90,9 +91,7 @@ def _with_reports(ports: Ports, act: Callable[[WorkerReports], T]) -> T | None:
     try:
         return act(ports.reports)
     except Exception as problem:  # noqa: BLE001 - it must end neither a tick nor a window
-        ports.log.warning(
-            "could not report to KCL's leader", error=type(problem).__name__, problem=str(problem)
-        )
+        ports.log.warning("could not report to KCL's leader", error=type(problem).__name__, problem=str(problem))
         return None
 
 
@@ -102,8 +101,8 @@ def announce(
     settings: Settings,
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED,
 ) -> None:
-    """Announces with one write, and deletes each of `announced` that lapsed long ago. A failure is only logged: the others see at
-    their next tick how the leases have changed.
+    """Announces with one write, and deletes each of `announced` that lapsed long ago. A failure is only logged: the
+    others see at their next tick how the leases have changed.
     """
     said = Announcement(what, ports.clock.now())
     try:

@@ -17,15 +17,14 @@ LATE = timedelta(seconds=1)
 """A heartbeat that is this late still shows that its owner lives."""
 
 
-def claims_of_earlier_run(
-    ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch
-) -> tuple[Choice, ...]:
-    """Claims on the leases that an earlier run under this process's own worker id left behind, except for paused ones. Writes
-    nothing.
+def claims_of_earlier_run(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) -> tuple[Choice, ...]:
+    """Claims on the leases that an earlier run under this process's own worker id left behind, except for paused ones.
+    Writes nothing.
 
-    Only this process can tell such a lease from a live one before failover_time is over: it knows that it has not acquired it. If
-    the lease's counter stands still for a heartbeat's time, its owner is gone. If it moves, another process uses the same id, and
-    the two would take each other's leases for their own. Empty if there are no such leases, or `stop` is set.
+    Only this process can tell such a lease from a live one before failover_time is over: it knows that it has not
+    acquired it. If the lease's counter stands still for a heartbeat's time, its owner is gone. If it moves, another
+    process uses the same id, and the two would take each other's leases for their own. Empty if there are no such
+    leases, or `stop` is set.
 
     Raises WorkerIdInUse, StreamNotAdopted, and what LeaseTable and Stream raise.
     """
@@ -47,8 +46,8 @@ def claims_of_earlier_run(
     moved = sorted(key for key, lease in after.items() if lease.fence != before[key].fence)
     if moved:
         raise WorkerIdInUse(
-            f"worker id {worker_id} is in use: lease {moved[0]} of it is being heartbeaten, though not by this process; "
-            "stop the other process, or give this one a worker_id of its own (by default each start has)"
+            f"worker id {worker_id} is in use: lease {moved[0]} of it is being heartbeaten, though not by this "
+            "process; stop the other process, or give this one a worker_id of its own (by default each start has)"
         )
     return tuple(Choice(lease, worker_id, ClaimReason.EXPIRED) for lease in after.values())
 

@@ -23,8 +23,8 @@ from sublet.settings import Settings
 
 
 def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
-    """Reads leases before shards: a shard that appears in between has no lease yet, which is correct. Otherwise its lease would
-    look like an orphan.
+    """Reads leases before shards: a shard that appears in between has no lease yet, which is correct. Otherwise its
+    lease would look like an orphan.
 
     Raises StreamNotAdopted: against another stream's shards every lease looks like an orphan.
     """

@@ -1,4 +1,6 @@
-"""Says that the table has leases of the other kind: of a single stream where this application reads several, or the reverse."""
+"""Says that the table has leases of the other kind: of a single stream where this application reads several, or the
+reverse.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,12 @@ from datetime import datetime, timedelta
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan
 
-MULTI_STREAM_LEASES = (
-    "leases of a multi-stream KCL in this table: left alone; this application consumes one stream"
-)
-SINGLE_STREAM_LEASES = (
-    "leases of a single stream in this table: left alone; this application consumes several"
-)
+MULTI_STREAM_LEASES = "leases of a multi-stream KCL in this table: left alone; this application consumes one stream"
+SINGLE_STREAM_LEASES = "leases of a single stream in this table: left alone; this application consumes several"
 
 WAITS = (
-    "waiting: workers of this application still read the stream by leases of the other kind; it is read on when they release "
-    "these leases, or have been silent for failover_time"
+    "waiting: workers of this application still read the stream by leases of the other kind; it is read on when they "
+    "release these leases, or have been silent for failover_time"
 )
 
 SAID_EVERY = timedelta(hours=1)

@@ -1,4 +1,6 @@
-"""Paces a tick's calls to Kinesis in an application of several streams: hundreds of them would otherwise be called at once."""
+"""Paces a tick's calls to Kinesis in an application of several streams: hundreds of them would otherwise be called at
+once.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 
 CALLS_PER_SECOND = 27
-"""At this rate 200 streams of one shard each take 8 seconds. An account may call DescribeStreamSummary 20 times a second; few
-of our calls are of that kind.
+"""At this rate 200 streams of one shard each take 8 seconds. An account may call DescribeStreamSummary 20 times a
+second; few of our calls are of that kind.
 """
 
 LASTS = timedelta(seconds=8.5)
-"""In an application of several streams, a tick begins no call after this time. Calls that are already waiting take another
-second.
+"""In an application of several streams, a tick begins no call after this time. Calls that are already waiting take
+another second.
 """
 NO_TIME = timedelta(0)
 

@@ -1,4 +1,6 @@
-"""Probes shards whose rows do not show whether records wait there. This is a tick's last step, so no other step waits for it."""
+"""Probes shards whose rows do not show whether records wait there. This is a tick's last step, so no other step waits
+for it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ BOUNDS = Bounds(
 
 @dataclass(slots=True)
 class Probing:
-    """The probes of one tick. `leases`: all leases of its scan. `asked`: the shards that it probed before its dispatch."""
+    """The probes of one tick. `leases`: all leases of its scan. `asked`: the shards that it probed before its
+    dispatch.
+    """
 
     ports: Ports
     settings: Settings
@@ -48,8 +52,8 @@ class Probing:
     bounds: Bounds = BOUNDS
 
     def probe(self, chosen: Probes, stopped: Collection[str], retention: timedelta) -> None:
-        """Put as a metric how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys of
-        paused leases.
+        """Put as a metric how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys
+        of paused leases.
         """
         probes = self.look_into(chosen)
         now = self.ports.clock.now()
@@ -59,18 +63,20 @@ class Probing:
         self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
 
     def look_into(self, chosen: Probes) -> Sequence[Probe]:
-        """Reads a page of each shard, then another page, while there is time. Skips shards that this tick has probed already."""
+        """Reads a page of each shard, then another page, while there is time. Skips shards that this tick has probed
+        already.
+        """
         first = first_probes(chosen, self.unread)
         asked = [self.asked[key] for key in first if key in self.asked]
         probes = {key: probe for key, probe in first.items() if key not in self.asked}
-        readers = {
-            key: self.ports.stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()
-        }
+        readers = {key: self.ports.stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()}
         found, _ = SideBySide(self.ports, self.bounds).read(probes, readers)
         return [*found.values(), *asked]
 
     def _remember(self, now_unread: Mapping[str, UnreadShard]) -> None:
-        """Stores the findings if they differ, so an idle fleet writes nothing. A write that fails does not fail the tick."""
+        """Stores the findings if they differ, so an idle fleet writes nothing. A write that fails does not fail the
+        tick.
+        """
         if now_unread == self.unread:
             return
         try:
@@ -99,10 +105,16 @@ def _warn(one: StandsStill, ports: Ports) -> None:
     if one.is_held:
         ports.log.warning(
             "a shard has records, its owner heartbeats, and its checkpoint stands still",
-            shard_id=lease.shard_id, owner=lease.actual_owner, seconds=seconds, checkpoint=str(lease.checkpoint),
-        )  # fmt: skip
+            shard_id=lease.shard_id,
+            owner=lease.actual_owner,
+            seconds=seconds,
+            checkpoint=str(lease.checkpoint),
+        )
     else:
         ports.log.warning(
             "a shard has records, and no worker reads it",
-            shard_id=lease.shard_id, seconds=seconds, checkpoint=str(lease.checkpoint), crashes=lease.crashes,
-        )  # fmt: skip
+            shard_id=lease.shard_id,
+            seconds=seconds,
+            checkpoint=str(lease.checkpoint),
+            crashes=lease.crashes,
+        )

@@ -51,8 +51,8 @@ class QuietProbing:
         ports: Ports,
         lasts: timedelta = BOUNDS.lasts,
     ) -> Mapping[str, Probe]:
-        """The probes by lease key, as far as each has come. An earlier tick's answer says nothing about records that came later,
-        so a shard that was probed less than a second ago is probed again when the second is over.
+        """The probes by lease key, as far as each has come. An earlier tick's answer says nothing about records that
+        came later, so a shard that was probed less than a second ago is probed again when the second is over.
         """
         leases = tuple(leases)
         self._let_rest(leases, ports)
@@ -69,9 +69,7 @@ class QuietProbing:
             elif (probe := first_look(lease, unread)) is not None:
                 probes[lease.lease_key] = probe
                 readers[lease.lease_key] = ports.stream.reader(lease.shard_id, probe.at)
-        found, failed = SideBySide(ports, replace(BOUNDS, lasts=min(lasts, BOUNDS.lasts))).read(
-            probes, readers
-        )
+        found, failed = SideBySide(ports, replace(BOUNDS, lasts=min(lasts, BOUNDS.lasts))).read(probes, readers)
         self._keep(found, failed, readers, ports.clock.now())
         return {key: kept.last.probe for key, kept in self._kept.items()}
 
@@ -90,20 +88,17 @@ class QuietProbing:
     ) -> None:
         """A reader that failed is opened again next time: its iterator may be the cause."""
         self._kept = {
-            key: _Kept(LastProbe(probe, now), None if key in failed else readers[key])
-            for key, probe in found.items()
+            key: _Kept(LastProbe(probe, now), None if key in failed else readers[key]) for key, probe in found.items()
         }
 
 
-def show_quiet(
-    lease_keys: Collection[str], paused: int, metrics: Metrics, others: Collection[str] = ()
-) -> None:
-    """Puts, for the application, the metrics that a worker puts if it finds nothing. The alarms on the least lagging shard, and
-    on a shard that is far busier than the average, need them to compare all shards. No metric is put for a single quiet shard,
-    since each would be billed. `paused`: how many leases need no worker because they are paused; their lag is not known.
-    `others`: the leases in play that are neither quiet nor paused. With several streams, a stream with both quiet and other
-    shards gets a lag of zero too, for its first quiet shard: its least lagging shard is not behind. A wholly quiet stream is
-    not billed.
+def show_quiet(lease_keys: Collection[str], paused: int, metrics: Metrics, others: Collection[str] = ()) -> None:
+    """Puts, for the application, the metrics that a worker puts if it finds nothing. The alarms on the least lagging
+    shard, and on a shard that is far busier than the average, need them to compare all shards. No metric is put for a
+    single quiet shard, since each would be billed. `paused`: how many leases need no worker because they are paused;
+    their lag is not known. `others`: the leases in play that are neither quiet nor paused. With several streams, a
+    stream with both quiet and other shards gets a lag of zero too, for its first quiet shard: its least lagging shard
+    is not behind. A wholly quiet stream is not billed.
     """
     metrics.put(Metric.QUIET_LEASES, len(lease_keys) + paused)
     for _ in lease_keys:

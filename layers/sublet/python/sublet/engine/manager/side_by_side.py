@@ -34,7 +34,9 @@ class Bounds:
 
 @dataclass(slots=True)
 class SideBySide:
-    """One look into many shards. `is_refused`: Kinesis refused a shard with a permanent error, so no other shard was asked."""
+    """One look into many shards. `is_refused`: Kinesis refused a shard with a permanent error, so no other shard was
+    asked.
+    """
 
     ports: Ports
     bounds: Bounds
@@ -68,9 +70,7 @@ class SideBySide:
         ends: datetime,
     ) -> Sequence[Mapping[str, Probe | None]]:
         """Reads a page of each shard. Every task reads its part of the shards one after the other."""
-        parts = [
-            pending[first :: self.bounds.at_once] for first in range(min(self.bounds.at_once, len(pending)))
-        ]
+        parts = [pending[first :: self.bounds.at_once] for first in range(min(self.bounds.at_once, len(pending)))]
         if len(parts) == 1:
             return [self._part(parts[0], probes, readers, ends)]
         tasks = [self.ports.tasks.spawn(partial(self._part, part, probes, readers, ends)) for part in parts]
@@ -91,7 +91,9 @@ class SideBySide:
         return read
 
     def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:
-        """Returns None if there is no further page, the shard's read limit is used up by its readers, or it cannot be read."""
+        """Returns None if there is no further page, the shard's read limit is used up by its readers, or it cannot be
+        read.
+        """
         try:
             page = reader.read(self.bounds.limit)
         except CallFailed as refused:

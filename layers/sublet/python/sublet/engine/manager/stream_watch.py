@@ -1,4 +1,6 @@
-"""What a process knows of an application's several streams from tick to tick: which streams there are, and their shards."""
+"""What a process knows of an application's several streams from tick to tick: which streams there are, and their
+shards.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ NEW_MAX = 200
 DESCRIBED_EVERY = timedelta(minutes=5)
 AT_ONCE = 8
 NOTED_IN_A_ROW = 25
-"""Notes of streams that are written one after the other. Those of 200 new streams, and their leases, would take seconds so."""
+"""Notes of streams that are written one after the other. Those of 200 new streams, and their leases, would take seconds
+so.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class StreamWatch:
     def look(
         self, leased: frozenset[StreamKey], known: Mapping[StreamKey, KnownStream], now: datetime
     ) -> tuple[ListedStream, ...]:
-        """The streams to read, without those that are gone. Some were listed by an earlier tick: their `is_listed_now` is False.
+        """The streams to read, without those that are gone. Some were listed by an earlier tick: their `is_listed_now`
+        is False.
 
         leased  streams with a lease, by this tick's scan
         known   as remembered; what has changed is written
@@ -89,9 +94,7 @@ class StreamWatch:
         known = {**known, **noted}
         noted.update(self._describe(found.streams, known))
         self._note(noted)
-        listed_now = {
-            each.stream for each, answer in zip(due, answers, strict=True) if isinstance(answer, tuple)
-        }
+        listed_now = {each.stream for each, answer in zip(due, answers, strict=True) if isinstance(answer, tuple)}
         gone = {stream for stream, each in {**known, **noted}.items() if each.gone_at is not None}
         return tuple(
             ListedStream(each.stream, self._shards(each.stream), self._start(each), each.stream in listed_now)
@@ -105,8 +108,8 @@ class StreamWatch:
         return sum(self._make_all([partial(create_leases, part, self.ports) for part in parts]))
 
     def is_there(self, lease_key: str) -> bool:
-        """Whether the lease's stream still exists. Another stream of the same name does not count, because its shards say nothing
-        about the lease. Called before a lease is deleted.
+        """Whether the lease's stream still exists. Another stream of the same name does not count, because its shards
+        say nothing about the lease. Called before a lease is deleted.
         """
         stream = stream_key_of(lease_key)
         assert stream is not None, "of an application of several streams"
@@ -148,9 +151,7 @@ class StreamWatch:
                 stream=str(stream),
             )
         if found.missing and (self._found is None or self._found.missing != found.missing):
-            self.ports.log.warning(
-                "the setting streams names streams that do not exist", streams=list(found.missing)
-            )
+            self.ports.log.warning("the setting streams names streams that do not exist", streams=list(found.missing))
 
     def _due(self, streams: Iterable[ChosenStream]) -> list[ChosenStream]:
         """The streams to list in this tick: new ones, and those whose listing is the oldest."""
@@ -207,15 +208,15 @@ class StreamWatch:
             )
             return {stream: replace(before, gone_at=now)}
         if not isinstance(answer, StreamNotFound):
-            self.ports.log.warning(
-                "could not list a stream's shards", stream=str(stream), problem=str(answer)
-            )
+            self.ports.log.warning("could not list a stream's shards", stream=str(stream), problem=str(answer))
         return {}
 
     def _describe(
         self, streams: Iterable[ChosenStream], known: Mapping[StreamKey, KnownStream]
     ) -> Mapping[StreamKey, KnownStream]:
-        """Describes the few streams whose descriptions are the oldest, to see whether Kinesis places their records itself."""
+        """Describes the few streams whose descriptions are the oldest, to see whether Kinesis places their records
+        itself.
+        """
         now = self.ports.clock.now()
         ages = {
             each.stream: None if (last := known[each.stream].placement.last) is None else now - last.at
@@ -247,7 +248,9 @@ class StreamWatch:
         return PacedStream(self._streams.of(stream), self.pacer.wait)
 
     def _make_all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """Makes AT_ONCE of the calls at a time. If some of them fail, raises the error of the first, once all have ended."""
+        """Makes AT_ONCE of the calls at a time. If some of them fail, raises the error of the first, once all have
+        ended.
+        """
         tasks = self.ports.tasks
         slots = tasks.slots(AT_ONCE)
 

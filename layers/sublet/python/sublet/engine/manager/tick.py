@@ -102,11 +102,12 @@ class LeaseManager:
         return replaced(self.ports, stream=PacedStream(self.ports.stream, self._streams.pacer.wait))
 
     def prompted(self) -> tuple[TickReport, ...]:
-        """Answers prompts: one tick answers all that come at once, and a prompt that comes during it makes it look again.
+        """Answers prompts: one tick answers all that come at once, and a prompt that comes during it makes it look
+        again.
 
-        Returns nothing if another tick is under way, which will then look again. After LOOKS_MAX ticks it runs one more and
-        ends, so that a constant flow of prompts does not keep it for ever. Raises what `tick` raises; the next prompt then
-        starts again.
+        Returns nothing if another tick is under way, which will then look again. After LOOKS_MAX ticks it runs one more
+        and ends, so that a constant flow of prompts does not keep it for ever. Raises what `tick` raises; the next
+        prompt then starts again.
         """
         store, token = self.ports.sightings, f"{self.ports.chance.getrandbits(TOKEN_BITS):016x}"
         reports: list[TickReport] = []
@@ -125,7 +126,8 @@ class LeaseManager:
     def tick(self) -> TickReport:
         """Raises CallFailed if it could not look; nothing has been written then.
 
-        Looks again, a few times at most, when another tick has dispatched since the look: its workers would be sent twice.
+        Looks again, a few times at most, when another tick has dispatched since the look: its workers would be sent
+        twice.
         """
         created = deleted = 0
         for _ in range(LOOKS_MAX):
@@ -151,9 +153,7 @@ class LeaseManager:
             fleet=plan.fleet.kind,
             is_reporting=bool(plan.fleet.place),
             left=frozenset(
-                lease.lease_key
-                for lease in seen.elsewhere
-                if lease.actual_owner in self.settings.own_worker_ids
+                lease.lease_key for lease in seen.elsewhere if lease.actual_owner in self.settings.own_worker_ids
             ),
         )
         if plan.announces:
@@ -167,9 +167,10 @@ class LeaseManager:
         return report
 
     def _plan(self) -> tuple[Look, TickPlan]:
-        """Looks, and plans from that. A plan that creates leases at LATEST is dropped if others have created leases since the
-        look: after a reshard in between, it would start a shard at LATEST although an ancestor has a lease. After LOOKS_MAX
-        looks the last plan counts: another manager may take minutes to create the leases of a large stream.
+        """Looks, and plans from that. A plan that creates leases at LATEST is dropped if others have created leases
+        since the look: after a reshard in between, it would start a shard at LATEST although an ancestor has a lease.
+        After LOOKS_MAX looks the last plan counts: another manager may take minutes to create the leases of a large
+        stream.
         """
         for _ in range(LOOKS_MAX):
             seen = self._look()
@@ -206,14 +207,12 @@ class LeaseManager:
                 return False
             return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
         except CallFailed as problem:
-            self.ports.log.error(
-                "could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem)
-            )
+            self.ports.log.error("could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem))
             return False
 
     def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
-        """Stores the dispatches before it makes them. If the tick dies in between, later ticks wait for these workers, and then
-        dispatch again.
+        """Stores the dispatches before it makes them. If the tick dies in between, later ticks wait for these workers,
+        and then dispatch again.
         """
         if not plan.items:
             return True
@@ -224,9 +223,7 @@ class LeaseManager:
 
     def _report(self, seen: Look, plan: TickPlan, report: TickReport) -> None:
         metrics = self.ports.metrics
-        crashing = [
-            lease for lease in seen.scan.leases if caution(lease) is Caution.PAUSES and not lease.is_ended
-        ]
+        crashing = [lease for lease in seen.scan.leases if caution(lease) is Caution.PAUSES and not lease.is_ended]
         _log_faults(seen, plan, crashing, self.ports.log)
         log_tick(self.ports.log, plan.standing, plan.choices)
         metrics.put(Metric.CRASHING_LEASES, len(crashing))
@@ -258,9 +255,7 @@ def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log)
             crashes=lease.crashes,
         )
     for shard_id in plan.sync.inconsistent:
-        log.warning(
-            "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
-        )
+        log.warning("open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id)
     for hole in plan.sync.holes:
         log.warning("hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending))
 
@@ -304,7 +299,9 @@ def log_start(log: Log, settings: Settings, tick_interval: timedelta | None = No
 
 
 def log_tick(log: Log, standing: Standing, choices: Sequence[Choice]) -> None:
-    """Logs nothing if the tick takes no lease. Otherwise: the state of the fleet and the target, then each lease and why."""
+    """Logs nothing if the tick takes no lease. Otherwise: the state of the fleet and the target, then each lease and
+    why.
+    """
     if not choices:
         return
     stolen = sum(choice.why is ClaimReason.STEAL for choice in choices)

@@ -1,5 +1,5 @@
-"""Whether a shard's reads are answered. One warning says that they are not, with the failure's own text, and one line that they
-are again: a reader goes on asking for ever, and otherwise its shard would only be silent.
+"""Whether a shard's reads are answered. One warning says that they are not, with the failure's own text, and one line
+that they are again: a reader goes on asking for ever, and otherwise its shard would only be silent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from sublet.protocol.lease_columns import whole_milliseconds
 from sublet.protocol.records import Page
 
 SAID_AFTER = 3
-"""Unanswered reads in a row. One or two are usual in a network, and after some seconds of backoff a third one is not."""
+"""Unanswered reads in a row. One or two are usual in a network, and after some seconds of backoff a third one is
+not.
+"""
 
 
 class Answers:
@@ -39,9 +41,11 @@ class Answers:
             self.outage = Outage(reply.problem, self._since.steady, whole_milliseconds(self._since.wall))
             if is_new:
                 self._ports.log.warning(
-                    "reads of a shard get no answer", shard_id=self._shard_id, failures=self._failures,
+                    "reads of a shard get no answer",
+                    shard_id=self._shard_id,
+                    failures=self._failures,
                     problem=reply.problem,
-                )  # fmt: skip
+                )
 
     def _answered(self) -> None:
         outage, self.outage = self.outage, None
@@ -49,5 +53,8 @@ class Answers:
         if outage is not None:
             seconds = (self._ports.clock.steady() - outage.since).total_seconds()
             self._ports.log.info(
-                "reads of a shard are answered again", shard_id=self._shard_id, failures=failures, seconds=round(seconds)
-            )  # fmt: skip
+                "reads of a shard are answered again",
+                shard_id=self._shard_id,
+                failures=failures,
+                seconds=round(seconds),
+            )

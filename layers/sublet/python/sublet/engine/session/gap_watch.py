@@ -28,8 +28,8 @@ BETWEEN_ATTEMPTS = timedelta(seconds=1)
 
 @dataclass(slots=True)
 class GapWatch:
-    """Notices if records were trimmed before they were read. One for each time that a shard is opened. `opened`: the lease
-    then.
+    """Notices if records were trimmed before they were read. One for each time that a shard is opened. `opened`: the
+    lease then.
     """
 
     ports: Ports
@@ -58,15 +58,16 @@ class GapWatch:
         self.kept = after_page(self.kept, page, polled_at)
 
     def _begins_whole(self) -> bool:
-        """Whether nothing was lost at the beginning. A shard opened at a moment does not return the checkpointed record, so this
-        asks for it. If the service does not answer, a gap is reported, because there may be no later page.
+        """Whether nothing was lost at the beginning. A shard opened at a moment does not return the checkpointed
+        record, so this asks for it. If the service does not answer, a gap is reported, because there may be no later
+        page.
         """
         until = self.opened.quiet_until
         return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
 
     def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
-        """Whether nothing after this record is lost: the record is still there, or everything since `until` is, and nothing
-        arrived between the two. None if the service did not answer.
+        """Whether nothing after this record is lost: the record is still there, or everything since `until` is, and
+        nothing arrived between the two. None if the service did not answer.
         """
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
         reader = self.ports.stream.reader(self.opened.shard_id, at)
@@ -89,16 +90,19 @@ class GapWatch:
         self.ports.metrics.put(Metric.DATA_GAP, 1)
         self.ports.log.error(
             f"data gap: {what} is past retention, and so may be records after it; going on from the horizon",  # noqa: G004 -- one of two
-            shard_id=self.opened.shard_id, checkpoint=before,
-            first_sequence_number=first and first.sequence_number, **read_on,
-        )  # fmt: skip
+            shard_id=self.opened.shard_id,
+            checkpoint=before,
+            first_sequence_number=first and first.sequence_number,
+            **read_on,
+        )
 
 
 def _is_kept_since(until: datetime | None, page: Page) -> bool | None:
-    """Whether everything since `until` is still kept, judged by an empty page behind the tip. None if the page does not show it.
+    """Whether everything since `until` is still kept, judged by an empty page behind the tip. None if the page does not
+    show it.
 
-    The page was read from a record older than `until`, or from the horizon if that record is gone. A walk only passes what is
-    kept, and begins no later than the time that its page has reached.
+    The page was read from a record older than `until`, or from the horizon if that record is gone. A walk only passes
+    what is kept, and begins no later than the time that its page has reached.
     """
     reached = reached_by(page)
     if until is None or reached is None:

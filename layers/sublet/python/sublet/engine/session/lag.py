@@ -19,8 +19,8 @@ from sublet.protocol.lease_columns import whole_milliseconds
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 
 STRETCHES_MAX = 1000
-"""The most stretches that are remembered as handled but not checkpointed. The oldest are forgotten, since a handler that
-checkpoints by itself may never do so.
+"""The most stretches that are remembered as handled but not checkpointed. The oldest are forgotten, since a handler
+that checkpoints by itself may never do so.
 """
 
 
@@ -41,8 +41,8 @@ class SessionLag:
         self._arrived_at = None if before is None else before.arrived_at
         self._opened = lease.checkpoint
         self._waits_since = None if before is None else before.waits_since
-        """Since when a record waits after the checkpoint that the lease was opened at, by the report of the owner before. It
-        counts until this session has read as much itself.
+        """Since when a record waits after the checkpoint that the lease was opened at, by the report of the owner
+        before. It counts until this session has read as much itself.
         """
         self._reported: Checkpoint = AT_TIMESTAMP
         """The checkpoint of the last report. At first AT_TIMESTAMP, which is before all others."""
@@ -58,7 +58,9 @@ class SessionLag:
             self._in_hand_since = new[0].approximate_arrival_timestamp if new else None
 
     def has_handled(self, batch: Sequence[UserRecord]) -> None:
-        """The batch is handled, or handed over. If it ends within an aggregate, what follows it arrived with its last record."""
+        """The batch is handled, or handed over. If it ends within an aggregate, what follows it arrived with its last
+        record.
+        """
         first, last = batch[0].approximate_arrival_timestamp, batch[-1].approximate_arrival_timestamp
         with self._lock:
             following = None if batch[-1].is_aggregated else self._after(batch[-1].sequence_number)
@@ -90,8 +92,8 @@ class SessionLag:
             self._last = LastPage(behind, polled_at)
 
     def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
-        """The report for a row with this checkpoint, and the last reports. None if the checkpoint was moved back behind one that
-        was reported: this session knows nothing about the records that follow it.
+        """The report for a row with this checkpoint, and the last reports. None if the checkpoint was moved back behind
+        one that was reported: this session knows nothing about the records that follow it.
         """
         now = self._clock.now()
         with self._lock:

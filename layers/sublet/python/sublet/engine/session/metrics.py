@@ -38,8 +38,8 @@ class LeaseMetrics:
         `_standing_since`: at worst the shard seems to stand still for a moment more or less.
         """
         self._behind: int | None = None
-        """The lag after the last page. None before the first page, and after an empty page with lag, which does not show whether
-        records wait.
+        """The lag after the last page. None before the first page, and after an empty page with lag, which does not
+        show whether records wait.
         """
         self._is_heard = False
         """True once a page has arrived."""
@@ -65,7 +65,9 @@ class LeaseMetrics:
         self._is_in_hand = False
 
     def show(self, handled_bytes: int, user_records: int, throttled: int, called_at: datetime | None) -> None:
-        """The session's totals. `throttled`: polls refused in a row. `called_at`: when the current handler call began."""
+        """The session's totals. `throttled`: polls refused in a row. `called_at`: when the current handler call
+        began.
+        """
         with self._lock:
             now = self._ports.clock.steady()
             waits = self._waits(now, throttled)
@@ -75,13 +77,11 @@ class LeaseMetrics:
             self._show_unfinished(now)
             self._put(Metric.THROTTLED_POLLS, throttled, is_trouble=throttled > 1)
             call_age = timedelta(0) if called_at is None else now - called_at
-            self._put(
-                Metric.HANDLER_CALL_AGE, call_age // MILLISECOND, is_trouble=call_age >= STANDS_STILL_AFTER
-            )
+            self._put(Metric.HANDLER_CALL_AGE, call_age // MILLISECOND, is_trouble=call_age >= STANDS_STILL_AFTER)
 
     def _waits(self, now: datetime, throttled: int) -> bool:
-        """Whether a page is not handled yet, or a poll is overdue because other leases have the handler's slots or the memory.
-        Then it is unknown whether records wait. A quiet shard is polled more often than this.
+        """Whether a page is not handled yet, or a poll is overdue because other leases have the handler's slots or the
+        memory. Then it is unknown whether records wait. A quiet shard is polled more often than this.
         """
         is_unheard = not self._is_heard or now - self._polled_at >= STANDS_STILL_AFTER
         return throttled > 0 or self._is_in_hand or is_unheard
@@ -117,8 +117,9 @@ class LeaseMetrics:
             )
 
     def _stands_still(self, now: datetime, waits: bool) -> timedelta:
-        """How long the handler has finished nothing although records wait. What it has finished counts, not the checkpoint,
-        which a setting may delay. An empty page with lag proves neither that the shard is quiet nor that it stands still.
+        """How long the handler has finished nothing although records wait. What it has finished counts, not the
+        checkpoint, which a setting may delay. An empty page with lag proves neither that the shard is quiet nor that it
+        stands still.
         """
         position, has_more = self._progress.finished, waits or self._behind != 0
         if position != self._position or not has_more:
@@ -138,7 +139,9 @@ class LeaseMetrics:
             )
 
     def _show_unfinished(self, now: datetime) -> None:
-        """Puts the metric only for manual checkpointing: otherwise the handler keeps nothing from one call to the next."""
+        """Puts the metric only for manual checkpointing: otherwise the handler keeps nothing from one call to the
+        next.
+        """
         if not self._progress.is_by_hand:
             return
         since = self._progress.oldest_unfinished_at

@@ -19,13 +19,13 @@ from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import Settings
 
 SLICE_BYTES = 2**20
-"""Batches are made from about this many bytes of stream records: 10,000 user records of 100 bytes, which stay near the CPU's
-cache.
+"""Batches are made from about this many bytes of stream records: 10,000 user records of 100 bytes, which stay near the
+CPU's cache.
 """
 
 PLAIN_SLICE_BYTES = 4 * SLICE_BYTES
-"""The same for plain records, which are not copied: fewer and larger batches. A call with a time limit wakes another thread,
-which costs as much CPU as 200 records.
+"""The same for plain records, which are not copied: fewer and larger batches. A call with a time limit wakes another
+thread, which costs as much CPU as 200 records.
 """
 
 
@@ -76,11 +76,9 @@ def slice_bytes(page: Page) -> int:
     return SLICE_BYTES if is_aggregate else PLAIN_SLICE_BYTES
 
 
-def slices(
-    records: tuple[StreamRecord, ...], total_bytes: int, about: int
-) -> Iterator[tuple[StreamRecord, ...]]:
-    """Runs of about `about` bytes each, in order. All have the same number of records, because looking at each record's size
-    would cost a tenth of the whole read.
+def slices(records: tuple[StreamRecord, ...], total_bytes: int, about: int) -> Iterator[tuple[StreamRecord, ...]]:
+    """Runs of about `about` bytes each, in order. All have the same number of records, because looking at each record's
+    size would cost a tenth of the whole read.
     """
     runs = max(1, -(-total_bytes // about))
     step = max(1, -(-len(records) // runs))

@@ -1,4 +1,6 @@
-"""Reads the pages of one shard in order, at the pace that Kinesis allows, and fetches the next while the last is handled."""
+"""Reads the pages of one shard in order, at the pace that Kinesis allows, and fetches the next while the last is
+handled.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,21 @@ _FULL = timedelta(milliseconds=20)
 
 
 class PageFeed:
-    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another page and has work until then,
-    and `handled` when it is done with the page.
+    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another page and has work
+    until then, and `handled` when it is done with the page.
     """
 
     def __init__(
-        self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, quiet: QuietShards,
-        stop: Signal, deadline: datetime,
-    ):  # fmt: skip
+        self,
+        shard_id: str,
+        position: ReadPosition,
+        ports: Ports,
+        settings: Settings,
+        budget: Budget,
+        quiet: QuietShards,
+        stop: Signal,
+        deadline: datetime,
+    ):
         self._push = _push_reader(ports, shard_id, position)
         self._reader: ShardReader = self._push or ports.stream.reader(shard_id, position)
         self._shard_id = shard_id
@@ -54,7 +63,9 @@ class PageFeed:
         self._in_hand = NO_PAGE
         self._fetched = NO_PAGE
         self._fetched_at = self.polled_at = ports.clock.now()
-        """`polled_at`: when the poll was made that returned the current page; of a push, no later than when it was sent."""
+        """`polled_at`: when the poll was made that returned the current page; of a push, no later than when it was
+        sent.
+        """
         self._forget = stop.on_set(self._push.interrupt) if self._push else None
 
     @property

@@ -1,7 +1,7 @@
 """The phases of a lease session: what each may call of the handler, and what follows which.
 
-The session's own thread moves it from phase to phase. Any thread may recall it, and so may a signal handler, so a recall takes no
-lock: it is noted once, and `PhaseRow.recalled` says what each phase becomes by it.
+The session's own thread moves it from phase to phase. Any thread may recall it, and so may a signal handler, so a
+recall takes no lock: it is noted once, and `PhaseRow.recalled` says what each phase becomes by it.
 """
 
 from __future__ import annotations
@@ -58,34 +58,38 @@ _RELEASE = frozenset({"lease_releasing"})
 _LOST = frozenset({"lease_lost"})
 """Allowed in every phase: a lease may be lost at any time, and then the handler has to know."""
 
-ALLOWED: Mapping[Phase, PhaseRow] = MappingProxyType({
-    # phase                 calls of the handler                          counts  keeps   by a recall
-    Phase.OPENING:          PhaseRow(_ACQUIRE | _LOST,                     True,   True,   Phase.RECALLED_UNHEARD),
-    Phase.RUNNING:          PhaseRow(_ACQUIRE | _RECORDS | _RELEASE | _LOST, True, True,   Phase.RECALLED),
-    Phase.LEAVING:          PhaseRow(_LOST,                                True,   True,   Phase.RECALLED_LEFT),
-    Phase.KEPT_UNHEARD:     PhaseRow(_LOST,                                False,  True,   Phase.OVER),
-    Phase.KEPT:             PhaseRow(_LOST,                                False,  True,   Phase.OVER),
-    Phase.KEPT_LEFT:        PhaseRow(_LOST,                                False,  True,   Phase.OVER),
-    Phase.RECALLED_UNHEARD: PhaseRow(_LOST,                                True,   False,  Phase.RECALLED_UNHEARD),
-    Phase.RECALLED:         PhaseRow(_RELEASE | _LOST,                     True,   False,  Phase.RECALLED),
-    Phase.RECALLED_LEFT:    PhaseRow(_LOST,                                True,   False,  Phase.RECALLED_LEFT),
-    Phase.OVER:             PhaseRow(_LOST,                                False,  False,  Phase.OVER),
-})  # fmt: skip
+ALLOWED: Mapping[Phase, PhaseRow] = MappingProxyType(
+    {
+        # phase                 calls of the handler                          counts  keeps   by a recall
+        Phase.OPENING: PhaseRow(_ACQUIRE | _LOST, True, True, Phase.RECALLED_UNHEARD),
+        Phase.RUNNING: PhaseRow(_ACQUIRE | _RECORDS | _RELEASE | _LOST, True, True, Phase.RECALLED),
+        Phase.LEAVING: PhaseRow(_LOST, True, True, Phase.RECALLED_LEFT),
+        Phase.KEPT_UNHEARD: PhaseRow(_LOST, False, True, Phase.OVER),
+        Phase.KEPT: PhaseRow(_LOST, False, True, Phase.OVER),
+        Phase.KEPT_LEFT: PhaseRow(_LOST, False, True, Phase.OVER),
+        Phase.RECALLED_UNHEARD: PhaseRow(_LOST, True, False, Phase.RECALLED_UNHEARD),
+        Phase.RECALLED: PhaseRow(_RELEASE | _LOST, True, False, Phase.RECALLED),
+        Phase.RECALLED_LEFT: PhaseRow(_LOST, True, False, Phase.RECALLED_LEFT),
+        Phase.OVER: PhaseRow(_LOST, False, False, Phase.OVER),
+    }
+)
 
-FOLLOWING: Mapping[tuple[Phase, PhaseEvent], Phase] = MappingProxyType({
-    (Phase.OPENING, PhaseEvent.ACQUIRED): Phase.RUNNING,
-    (Phase.OPENING, PhaseEvent.KEPT): Phase.KEPT_UNHEARD,
-    (Phase.RUNNING, PhaseEvent.ACQUIRED): Phase.RUNNING,  # reading begins again: lease_acquired says from where
-    (Phase.RUNNING, PhaseEvent.RELEASING): Phase.LEAVING,
-    (Phase.RUNNING, PhaseEvent.KEPT): Phase.KEPT,
-    (Phase.LEAVING, PhaseEvent.KEPT): Phase.KEPT_LEFT,
-    (Phase.KEPT_UNHEARD, PhaseEvent.GIVEN_UP): Phase.OPENING,
-    (Phase.KEPT, PhaseEvent.GIVEN_UP): Phase.RUNNING,
-    (Phase.KEPT_UNHEARD, PhaseEvent.GOES_ON): Phase.OPENING,
-    (Phase.KEPT, PhaseEvent.GOES_ON): Phase.RUNNING,
-    (Phase.KEPT_LEFT, PhaseEvent.GOES_ON): Phase.RUNNING,
-    **{(phase, PhaseEvent.ENDED): Phase.OVER for phase in Phase},
-})  # fmt: skip
+FOLLOWING: Mapping[tuple[Phase, PhaseEvent], Phase] = MappingProxyType(
+    {
+        (Phase.OPENING, PhaseEvent.ACQUIRED): Phase.RUNNING,
+        (Phase.OPENING, PhaseEvent.KEPT): Phase.KEPT_UNHEARD,
+        (Phase.RUNNING, PhaseEvent.ACQUIRED): Phase.RUNNING,  # reading begins again: lease_acquired says from where
+        (Phase.RUNNING, PhaseEvent.RELEASING): Phase.LEAVING,
+        (Phase.RUNNING, PhaseEvent.KEPT): Phase.KEPT,
+        (Phase.LEAVING, PhaseEvent.KEPT): Phase.KEPT_LEFT,
+        (Phase.KEPT_UNHEARD, PhaseEvent.GIVEN_UP): Phase.OPENING,
+        (Phase.KEPT, PhaseEvent.GIVEN_UP): Phase.RUNNING,
+        (Phase.KEPT_UNHEARD, PhaseEvent.GOES_ON): Phase.OPENING,
+        (Phase.KEPT, PhaseEvent.GOES_ON): Phase.RUNNING,
+        (Phase.KEPT_LEFT, PhaseEvent.GOES_ON): Phase.RUNNING,
+        **{(phase, PhaseEvent.ENDED): Phase.OVER for phase in Phase},
+    }
+)
 
 
 @dataclass(slots=True)

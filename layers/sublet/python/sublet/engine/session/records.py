@@ -1,4 +1,6 @@
-"""Makes the user records of a page on demand, without those that are handled already or that the handler does not want."""
+"""Makes the user records of a page on demand, without those that are handled already or that the handler does not
+want.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord, UserRecord, as_put
 
 USER_RECORDS_AT_ONCE = 4096
-"""How many user records are made at a time, at most as many as a batch has. They need far more memory than an aggregate's bytes:
-200 bytes each, even if the data is a single byte.
+"""How many user records are made at a time, at most as many as a batch has. They need far more memory than an
+aggregate's bytes: 200 bytes each, even if the data is a single byte.
 """
 
 NOTHING = AT_TIMESTAMP
@@ -31,7 +33,9 @@ Part = tuple[Sequence[UserRecord], int]
 
 @dataclass(slots=True)
 class UserRecords:
-    """`inside`: the shard's hash key range, for KCL's rule. If the row has none (kcl-rust, old Java), nothing is dropped."""
+    """`inside`: the shard's hash key range, for KCL's rule. If the row has none (kcl-rust, old Java), nothing is
+    dropped.
+    """
 
     shared: ProcessShared
     shard_id: str
@@ -42,7 +46,9 @@ class UserRecords:
     faults: dict[Checkpoint, Fault] = field(default_factory=dict, init=False)
     """Records in the latest `parts` whose content raised an exception. They are passed on, so that their calls fail."""
     last: Checkpoint = field(default=NOTHING, init=False)
-    """The last user record that was made in the latest `parts`, wanted or not. In an aggregate it has a sub-sequence number."""
+    """The last user record that was made in the latest `parts`, wanted or not. In an aggregate it has a sub-sequence
+    number.
+    """
 
     def parts(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Part]:
         """The user records that are not handled yet and that the handler wants, in order."""
@@ -110,8 +116,8 @@ class UserRecords:
     def _one_by_one(
         self, stream_records: tuple[StreamRecord, ...], given: Checkpoint, failure: Exception
     ) -> Iterator[Part]:
-        """Makes the user records of one stream record at a time, after one of them raised `failure`. That one is passed on whole
-        and its call fails, unless a part of it was passed on before.
+        """Makes the user records of one stream record at a time, after one of them raised `failure`. That one is passed
+        on whole and its call fails, unless a part of it was passed on before.
         """
         if len(stream_records) > 1:
             for each in stream_records:

@@ -1,4 +1,6 @@
-"""One lease in one window: poll, deaggregate, handle, checkpoint, and leave the lease so that another owner can go on."""
+"""One lease in one window: poll, deaggregate, handle, checkpoint, and leave the lease so that another owner can go
+on.
+"""
 
 from __future__ import annotations
 
@@ -80,9 +82,17 @@ class LeaseSession:
         failing = FailingCalls(self.held.lease)
         self.held.report_failing(failing.at)
         self.calls = SessionCalls(
-            shared.handler, self.held, shared.ports, shared.settings, shared.guard, self.deadline, self.cut_off,
-            self.user_records.faults, lambda: self.phase.counts, failing,
-        )  # fmt: skip
+            shared.handler,
+            self.held,
+            shared.ports,
+            shared.settings,
+            shared.guard,
+            self.deadline,
+            self.cut_off,
+            self.user_records.faults,
+            lambda: self.phase.counts,
+            failing,
+        )
         self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
         self.runner = BatchRunner(self.caller)
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
@@ -107,9 +117,11 @@ class LeaseSession:
             )
         except BaseException as fault:  # unexpected: give the lease back, and let it be seen
             self.shared.ports.log.error(
-                "an unplanned fault ended the lease's window", shard_id=self.shard_id,
-                position=str(self.progress.reached), **exception_fields(fault, self.shared.settings.log_exceptions),
-            )  # fmt: skip
+                "an unplanned fault ended the lease's window",
+                shard_id=self.shard_id,
+                position=str(self.progress.reached),
+                **exception_fields(fault, self.shared.settings.log_exceptions),
+            )
             self._finish(Outcome.SERVICE_FAILED, None)
             raise
         return self._finish(outcome, problem, keep=self._may_keep and outcome is Outcome.WINDOW_ENDED)
@@ -152,9 +164,15 @@ class LeaseSession:
             return self._not_handled()
         self.phase.move(PhaseEvent.ACQUIRED)
         feed = self.feed = PageFeed(
-            self.shard_id, position, shared.ports, shared.settings, shared.budget, shared.quiet, self.stop,
+            self.shard_id,
+            position,
+            shared.ports,
+            shared.settings,
+            shared.budget,
+            shared.quiet,
+            self.stop,
             self.deadline,
-        )  # fmt: skip
+        )
         try:
             return self._pages(feed, opened)
         finally:
@@ -194,7 +212,9 @@ class LeaseSession:
         return Outcome.MOVED if self.progress.has_been_moved() else Outcome.WINDOW_ENDED
 
     def _not_handled(self) -> Outcome:
-        """The outcome if the handler did not finish: it hangs, it failed too often, or we were stopped or are out of time."""
+        """The outcome if the handler did not finish: it hangs, it failed too often, or we were stopped or are out of
+        time.
+        """
         tally = self.caller.tally
         if tally.is_hung:
             return Outcome.HANDLER_HUNG
@@ -215,9 +235,7 @@ class LeaseSession:
         self.metrics.show(self.bytes, self.caller.tally.handled, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardReport:
-        return self.metrics.state(
-            self._throttled, self.calls.oldest, self.feed.unanswered if self.feed else None
-        )
+        return self.metrics.state(self._throttled, self.calls.oldest, self.feed.unanswered if self.feed else None)
 
     def _unanswered_since(self) -> datetime | None:
         outage = self.feed.unanswered if self.feed else None
@@ -228,7 +246,9 @@ class LeaseSession:
         return self.feed.throttled if self.feed else 0
 
     def _end(self, page: Page) -> Outcome:
-        """The shard's last record is handled: write the children's leases, the children's names, and SHARD_END, in this order."""
+        """The shard's last record is handled: write the children's leases, the children's names, and SHARD_END, in this
+        order.
+        """
         shared = self.shared
         self.progress.write()
         plan = plan_end(self.held.lease, page.child_shards, shared.ports)
@@ -242,18 +262,20 @@ class LeaseSession:
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
     def _tell_ended(self) -> None:
-        """Call shard_ended, the handler's last chance to checkpoint the records that it keeps. When the window is over, it may
-        return without that: a pull consumer waits there until its program has acknowledged them.
+        """Call shard_ended, the handler's last chance to checkpoint the records that it keeps. When the window is over,
+        it may return without that: a pull consumer waits there until its program has acknowledged them.
         """
         self.shared.handler.shard_ended(self.shard_id)
         if not (self.progress.is_all_finished or self.caller.is_out_of_time):
             raise HandlerContractBroken(
-                f"shard_ended has returned for {self.shard_id}, and records after {self.progress.finished} are not checkpointed: "
-                "checkpoint the last of them in shard_ended, and the shard ends"
+                f"shard_ended has returned for {self.shard_id}, and records after {self.progress.finished} are not "
+                "checkpointed: checkpoint the last of them in shard_ended, and the shard ends"
             )
 
     def _finish(self, outcome: Outcome, problem: str | None, keep: bool = False) -> LeaseReport:
-        """Let the handler flush, make the last checkpoint, and release or keep the lease, or tell the handler that it is lost."""
+        """Let the handler flush, make the last checkpoint, and release or keep the lease, or tell the handler that it
+        is lost.
+        """
         shared = self.shared
         if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
             if not keep or shared.settings.is_checkpointed_by_hand:
@@ -275,10 +297,18 @@ class LeaseSession:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         tally, lease = self.caller.tally, self.held.lease
         self.count = LeaseReport(
-            self.shard_id, outcome, lease.fence if keep else None, str(lease.checkpoint), self.stream_records,
-            tally.handled, self.bytes, self.behind, tally.failures, self.user_records.dropped_out_of_range,
+            self.shard_id,
+            outcome,
+            lease.fence if keep else None,
+            str(lease.checkpoint),
+            self.stream_records,
+            tally.handled,
+            self.bytes,
+            self.behind,
+            tally.failures,
+            self.user_records.dropped_out_of_range,
             problem=problem or tally.problem,
-        )  # fmt: skip
+        )
         self.show()
         self.sketch.store(is_last=True)
         return self.count
@@ -315,7 +345,9 @@ class LeaseSession:
         self._tell("lease_lost", partial(self.shared.handler.lease_lost, self.shard_id), once=True)
 
     def _tell_releasing(self) -> None:
-        """Call lease_releasing while a checkpoint can still be made, if the handler knows of the lease and it is still ours."""
+        """Call lease_releasing while a checkpoint can still be made, if the handler knows of the lease and it is still
+        ours.
+        """
         if self.phase.allows("lease_releasing") and self.held.confirm():
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self._tell("lease_releasing", call, once=True)

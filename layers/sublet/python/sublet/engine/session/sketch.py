@@ -16,7 +16,8 @@ STORED_EVERY = timedelta(minutes=5)
 """How long one sketch lasts before the next begins. The store merges the sketches of half an hour."""
 
 WAITED_AT_END = timedelta(seconds=2)
-"""How long the session's end waits for the store: Lambda may freeze the process after the window, and children wait to be read.
+"""How long the session's end waits for the store: Lambda may freeze the process after the window, and children wait to
+be read.
 """
 
 
@@ -61,8 +62,8 @@ class SessionSketch:
             self._making.dropped += aggregates
 
     def store(self, *, is_last: bool = False) -> None:
-        """Store the sketch if the shard is hot enough, when it is due or the session ends. Waits only at the end, and not for
-        long.
+        """Store the sketch if the shard is hot enough, when it is due or the session ends. Waits only at the end, and
+        not for long.
         """
         with self._lock:
             is_due = is_last or self._ports.clock.steady() - self._since >= STORED_EVERY

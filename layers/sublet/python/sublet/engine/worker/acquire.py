@@ -1,4 +1,6 @@
-"""Acquires the leases of a worker item: its claims as the lease manager saw them, and what a crashed attempt at the item held."""
+"""Acquires the leases of a worker item: its claims as the lease manager saw them, and what a crashed attempt at the
+item held.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ ASKED_EVERY = timedelta(milliseconds=250)
 """How often to check whether the owner has released a lease. Until we see that, no worker owns it."""
 
 ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
-"""The pauses between attempts while the lease table is out of reach. After the last one the lease is left to the next tick."""
+"""The pauses between attempts while the lease table is out of reach. After the last one the lease is left to the next
+tick.
+"""
 
 
 @dataclass(slots=True)
 class LeaseAcquirer:
-    """Acquires the leases of one window. `holder`: item and invocation, as the rows name it. `stopping`: ends every wait."""
+    """Acquires the leases of one window. `holder`: item and invocation, as the rows name it. `stopping`: ends every
+    wait.
+    """
 
     ports: Ports
     settings: Settings
@@ -46,7 +52,8 @@ class LeaseAcquirer:
 
     def acquire(self, seen: LeaseFence, why: ClaimReason) -> tuple[Lease | MalformedRow | None, Instant]:
         """The row, and when the request for it was sent. While the table is out of reach or refuses, this tries again
-        for half a minute. Otherwise a free lease would wait for the next tick, and a lease kept for this window until it expires.
+        for half a minute. Otherwise a free lease would wait for the next tick, and a lease kept for this window until
+        it expires.
         """
         if self.asks and why is ClaimReason.STEAL:
             self._ask(seen)
@@ -58,9 +65,7 @@ class LeaseAcquirer:
             except CallFailed as unavailable:
                 if not may_pass(unavailable):
                     raise
-                self.ports.log.warning(
-                    "lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable)
-                )
+                self.ports.log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
                 pause = next(pauses, None)
                 if pause is None or since.steady + pause >= self.deadline or self.stopping.wait(pause):
                     raise
@@ -78,8 +83,9 @@ class LeaseAcquirer:
                 break
 
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
-        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this item held is taken over in its
-        present state. So is a lease to be stolen, if its owner has only written heartbeats since, or has released it.
+        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this item held is taken over in
+        its present state. So is a lease to be stolen, if its owner has only written heartbeats since, or has released
+        it.
         """
         row = self._acquire_as(seen, why)
         if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self.is_ours(row):

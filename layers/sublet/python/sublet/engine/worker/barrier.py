@@ -1,7 +1,8 @@
 """The window barrier: where kept leases wait for each other at a window's end, but not for long.
 
-The next window begins when every lease of this one waits here or has left. A lease that has waited for LONGEST_WAIT goes on, so
-that no shard stands still because of another shard's slow call. When all leases that are missing have gone on, they are recalled.
+The next window begins when every lease of this one waits here or has left. A lease that has waited for LONGEST_WAIT
+goes on, so that no shard stands still because of another shard's slow call. When all leases that are missing have gone
+on, they are recalled.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ class Children:
     start: Callable[[Lease], bool]
 
     def of_vanished(self, report: LeaseReport) -> LeaseReport:
-        """The lease's row is gone. An earlier attempt at this item may have ended the shard, begun its children, and crashed.
-        Once children are being read, the parent's row is cleaned up, and only the listing of shards names them.
+        """The lease's row is gone. An earlier attempt at this item may have ended the shard, begun its children, and
+        crashed. Once children are being read, the parent's row is cleaned up, and only the listing of shards names
+        them.
         """
         from sublet.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
 
@@ -37,13 +38,12 @@ class Children:
             )
             return replace(report, unstarted_children=unstarted)
         except CallFailed as unavailable:
-            self.ports.log.warning(
-                "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
-            )
+            self.ports.log.warning("could not look for children", lease_key=report.lease_key, problem=str(unavailable))
             return report
 
     def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
-        """Take over the children that this item held, and those below children whose rows are gone. A tick starts free ones.
+        """Take over the children that this item held, and those below children whose rows are gone. A tick starts free
+        ones.
 
         The rows of thousands of generations may be gone, so this is a loop.
         """
@@ -67,13 +67,13 @@ class Children:
         try:
             return replace(report, unstarted_children=self._start_children(parent))
         except CallFailed as unavailable:
-            self.ports.log.warning(
-                "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
-            )
+            self.ports.log.warning("lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable))
             return replace(report, unstarted_children=len(parent.child_shard_ids))
 
     def _start_children(self, parent: Lease) -> int:
-        """How many could begin if there were room. If an earlier attempt at this item ended a child, its children are started."""
+        """How many could begin if there were room. If an earlier attempt at this item ended a child, its children are
+        started.
+        """
         unstarted, left, seen = 0, sorted(parent.child_shard_ids, reverse=True), set[str]()
         while left:
             if (shard_id := left.pop()) in seen:

@@ -31,8 +31,8 @@ from sublet.settings import Mode
 class WindowSessions:
     """The sessions of one window: those that run, and those whose leases are kept for the next one.
 
-    No field needs a lock: each lease's task sets and deletes its own key, and `held` copies all of them in one step. A signal
-    handler may call `stop`, so it could not take one.
+    No field needs a lock: each lease's task sets and deletes its own key, and `held` copies all of them in one step. A
+    signal handler may call `stop`, so it could not take one.
     """
 
     def __init__(self, tasks: Tasks) -> None:
@@ -143,9 +143,7 @@ class LeaseRun:
         )
         return RunResult(report, session.held.lease)
 
-    def _not_ours(
-        self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool
-    ) -> RunResult:
+    def _not_ours(self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool) -> RunResult:
         if row is not None and row.is_ended:  # by an earlier attempt at this item, which then crashed
             return RunResult(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
         self.shared.ports.log.info("could not acquire", lease_key=seen.lease_key, why=why)
@@ -154,7 +152,9 @@ class LeaseRun:
         return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
 
     def _tell_lost(self, kept: LeaseFence) -> None:
-        """Tell the handler that a lease which the window before kept for this one was taken in between: its state is stale."""
+        """Tell the handler that a lease which the window before kept for this one was taken in between: its state is
+        stale.
+        """
         shard_id, shared = shard_id_of(kept.lease_key), self.shared
         shared.ports.metrics.put(Metric.LOST_LEASES, 1)
         call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
@@ -203,8 +203,10 @@ class LeaseRun:
         held = moved.held
         self.shared.ports.log.warning(
             "another writer has moved the checkpoint; reading on from there",
-            lease_key=held.lease.lease_key, checkpoint=str(held.lease.checkpoint), finished=str(moved.progress.finished),
-        )  # fmt: skip
+            lease_key=held.lease.lease_key,
+            checkpoint=str(held.lease.checkpoint),
+            finished=str(moved.progress.finished),
+        )
         return self._again(moved, moved.deadline)
 
     def _again(self, before: LeaseSession, deadline: datetime) -> LeaseSession:

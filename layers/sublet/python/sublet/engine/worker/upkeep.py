@@ -17,7 +17,9 @@ from sublet.ports import Ports, Signal, Task
 from sublet.settings import Mode
 
 CHECKS_PER_INTERVAL = 10
-"""How often per heartbeat_interval we look for leases that are due: a heartbeat is at most a tenth of the interval late."""
+"""How often per heartbeat_interval we look for leases that are due: a heartbeat is at most a tenth of the interval
+late.
+"""
 
 Chores = dict[Callable[[], None], timedelta]
 """How long after each call the next one is due."""
@@ -28,7 +30,8 @@ class Upkeep:
     """The upkeep of one window; `run` it once.
 
     held       the sessions whose leases are held now
-    has_shown  True if the leases' metrics were put at least once, which a window of less than a minute leaves to its end
+    has_shown  True if the leases' metrics were put at least once, which a window of less than a minute leaves to its
+               end
     """
 
     held: Callable[[], Sequence[LeaseSession]]
@@ -40,8 +43,8 @@ class Upkeep:
     def run(self) -> None:
         """Until the window is over, heartbeat each lease that had no write for heartbeat_interval, and do the chores.
 
-        Chores make calls, and a heartbeat must not wait for one, so another task does them. It starts when the first is due:
-        a short window has none to do, and a thread costs as much as a write.
+        Chores make calls, and a heartbeat must not wait for one, so another task does them. It starts when the first is
+        due: a short window has none to do, and a thread costs as much as a write.
         """
         clock, interval = self.shared.ports.clock, self.shared.settings.heartbeat_interval
         pause = max(interval / CHECKS_PER_INTERVAL, timedelta(milliseconds=50))
@@ -72,8 +75,8 @@ class Upkeep:
             return None
 
     def _do(self, chores: Chores, began: datetime) -> None:
-        """Do the chore until the window is over. A chore that raises is not done again: the others go on, and the end raises its
-        error.
+        """Do the chore until the window is over. A chore that raises is not done again: the others go on, and the end
+        raises its error.
         """
         clock, fault = self.shared.ports.clock, None
         due = {chore: began + every for chore, every in chores.items()}
@@ -89,7 +92,9 @@ class Upkeep:
             raise fault
 
     def obey(self) -> None:
-        """Release each lease that an operator has paused, once its handler call has ended and its checkpoint is written."""
+        """Release each lease that an operator has paused, once its handler call has ended and its checkpoint is
+        written.
+        """
         control, now = self.shared.watch.current(), self.shared.watch.now
         for session in self.held():
             lease_key = session.held.lease.lease_key
@@ -120,7 +125,9 @@ class Upkeep:
 
 
 def _until(moment: datetime, now: datetime, at_most: timedelta) -> timedelta:
-    """How long to wait until the moment: at least half of `at_most`, so that a moment in the past makes no busy loop."""
+    """How long to wait until the moment: at least half of `at_most`, so that a moment in the past makes no busy
+    loop.
+    """
     return min(at_most, max(moment - now, at_most / 2))
 
 

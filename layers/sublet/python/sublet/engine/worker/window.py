@@ -2,8 +2,9 @@
 
 look     acquire each claim, exactly as the lease manager saw it
 decide   each acquired lease runs in a task of its own; children of a shard that ends here run too, if there is room
-act      consume until caught up, ended, lost or out of time. Beside them `upkeep` heartbeats all leases, shows their metrics and
-         obeys an operator's pauses. A process's leases go on beyond the window's end while a neighbour is in a long call
+act      consume until caught up, ended, lost or out of time. Beside them `upkeep` heartbeats all leases, shows their
+         metrics and obeys an operator's pauses. A process's leases go on beyond the window's end while a neighbour is
+         in a long call
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from sublet.protocol.lease import Lease, LeaseFence
 class Window:
     """The leases of one window; `run` it once.
 
-    lock     guards `claimed`, `started` and `running`, which grow while the window runs: a shard's end may bring its children
+    lock     guards `claimed`, `started` and `running`, which grow while the window runs: a shard's end may bring its
+             children
     running  how many of the started tasks have not ended; `over` is set when there are none
     """
 
@@ -59,13 +61,18 @@ class Window:
         self.over = ports.tasks.signal()
         self.sessions, self.barrier = WindowSessions(ports.tasks), WindowBarrier(ports.tasks)
         stopping = self.sessions.stopping
-        acquirer = LeaseAcquirer(
-            ports, settings, self.item, self.holder, self.deadline, stopping, self.shared.asks
-        )
+        acquirer = LeaseAcquirer(ports, settings, self.item, self.holder, self.deadline, stopping, self.shared.asks)
         self.leases = LeaseRun(
-            self.shared, self.consuming, self.item, self.deadline, self.cut_off, self.sessions, acquirer,
-            self.barrier, Children(ports, acquirer, self.shared.watch, self._start_child),
-        )  # fmt: skip
+            self.shared,
+            self.consuming,
+            self.item,
+            self.deadline,
+            self.cut_off,
+            self.sessions,
+            acquirer,
+            self.barrier,
+            Children(ports, acquirer, self.shared.watch, self._start_child),
+        )
 
     def run(self) -> list[LeaseReport]:
         """The caller's task does the upkeep until all leases' tasks have ended."""
@@ -94,13 +101,13 @@ class Window:
         return [kept[each.lease_key].settle() if each.lease_key in kept else each for each in reports]
 
     def _start_claims(self) -> None:
-        """Raises what starting a task raises: a machine may be out of threads. Then the leases that were started end."""
+        """Raises what starting a task raises: a machine may be out of threads. Then the leases that were started
+        end.
+        """
         try:
             with self.lock:
                 for claim in self.item.claims:
-                    self._start(
-                        LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why
-                    )
+                    self._start(LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
                 self._note_if_over()
         except BaseException:
             self.sessions.stop()
@@ -120,7 +127,9 @@ class Window:
             self.over.set()
 
     def _reports(self) -> list[LeaseReport]:
-        """Every lease's report, in the order of their start. Raises an unexpected error once all leases are released."""
+        """Every lease's report, in the order of their start. Raises an unexpected error once all leases are
+        released.
+        """
         reports, faults = [], []
         for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
             try:
@@ -163,9 +172,7 @@ class Window:
     def _start_child(self, child: Lease) -> bool:
         with self.lock:
             if child.lease_key not in self.claimed:
-                in_time = self.shared.ports.clock.steady() < self.deadline and not (
-                    self.stop and self.stop.is_set()
-                )
+                in_time = self.shared.ports.clock.steady() < self.deadline and not (self.stop and self.stop.is_set())
                 if not in_time or len(self.barrier) >= self._leases_max:
                     return False
                 self._start(child.fence, ClaimReason.CHILD)

@@ -24,8 +24,8 @@ class LeaseWorker:
 
     health      whether the process should end, and why: for its runtime, which can end it
     watch       what an operator has ordered, for the process's own lease manager too
-    consuming   the lease keys that a window of this process has, until the last handler call for them has returned. No other
-                window may begin with one of them, even if the lease was lost and is free again
+    consuming   the lease keys that a window of this process has, until the last handler call for them has returned. No
+                other window may begin with one of them, even if the lease was lost and is free again
     """
 
     def __init__(
@@ -70,10 +70,12 @@ class LeaseWorker:
         stop: Signal | None = None,
         cut_off: datetime | None = None,
     ) -> WindowReport:
-        """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the window early.
+        """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the
+        window early.
 
-        `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing; a handler
-        call that still runs shortly before is given up. Raises only unexpected errors, after every lease is released.
+        `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing;
+        a handler call that still runs shortly before is given up. Raises only unexpected errors, after every lease is
+        released.
         """
         holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
         self._shared.note_auto(item.auto_seen_at)

@@ -77,8 +77,8 @@ class FolderCommits:
 
 
 def commits_in(location: str | None, region: str | None = None) -> Commits:
-    """Returns the commits of the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine, or in
-    S3.
+    """Returns the commits of the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine,
+    or in S3.
     """
     if location is None:
         return UnknownCommits()
@@ -91,8 +91,8 @@ def commits_in(location: str | None, region: str | None = None) -> Commits:
 
 
 def _says(text: str, wanted: Mapping[str, Any]) -> bool:
-    """True if the log entry has this offset. An entry has a line for each source of the query, after two lines of Spark's own. A
-    line may have more in it than the offset."""
+    """True if the log entry has this offset. An entry has a line for each source of the query, after two lines of
+    Spark's own. A line may have more in it than the offset."""
     return any(_offset_in(line) == wanted for line in text.splitlines())
 
 

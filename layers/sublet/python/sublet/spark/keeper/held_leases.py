@@ -66,8 +66,8 @@ class HeldLeases:
             self._lags[key].has_looked(found[key])
 
     def write(self, key: str, make: MakeWrite) -> bool:
-        """Makes a write. True if the row is now at least as far as the write. False if the lease is lost or the table cannot be
-        reached; the next write finds out which."""
+        """Makes a write. True if the row is now at least as far as the write. False if the lease is lost or the table
+        cannot be reached; the next write finds out which."""
         return self._act(key, lambda held: held.write(make))
 
     def write_due(self, committed: Mapping[str, ShardOffset], in_doubt: bool) -> None:
@@ -76,7 +76,9 @@ class HeldLeases:
         list(self.pool.map(lambda key: self.write(key, due[key]), due))
 
     def write_late(self, checkpoints: Mapping[str, Checkpoint]) -> None:
-        """Writes checkpoints of lost leases. The new owner may read the row again before it begins, or refuse to go back."""
+        """Writes checkpoints of lost leases. The new owner may read the row again before it begins, or refuse to go
+        back.
+        """
         for key in checkpoints.keys() & self._left.keys():
             lost, to = self._left.pop(key), checkpoints[key]
             if to <= lost.checkpoint:
@@ -87,7 +89,9 @@ class HeldLeases:
                 self.ports.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
 
     def end_those(self, committed: Mapping[str, ShardOffset]) -> bool:
-        """Ends the shards that are read to their end; True if any was ended. One that cannot be ended yet stays held."""
+        """Ends the shards that are read to their end; True if any was ended. One that cannot be ended yet stays
+        held.
+        """
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
         return sum(self._act(key, self._end) for key in ending) > 0
 
@@ -111,8 +115,10 @@ class HeldLeases:
         if held.moves != moves and held.lease.checkpoint < before:
             self.ports.log.warning(
                 "the checkpoint was moved back; a query continues from its own offsets",
-                lease_key=key, checkpoint=str(held.lease.checkpoint), before=str(before),
-            )  # fmt: skip
+                lease_key=key,
+                checkpoint=str(held.lease.checkpoint),
+                before=str(before),
+            )
         if held.tenure not in MAY_WRITE:
             self._left[key] = held.lease
             self._held.pop(key, None)

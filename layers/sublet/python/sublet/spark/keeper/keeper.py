@@ -37,8 +37,10 @@ WRITES_AT_ONCE = 16
 PAUSE = timedelta(milliseconds=500)
 
 ASKED_WITHIN = SHORTEST_RETENTION / 2
-"""A query that makes no request for this long loses its leases. It is long because a batch may take long, and so may the wait for
-the next trigger. The next owner then has as much time again before the first unread record is past retention."""
+"""A query that makes no request for this long loses its leases. It is long because a batch may take long, and so may
+the wait for the next trigger. The next owner then has as much time again before the first unread record is past
+retention.
+"""
 
 FIRST_PLAN_WITHIN = timedelta(minutes=10)
 """The same before a query's first plan, when there is no batch and no wait for a trigger."""
@@ -65,7 +67,9 @@ class Keeping(Protocol):
 
 @dataclass(slots=True)
 class Keeper:
-    """Keeps a query's leases. `settings.worker_id` is the same in every run of the query; `holder` is unique to this keeper."""
+    """Keeps a query's leases. `settings.worker_id` is the same in every run of the query; `holder` is unique to this
+    keeper.
+    """
 
     ports: Ports
     commits: Commits
@@ -102,10 +106,10 @@ class Keeper:
     # Called by the source.
 
     def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
-        """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have ended.
-        Returns the leases whose shards may be read in the next batch, by shard id. Raises SettingsError if the checkpoint
-        folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at the leases, failures
-        raise only if waiting does not help, or has not (`decisions.patience`).
+        """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have
+        ended. Returns the leases whose shards may be read in the next batch, by shard id. Raises SettingsError if the
+        checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at
+        the leases, failures raise only if waiting does not help, or has not (`decisions.patience`).
         """
         self._asked_at = self.ports.clock.steady()
         self._check_folder(committed)
@@ -136,15 +140,17 @@ class Keeper:
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 
     def has_settled(self) -> bool:
-        """Takes the available leases. True once every lease is known to be ours or to have a live owner. Raises what `held`
-        raises."""
+        """Takes the available leases. True once every lease is known to be ours or to have a live owner. Raises what
+        `held` raises."""
         self._asked_at = self.ports.clock.steady()
         self._look()
         return not self._taker.undecided
 
     @property
     def placement(self) -> Placement:
-        """The stream's placement at the last look, described by this query or another process of the application. Thread-safe."""
+        """The stream's placement at the last look, described by this query or another process of the application.
+        Thread-safe.
+        """
         return self._taker.placement
 
     def placement_of(self, stream: StreamKey) -> Placement:
@@ -154,8 +160,8 @@ class Keeper:
     # Independent of the source's calls.
 
     def work(self) -> None:
-        """Does what is due: heartbeats, checkpoints that failed before, and looks after the first, which `held` makes. Call it at
-        least ten times per heartbeat_interval. Logs errors, which the source's own calls raise."""
+        """Does what is due: heartbeats, checkpoints that failed before, and looks after the first, which `held` makes.
+        Call it at least ten times per heartbeat_interval. Logs errors, which the source's own calls raise."""
         if self._is_forgotten():
             self._let_go()
             return
@@ -179,15 +185,13 @@ class Keeper:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _release_unread(self) -> None:
-        """Checkpoints and releases the leases that an operator has paused, and those of streams that the query no longer
-        reads. It does so only between two batches, because a batch needs its leases.
+        """Checkpoints and releases the leases that an operator has paused, and those of streams that the query no
+        longer reads. It does so only between two batches, because a batch needs its leases.
         """
         if self._planned is not None or not self._held.keys:
             return
         control, now = self._watch.current(), self._watch.now
-        stopped = {
-            key: pause for key in self._held.keys if (pause := pause_of(control, key, now)) is not None
-        }
+        stopped = {key: pause for key in self._held.keys if (pause := pause_of(control, key, now)) is not None}
         for key, pause in stopped.items():
             self.ports.log.info(
                 "releasing a lease that an operator has paused", lease_key=key, order=pause.order, by=pause.by
@@ -272,5 +276,6 @@ class Keeper:
             raise SettingsError(
                 "checkpointLocation",
                 None,
-                "the same as for writeStream: the folder given has no commit of the batch that this query continues from",
+                "the same as for writeStream: the folder given has no commit of the batch that this query continues "
+                "from",
             )

@@ -64,8 +64,8 @@ T = TypeVar("T")
 
 
 class KeeperThread:
-    """A proxy for the keeper, which the source's main thread calls. Releases everything when it is stopped or terminated, or
-    when it notices that the query is over."""
+    """A proxy for the keeper, which the source's main thread calls. Releases everything when it is stopped or
+    terminated, or when it notices that the query is over."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class KeeperThread:
         self._keeping.result()
 
     def terminate(self, number: int, _: FrameType | None = None) -> None:
-        """Ends the process, as the signal demands, once everything is released. Waits for nothing, so a signal handler may call
-        it."""
+        """Ends the process, as the signal demands, once everything is released. Waits for nothing, so a signal handler
+        may call it."""
         self._exit_code = 128 + number
         self._inbox.put(None)
 
@@ -141,9 +141,7 @@ class KeeperThread:
                     question()
                 self._keeper.work()
         except Exception as failure:
-            self._keeper.ports.log.error(
-                "the keeper of the query's leases has failed", error=type(failure).__name__
-            )
+            self._keeper.ports.log.error("the keeper of the query's leases has failed", error=type(failure).__name__)
             raise
         finally:
             self._has_ended.set()
@@ -160,7 +158,9 @@ def _answer(question: Callable[[], T], answer: Future[T]) -> None:
 
 
 def connect_keeper(options: Options) -> KeeperThread | None:
-    """Returns the query's keeper, or None if the query holds no leases. Call it on the main thread, which receives signals."""
+    """Returns the query's keeper, or None if the query holds no leases. Call it on the main thread, which receives
+    signals.
+    """
     if options.leases is not Leases.HOLD:
         return None
     jvm = os.getppid()
@@ -183,8 +183,8 @@ def _keeper(options: Options) -> Keeper:
 
 
 def keeper_metrics(settings: Settings) -> Metrics:
-    """Puts metrics to the handlers of the logger `sublet.metrics`, if there are any, because standard output belongs to the user
-    or to Spark.
+    """Puts metrics to the handlers of the logger `sublet.metrics`, if there are any, because standard output belongs to
+    the user or to Spark.
     """
     return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
 
@@ -199,8 +199,8 @@ def _streams(options: Options) -> Streams | None:
 
 
 def _ports(options: Options) -> Ports:
-    """Makes the same ports as `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates missing
-    tables, as `sublet run` does.
+    """Makes the same ports as `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates
+    missing tables, as `sublet run` does.
     """
     settings, tasks = options.keeper_settings, ThreadTasks()
     leases, streams = connection_of(options.lease_access), _streams(options)

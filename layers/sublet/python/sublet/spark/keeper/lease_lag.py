@@ -40,8 +40,8 @@ class LeaseLag:
         self._look, self._is_added = look, False
 
     def report(self, checkpoint: Checkpoint) -> tuple[LagReport, tuple[LagSeen, ...]] | None:
-        """Returns the report for a row with this checkpoint, and the last reports. None if nothing is known of it, or if the
-        checkpoint was moved back.
+        """Returns the report for a row with this checkpoint, and the last reports. None if nothing is known of it, or
+        if the checkpoint was moved back.
         """
         look, now = self._look, self._clock.now()
         if look is None or checkpoint < self._reported:
@@ -52,9 +52,7 @@ class LeaseLag:
         self._reported = checkpoint
         self._add_if_handled(checkpoint)
         is_counted = look.found.bytes is not None
-        self._rates = (
-            self._rates.after(self._bytes, self._records, now, RATES_OVER) if is_counted else Rates(now)
-        )
+        self._rates = self._rates.after(self._bytes, self._records, now, RATES_OVER) if is_counted else Rates(now)
         said = self._rates.reported(whole_milliseconds(then.at), then.lag, then.arrived_at)
         self._seen = seen_beside(self._seen, said, checkpoint)
         return said, self._seen

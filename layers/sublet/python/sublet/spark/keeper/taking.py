@@ -78,9 +78,9 @@ class Taker:
         return self._look_at is None or self.ports.clock.steady() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Looks, and takes the available leases. Calls `meanwhile` during the look. A look that is already in progress may have
-        missed what the caller has just written, such as children that are read next, so a new one begins after it. Raises
-        DataGap, and what LeaseTable and Stream raise.
+        """Looks, and takes the available leases. Calls `meanwhile` during the look. A look that is already in progress
+        may have missed what the caller has just written, such as children that are read next, so a new one begins after
+        it. Raises DataGap, and what LeaseTable and Stream raise.
         """
         self._finish_look(meanwhile)
         self.begin_look()
@@ -116,9 +116,7 @@ class Taker:
         self.placements = {stream: known.placement for stream, known in seen.known_streams.items()}
         plan = plan_tick(seen, self.ports.chance, self.settings)
         for row in seen.scan.malformed:
-            self.ports.log.error(
-                "malformed lease row; its shard waits", lease_key=row.lease_key, problem=row.problem
-            )
+            self.ports.log.error("malformed lease row; its shard waits", lease_key=row.lease_key, problem=row.problem)
         for new in plan.sync.create:
             create_lease(new, self.ports)
         for deletion in plan.deletions:
@@ -131,19 +129,21 @@ class Taker:
         self._note_undecided(seen.scan)
         is_changing = plan.sync.create or plan.deletions or self._wants_more(seen.scan)
         pause = AGAIN if is_changing else plan.others.next_look.after
-        self._look_at = self.ports.clock.steady() + (
-            min(pause, REPORTED_EVERY) if self._is_reporting else pause
-        )
+        self._look_at = self.ports.clock.steady() + (min(pause, REPORTED_EVERY) if self._is_reporting else pause)
         self.has_looked = True
 
     def stop_reporting(self) -> None:
-        """Called before the leases are released, because otherwise a KCL 3.x leader would assign more leases to this worker."""
+        """Called before the leases are released, because otherwise a KCL 3.x leader would assign more leases to this
+        worker.
+        """
         if self._is_reporting:
             stop_reporting(self.settings.own_worker_ids, self.ports)
             self._is_reporting = False
 
     def _delete(self, deletion: Deletion) -> None:
-        """Deletes a lease. A fleet would count a data gap and continue; for a query, the option failOnDataLoss decides."""
+        """Deletes a lease. A fleet would count a data gap and continue; for a query, the option failOnDataLoss
+        decides.
+        """
         lease = deletion.lease
         if lease.lease_key in self.held:
             return

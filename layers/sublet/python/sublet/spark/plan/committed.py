@@ -18,9 +18,9 @@ from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unre
 
 
 def checkpoint_of(position: Position) -> Checkpoint | None:
-    """The checkpoint for everything up to the position. None if nothing is handled, or for a shard end, which needs more than a
-    checkpoint. For an aggregate that was read whole it names the last user record; otherwise KCL would deliver the others
-    again."""
+    """The checkpoint for everything up to the position. None if nothing is handled, or for a shard end, which needs
+    more than a checkpoint. For an aggregate that was read whole it names the last user record; otherwise KCL would
+    deliver the others again."""
     if not isinstance(position, ReadTo):
         return None
     sub = position.sub_sequence_number
@@ -76,9 +76,7 @@ def listed_children(parent: Shard, listed: Mapping[str, Shard]) -> tuple[ChildSh
         key=lambda shard: shard.hash_key_range,
     )
     return (
-        tuple(map(child_of, children))
-        if _covers([s.hash_key_range for s in children], parent.hash_key_range)
-        else None
+        tuple(map(child_of, children)) if _covers([s.hash_key_range for s in children], parent.hash_key_range) else None
     )
 
 

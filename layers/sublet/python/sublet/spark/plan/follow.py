@@ -1,7 +1,7 @@
 """Starts a query that follows an application at the current checkpoints of its lease table. Pure.
 
-The previous consumer of the stream (a Lambda fleet, a process or a KCL fleet) must have stopped, because what it handles after
-this look is read here too. Nothing is written.
+The previous consumer of the stream (a Lambda fleet, a process or a KCL fleet) must have stopped, because what it
+handles after this look is read here too. Nothing is written.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def followed_positions(
     """
     if scan.malformed:
         row = scan.malformed[0]
-        raise MalformedCheckpoint(
-            f"lease {row.lease_key} cannot be followed: {row.problem}; repair the row first"
-        )
+        raise MalformedCheckpoint(f"lease {row.lease_key} cannot be followed: {row.problem}; repair the row first")
     plan = plan_shard_sync(scan.leases, (), listed, start)
     leases = {lease.lease_key: lease for lease in (*(new.lease for new in plan.create), *scan.leases)}
     if left_out := holes(leases.values(), listed):
@@ -67,7 +65,5 @@ def leased_position(lease: Lease, now: datetime) -> ShardOffset:
         return ShardOffset(at, at, lease.caught_up_at, lease.quiet_until)
     moment = lease.start_at
     if moment is not None and now - moment >= LONGEST_RETENTION:
-        moment = (
-            None  # the shard's beginning, so that a span is counted from its first record and not from 1970
-        )
+        moment = None  # the shard's beginning, so that a span is counted from its first record and not from 1970
     return ShardOffset(Unread(moment), began=Unread(moment), quiet_until=lease.quiet_until)

@@ -1,5 +1,5 @@
-"""Finds records that a query has not read and can no longer read. Pure. Every plan checks this, whatever triggered the plan and
-whichever part of the source listed the shards.
+"""Finds records that a query has not read and can no longer read. Pure. Every plan checks this, whatever triggered the
+plan and whichever part of the source listed the shards.
 
 A query that is away for longer than the retention can lose records in four ways, each of which leaves a trace:
 
@@ -33,9 +33,7 @@ def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset
     stays in the offset, without a question to the service, while a listed one waits for another parent: it shows that
     this parent was read.
     """
-    waiting = (
-        [shard for shard in listed.values() if shard.shard_id not in start.shards] if start.shards else []
-    )
+    waiting = [shard for shard in listed.values() if shard.shard_id not in start.shards] if start.shards else []
     remembered = frozenset[str]().union(*(shard.parent_shard_ids for shard in waiting))
     unlisted = {
         shard_id
@@ -45,9 +43,7 @@ def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset
     return frozenset(unlisted).union(*(_strangers(shard, start, listed) for shard in waiting))
 
 
-def never_read(
-    beginning: Iterable[str], start: Offset, listed: Mapping[str, Shard]
-) -> dict[str, frozenset[str]]:
+def never_read(beginning: Iterable[str], start: Offset, listed: Mapping[str, Shard]) -> dict[str, frozenset[str]]:
     """The beginning shards whose parents came and went unread, with these parents."""
     return {
         shard_id: parents
@@ -59,11 +55,7 @@ def never_read(
 def _strangers(child: Shard, start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
     """The child's parents that are neither in the listing nor in the offset, if all its other parents have ended."""
     unknown = child.parent_shard_ids - listed.keys() - start.shards.keys()
-    return (
-        unknown
-        if all(has_ended(start, parent) for parent in child.parent_shard_ids - unknown)
-        else frozenset()
-    )
+    return unknown if all(has_ended(start, parent) for parent in child.parent_shard_ids - unknown) else frozenset()
 
 
 def has_ended(offset: Offset, shard_id: str) -> bool:
@@ -71,8 +63,8 @@ def has_ended(offset: Offset, shard_id: str) -> bool:
 
 
 def unread_since(shard: ShardOffset) -> datetime | None:
-    """A time before which no unread record of the shard arrived or, if the shard has ended, no unread record of its children.
-    None if no such time is known."""
+    """A time before which no unread record of the shard arrived or, if the shard has ended, no unread record of its
+    children. None if no such time is known."""
     arrived = shard.position.arrived if isinstance(shard.position, ReadTo) else None
     return max((moment for moment in (arrived, shard.caught_up_at) if moment is not None), default=None)
 
@@ -95,7 +87,9 @@ def is_past(retention: timedelta, shard: ShardOffset, now: datetime) -> bool:
 
 
 def parents_known(start: Offset, child: Shard) -> datetime | None:
-    """The latest time known from its parents: nothing of a beginning child arrived before its last parent was closed."""
+    """The latest time known from its parents: nothing of a beginning child arrived before its last parent was
+    closed.
+    """
     known = [unread_since(start.shards[p]) for p in child.parent_shard_ids & start.shards.keys()]
     return max((moment for moment in known if moment is not None), default=None)
 
@@ -114,6 +108,4 @@ def forgotten_parents(listed: Iterable[Shard], first: Mapping[str, ShardOffset])
 
 def named(record: ReadTo) -> str:
     """Names the last record read, for a message."""
-    return f"record {record.sequence_number}" + (
-        f", arrived {record.arrived.isoformat()}," if record.arrived else ""
-    )
+    return f"record {record.sequence_number}" + (f", arrived {record.arrived.isoformat()}," if record.arrived else "")

@@ -1,8 +1,8 @@
 """Reconciles a query's own offsets with the rows of its leases, to find where it continues. Pure.
 
-Both say how far a shard has been handled: this query's committed offset, and the row, which others advance while they hold the
-lease. Both are true, so the later one counts. Records that are handled by either do not come again; the lease's holder reads the
-others.
+Both say how far a shard has been handled: this query's committed offset, and the row, which others advance while they
+hold the lease. Both are true, so the later one counts. Records that are handled by either do not come again; the
+lease's holder reads the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def is_further(row: Checkpoint, position: Position) -> bool:
 
 
 def joining_positions(start: Offset, held: Mapping[str, Lease], now: datetime) -> dict[str, ShardOffset]:
-    """The shards whose leases are further than the offset: the offset lacks them, or another owner has continued since."""
+    """The shards whose leases are further than the offset: the offset lacks them, or another owner has continued
+    since.
+    """
     return {
         shard_id: leased_position(lease, now)
         for shard_id, lease in held.items()
@@ -44,7 +46,9 @@ def joining_positions(start: Offset, held: Mapping[str, Lease], now: datetime) -
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What is left of a logged batch that must be repeated. `waiting`: shards whose part another owner is about to handle."""
+    """What is left of a logged batch that must be repeated. `waiting`: shards whose part another owner is about to
+    handle.
+    """
 
     ranges: tuple[ShardRange, ...]
     waiting: tuple[str, ...]
@@ -53,11 +57,11 @@ class Resumed:
 def resume_ranges(
     ranges: Iterable[ShardRange], end: AnyOffset, held: Mapping[str, Lease], others: Mapping[str, Lease]
 ) -> Resumed:
-    """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and others may have
-    taken them. If we hold a shard again, the part after its row's checkpoint remains. If another owner holds it, nothing remains
-    once that owner is past the range. Until then, or until the owner leaves, the batch must wait: if it were committed without
-    these records, the query's offset would say that they are handled. A shard without a row was handled to its end and cleaned
-    up."""
+    """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and others
+    may have taken them. If we hold a shard again, the part after its row's checkpoint remains. If another owner holds
+    it, nothing remains once that owner is past the range. Until then, or until the owner leaves, the batch must wait:
+    if it were committed without these records, the query's offset would say that they are handled. A shard without a
+    row was handled to its end and cleaned up."""
     ends = end.shards
     left: list[ShardRange] = []
     waiting: list[str] = []

@@ -1,7 +1,7 @@
 """Computes the lag of a lease's checkpoint from a query's last look into the shard. Pure.
 
-The driver looks when it plans a batch. The checkpoint is where that batch begins until Spark has committed it, and where it ends
-from then on.
+The driver looks when it plans a batch. The checkpoint is where that batch begins until Spark has committed it, and
+where it ends from then on.
 """
 
 from __future__ import annotations
@@ -37,17 +37,15 @@ class LagThen(NamedTuple):
     arrived_at: datetime | None
 
 
-def looks_of(
-    shards: Mapping[str, ShardOffset], found: Mapping[str, Peek], at: datetime
-) -> Mapping[str, ShardLook]:
+def looks_of(shards: Mapping[str, ShardOffset], found: Mapping[str, Peek], at: datetime) -> Mapping[str, ShardLook]:
     return {shard_id: ShardLook(at, shards[shard_id], peek) for shard_id, peek in found.items()}
 
 
 def lag_then(
     checkpoint: Checkpoint, look: ShardLook, now: datetime, nothing_at: datetime | None = None
 ) -> LagThen | None:
-    """Returns None if the look says nothing about this checkpoint, as when another worker has moved it. `nothing_at`: when
-    nothing waited at the look's beginning, by the look before it; None if something did, or if that is not known.
+    """Returns None if the look says nothing about this checkpoint, as when another worker has moved it. `nothing_at`:
+    when nothing waited at the look's beginning, by the look before it; None if something did, or if that is not known.
     """
     begin, end = look.begin.position, look.found.end
     if is_end_of(look, checkpoint) and isinstance(end, ReadTo):
@@ -76,16 +74,16 @@ def _beyond(look: ShardLook, now: datetime) -> tuple[datetime, timedelta]:
 
 
 def nothing_waited_at(before: ShardLook, begin: Position) -> datetime | None:
-    """Returns when nothing waited at this position, by an earlier look. None if something waited, or if the look says nothing
-    of it.
+    """Returns when nothing waited at this position, by an earlier look. None if something waited, or if the look says
+    nothing of it.
     """
     then = lag_then(checkpoint_of(begin) or TRIM_HORIZON, before, before.at)
     return then.at if then is not None and then.lag == NOTHING else None
 
 
 def _first_since(look: ShardLook, nothing_at: datetime | None) -> datetime | None:
-    """Returns when the batch's first record arrived, or shortly before that. If only the last record's arrival is known,
-    returns that.
+    """Returns when the batch's first record arrived, or shortly before that. If only the last record's arrival is
+    known, returns that.
     """
     known = (unread_since(look.begin), look.begin.quiet_until, nothing_at)
     end = look.found.end
@@ -94,8 +92,8 @@ def _first_since(look: ShardLook, nothing_at: datetime | None) -> datetime | Non
 
 
 def _is_at(checkpoint: Checkpoint, position: Position) -> bool:
-    """True if both are the same position. A sentinel equals every position at which nothing has been read, since a row has only
-    one start position.
+    """True if both are the same position. A sentinel equals every position at which nothing has been read, since a row
+    has only one start position.
     """
     if checkpoint.is_sequence_number:
         return checkpoint_of(position) == checkpoint

@@ -12,8 +12,8 @@ p         nothing is read yet; from the trim horizon, or from the time `t`
 f         where this offset's batch began, for a shard that the previous offset lacks. So a batch can be planned again
           from the log alone, and LATEST is a fixed time from the first plan on
 c         a time before which nothing unread arrived, of the shard or, beside `e`, of its children
-q         no record beyond the position arrived before this time, by Kinesis' own clock, so an idle shard is not walked again from
-          its last record on (`decisions.quiet`). Holds only for the position beside it
+q         no record beyond the position arrived before this time, by Kinesis' own clock, so an idle shard is not walked
+          again from its last record on (`decisions.quiet`). Holds only for the position beside it
 d, auto   how the stream was last described before the batch was planned: at `t`, with a retention of `r` seconds and,
           if known, the record distribution `s`; until when AUTO may have placed records. Tasks decide by these alone
           which aggregates outside the range to drop, so that a repeated task drops the same ones. They outlive the
@@ -89,8 +89,8 @@ class ShardOffset:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has read a stream. It has no shards before the first plan. `application`: whose leases the query holds.
-    `placement`: who places the stream's records, as known when the batch that ends here was planned.
+    """How far a query has read a stream. It has no shards before the first plan. `application`: whose leases the query
+    holds. `placement`: who places the stream's records, as known when the batch that ends here was planned.
     """
 
     stream: str
@@ -151,7 +151,8 @@ def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
     """The error for text in Spark's log that is not an offset of ours."""
     return OffsetMalformed(
         f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
-        "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new checkpointLocation"
+        "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new "
+        "checkpointLocation"
     )
 
 

@@ -4,13 +4,14 @@
         "123456789012:orders:1795227170": {"stream":"orders", "arn":"arn:...", "created":1795227170308, "shards":{...}},
         "123456789012:audit:1795227199": ...}}
 
-Each stream's part equals the offset of a query of that stream alone, so the checkpoint of such a query can be continued. A part
-stays when the option no longer names its stream, and its positions wait until the stream is named again.
+Each stream's part equals the offset of a query of that stream alone, so the checkpoint of such a query can be
+continued. A part stays when the option no longer names its stream, and its positions wait until the stream is named
+again.
 
 initial   a query that has planned nothing yet
 
-In memory the shards are named by stream and shard, as the leases of an application of several streams are; in the JSON by
-their own ids.
+In memory the shards are named by stream and shard, as the leases of an application of several streams are; in the JSON
+by their own ids.
 """
 
 from __future__ import annotations
@@ -94,8 +95,10 @@ def as_of_one(offset: AnyOffset) -> Offset:
         return offset
     streams = ", ".join(str(key) for key in sorted(offset.streams))
     raise OffsetMalformed(
-        f"the query's checkpoint is one of several streams ({streams}), but the option stream names one. Name it as one of "
-        'several, with its start position: .option("stream", "orders@TRIM_HORIZON"). Or give the query a new checkpointLocation'
+        f"the query's checkpoint is one of several streams ({streams}), but the option stream names one. Name it as "
+        "one of "
+        'several, with its start position: .option("stream", "orders@TRIM_HORIZON"). Or give the query a new '
+        "checkpointLocation"
     )
 
 
@@ -116,6 +119,4 @@ def _part_to_json(part: Offset) -> dict[str, Any]:
 
 
 def _named(key: StreamKey, offset: Offset) -> Offset:
-    return replace(
-        offset, shards={in_stream(key, shard_id): shard for shard_id, shard in offset.shards.items()}
-    )
+    return replace(offset, shards={in_stream(key, shard_id): shard for shard_id, shard in offset.shards.items()})

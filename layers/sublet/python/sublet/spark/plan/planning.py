@@ -1,7 +1,8 @@
-"""Decides where the next micro-batch ends, and what its tasks read. Pure: listings and peeks in, an offset or ranges out.
+"""Decides where the next micro-batch ends, and what its tasks read. Pure: listings and peeks in, an offset or ranges
+out.
 
-A batch's range is fixed here before any of it is read, and goes into Spark's own offset log, so a repeated batch gives the same
-rows. A batch always ends at a stream record that exists, or at the end of a closed shard.
+A batch's range is fixed here before any of it is read, and goes into Spark's own offset log, so a repeated batch gives
+the same rows. A batch always ends at a stream record that exists, or at the end of a closed shard.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class ShardRange:
     end_arrived              when the record at `end` arrived, if known
     end_sub_sequence_number  read only the user records of the record at `end` up to this one (None: all)
     quiet_until              nothing beyond `begin` arrived before this time
-    since, until             read only records that arrived from the first time on and before the second; with `until`, `end`
-                             may be the tip
+    since, until             read only records that arrived from the first time on and before the second; with `until`,
+                             `end` may be the tip
     """
 
     shard_id: str
@@ -85,7 +86,8 @@ def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
     """Raises an error if the checkpoint is for another stream."""
     if offset.stream != stream:
         raise StreamRecreated(
-            f"the checkpoint is for stream {offset.stream}, but the query reads {stream}: give it a new checkpointLocation"
+            f"the checkpoint is for stream {offset.stream}, but the query reads {stream}: give it a new "
+            "checkpointLocation"
         )
     if not offset.identity.is_same_as(found):
         raise StreamRecreated(
@@ -95,7 +97,9 @@ def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
 
 
 def check_application(offset: Offset, application: str | None) -> None:
-    """Refuses a checkpoint written with other leases, because its positions cover only the shards that the query held."""
+    """Refuses a checkpoint written with other leases, because its positions cover only the shards that the query
+    held.
+    """
     if offset.shards and offset.application != application:
         written, now = (
             "without leases" if whose is None else f"with the leases of {whose}"
@@ -144,13 +148,11 @@ def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[st
     return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
 
 
-def beginning_shards(
-    start: Offset, listed: Sequence[Shard], denied: Collection[str]
-) -> dict[str, ShardOffset]:
+def beginning_shards(start: Offset, listed: Sequence[Shard], denied: Collection[str]) -> dict[str, ShardOffset]:
     """Shards that the offset lacks, and whose parents have all ended in it, or are denied and were never in it.
 
-    Checks against the offset that the batch starts from, not the one being planned, so that a child's first batch comes after
-    its parents' last one.
+    Checks against the offset that the batch starts from, not the one being planned, so that a child's first batch comes
+    after its parents' last one.
     """
     return {
         shard.shard_id: ShardOffset(Unread(), began=Unread(), caught_up_at=parents_known(start, shard))
@@ -175,8 +177,8 @@ def next_offset(
 
     gone        shards of `start` that the stream no longer has: unread ones count as ended, ended ones are dropped
     looked_at   the time of a peek's `caught_up`
-    placement   who places the stream's records. If Kinesis does, the offset keeps that, because it may be switched off while
-                records that it placed are unread
+    placement   who places the stream's records. If Kinesis does, the offset keeps that, because it may be switched off
+                while records that it placed are unread
     """
     is_news = placement.is_auto and not start.placement.is_auto
     moved = not start.shards or bool(beginning) or bool(gone) or is_news
@@ -227,7 +229,9 @@ def _needs_confirming(before: ShardOffset, after: ShardOffset, looked_at: dateti
 def plan_ranges(
     start: Offset, end: Offset, hash_key_ranges: Mapping[str, HashKeyRange], now: datetime
 ) -> list[ShardRange]:
-    """Returns what the batch from `start` to `end` reads. The same offsets give the same ranges, except for `verify`."""
+    """Returns what the batch from `start` to `end` reads. The same offsets give the same ranges, except for
+    `verify`.
+    """
     ranges = []
     for shard_id, after in sorted(end.shards.items()):
         begin = begin_of(shard_id, start, end)

@@ -12,14 +12,12 @@ from sublet.spark.plan.offsets_of_several import OffsetOfSeveral
 def unread_shards(
     start: OffsetOfSeveral, streams: Iterable[StreamKey], is_ours: Callable[[str], bool]
 ) -> dict[StreamKey, int]:
-    """Counts the shards of each stream that are ours and not read to their end: at least 1, also for a stream of which nothing is
-    known yet.
+    """Counts the shards of each stream that are ours and not read to their end: at least 1, also for a stream of which
+    nothing is known yet.
     """
 
     def unread(part: Offset) -> int:
-        return sum(
-            is_ours(name) and not isinstance(shard.position, Ended) for name, shard in part.shards.items()
-        )
+        return sum(is_ours(name) and not isinstance(shard.position, Ended) for name, shard in part.shards.items())
 
     return {key: max(1, unread(start.streams[key])) if key in start.streams else 1 for key in streams}
 
@@ -27,6 +25,4 @@ def unread_shards(
 def parts(total: int | None, weights: Mapping[StreamKey, int]) -> dict[StreamKey, int | None]:
     """Divides a limit in proportion to the weights; each part is at least 1. None: no limit."""
     whole = max(1, sum(weights.values()))
-    return {
-        key: None if total is None else max(1, total * weight // whole) for key, weight in weights.items()
-    }
+    return {key: None if total is None else max(1, total * weight // whole) for key, weight in weights.items()}

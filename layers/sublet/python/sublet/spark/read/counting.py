@@ -77,7 +77,9 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """One stream record. `is_stray`: it is outside the shard's hash key range, so each batch checks whether to drop it."""
+    """One stream record. `is_stray`: it is outside the shard's hash key range, so each batch checks whether to drop
+    it.
+    """
 
     at: ReadTo
     size: _Size

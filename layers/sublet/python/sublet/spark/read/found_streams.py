@@ -16,7 +16,8 @@ def check_names(found: FoundStreams, options: Options) -> None:
             raise SettingsError(
                 "stream",
                 options.stream,
-                f"streams of different names: there are {times} streams {name}, and the column stream has the name alone",
+                f"streams of different names: there are {times} streams {name}, and the column stream has the name "
+                "alone",
             )
 
 
@@ -25,6 +26,6 @@ def check_all_found(found: FoundStreams, options: Options) -> None:
     check_names(found, options)
     if found.missing:
         raise StreamNotFound(
-            f"there is no stream {', '.join(found.missing)}, which the option stream names; check its name and the region, or "
-            "take it out of the option"
+            f"there is no stream {', '.join(found.missing)}, which the option stream names; check its name and the "
+            "region, or take it out of the option"
         )

@@ -7,8 +7,8 @@ enough:
 * The driver makes at most three calls a second: its looks, and the first call of each task, which it counts on the
   task's behalf when it plans it, and dates to the batch's end as soon as it sees that.
 * A task's later calls are half a second apart: two in any second, also across two tasks of successive batches.
-* The time that a page's bytes take up is waited for before the next call. A task waits for its last page before it ends, and is
-  given what the looks before it still owe.
+* The time that a page's bytes take up is waited for before the next call. A task waits for its last page before it
+  ends, and is given what the looks before it still owe.
 
 Other consumers of the stream use the limit too: a throttled poll is repeated, as in the rest of the library.
 """

@@ -30,8 +30,8 @@ def read_pages(
     *,
     first_call_waited: bool = False,
 ) -> Iterator[Page]:
-    """Yields each page from the position on, with empty pages at the tip, until the shard's end. Raises what Stream raises, and
-    StreamUnavailable if a poll is refused for longer than `patience`.
+    """Yields each page from the position on, with empty pages at the tip, until the shard's end. Raises what Stream
+    raises, and StreamUnavailable if a poll is refused for longer than `patience`.
 
     first_call_waited  the driver has already waited for this task's first call
     """
@@ -59,8 +59,9 @@ class _Reader:
             refusals += 1
             if connection.clock.steady() - since > connection.patience:
                 raise StreamUnavailable(
-                    f"polls of shard {self.shard_id} were refused ({reply.problem}) {refusals} times in {connection.patience}: "
-                    "too many consumers on its 2 MB a second, or Kinesis is failing; a longer `patience` waits longer"
+                    f"polls of shard {self.shard_id} were refused ({reply.problem}) {refusals} times in "
+                    f"{connection.patience}: too many consumers on its 2 MB a second, or Kinesis is failing; a longer "
+                    "`patience` waits longer"
                 )
             if reply is not PollRefusal.ITERATOR_EXPIRED:
                 now = connection.clock.steady()

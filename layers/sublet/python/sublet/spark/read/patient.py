@@ -1,4 +1,6 @@
-"""Repeats calls to a stream through transient failures, such as throttled listings or a service that fails for a while."""
+"""Repeats calls to a stream through transient failures, such as throttled listings or a service that fails for a
+while.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ T = TypeVar("T")
 class RepeatedCalls:
     """Repeats each call for up to `patience` before it raises StreamUnavailable.
 
-    It does not repeat the first call if that gets no reply at all, which means a wrong endpoint or no network rather than a busy
-    service.
+    It does not repeat the first call if that gets no reply at all, which means a wrong endpoint or no network rather
+    than a busy service.
     """
 
     def __init__(self, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
@@ -52,7 +54,9 @@ class RepeatedCalls:
 
 
 class PatientStreams:
-    """The Streams port. Repeats the calls that find streams, as `RepeatedCalls` says, but not the streams' own calls."""
+    """The Streams port. Repeats the calls that find streams, as `RepeatedCalls` says, but not the streams' own
+    calls.
+    """
 
     def __init__(self, inner: Streams, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
         self._inner = inner

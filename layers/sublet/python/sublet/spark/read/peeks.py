@@ -1,7 +1,7 @@
 """The driver's looks into shards. Each looks for an existing record at which the next batch can end.
 
-Arrival times only guide the search, because they need not rise with sequence numbers. A record counts only if its sequence number
-is beyond the position.
+Arrival times only guide the search, because they need not rise with sequence numbers. A record counts only if its
+sequence number is beyond the position.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ class Peeker:
         return self._near_tip(shard_id, position).peek()
 
     def _is_there(self, remembered: _AtTip, position: Begin) -> bool:
-        """True if the remembered iterator can be used: an expired one would be reopened where it began, and walk again."""
+        """True if the remembered iterator can be used: an expired one would be reopened where it began, and walk
+        again.
+        """
         age = self._connection.clock.steady() - remembered.since
         return remembered.position == position and age < ITERATOR_IS_USED_FOR
 
@@ -161,9 +163,7 @@ class Peeker:
 
     def _first_beyond(self, shard_id: str, position: Begin) -> _Found:
         """The last record of the first page with a record beyond the position."""
-        return self._first(
-            shard_id, position, self._pages(shard_id, self._opening(shard_id, position), BUSY_LIMIT)
-        )
+        return self._first(shard_id, position, self._pages(shard_id, self._opening(shard_id, position), BUSY_LIMIT))
 
     def _back_from(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found | None:
         """Looks back from the tip in growing steps, each up to where the previous one began, but no further than a
@@ -274,8 +274,8 @@ class Peeker:
         return self._pages(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), 1)
 
     def _begins_at(self, shard_id: str, position: Begin) -> datetime | None:
-        """Returns when the position's record arrived, or else the first unread one; None if there is none. It is not before
-        the time until which the shard is proved quiet.
+        """Returns when the position's record arrived, or else the first unread one; None if there is none. It is not
+        before the time until which the shard is proved quiet.
         """
         arrived = position.arrived if isinstance(position, ReadTo) else position.at
         quiet_until = self._quiet_until(shard_id, position)

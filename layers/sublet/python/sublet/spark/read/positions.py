@@ -37,7 +37,9 @@ def opening(position: Begin, quiet_until: datetime | None) -> ReadPosition:
 
 
 def _is_nearer(position: ReadTo, quiet_until: datetime) -> bool:
-    """True if the position is nearer to the tip than the time, or is a partly read record, whose rest the time does not cover."""
+    """True if the position is nearer to the tip than the time, or is a partly read record, whose rest the time does not
+    cover.
+    """
     if position.sub_sequence_number is not None or position.arrived is None:
         return position.sub_sequence_number is not None
     return quiet_until - ARRIVALS_DIFFER_BY <= position.arrived

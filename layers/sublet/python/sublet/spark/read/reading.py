@@ -26,7 +26,9 @@ from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
 
 DISORDER = timedelta(minutes=1)
-"""How long after `until` a batch looks for earlier records, because arrival times need not rise with sequence numbers."""
+"""How long after `until` a batch looks for earlier records, because arrival times need not rise with sequence
+numbers.
+"""
 
 _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -136,8 +138,8 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
 
 
 def _limit(task: ReadTask, fetched: int) -> int:
-    """How many records to ask for: as many as are expected, if that is known, then as many again as were read, so that at most
-    half are read in vain.
+    """How many records to ask for: as many as are expected, if that is known, then as many again as were read, so that
+    at most half are read in vain.
     """
     if task.expected is None:
         return POLL_LIMIT_MAX
@@ -167,9 +169,7 @@ def _open_at(wanted: ShardRange, verify: bool) -> ReadPosition:
 def _is_verified(connection: StreamAccess, task: ReadTask) -> bool:
     """Looks for the record before the range with a separate call, if the range is opened after a quiet stretch."""
     wanted = task.range
-    if not isinstance(wanted.begin, ReadTo) or opening(wanted.begin, wanted.quiet_until) == open_at(
-        wanted.begin
-    ):
+    if not isinstance(wanted.begin, ReadTo) or opening(wanted.begin, wanted.quiet_until) == open_at(wanted.begin):
         return False
     first = first_record_at(connection, wanted.shard_id, wanted.begin)
     if first is None:
@@ -192,9 +192,7 @@ def _up_to(wanted: ShardRange) -> tuple[str, int] | None:
     return None
 
 
-def _after_begin(
-    connection: StreamAccess, task: ReadTask, records: Sequence[StreamRecord]
-) -> Sequence[StreamRecord]:
+def _after_begin(connection: StreamAccess, task: ReadTask, records: Sequence[StreamRecord]) -> Sequence[StreamRecord]:
     """Drops the record before the range, at which the shard was opened; if it did not come again, it is past
     retention."""
     begin = task.range.begin
@@ -237,8 +235,8 @@ def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[Str
 
 
 def _is_past(page: Page, wanted: ShardRange, connection: StreamAccess) -> bool:
-    """True if everything that arrived before `until` has been read. `until` is in the past, so nothing more can arrive before
-    it."""
+    """True if everything that arrived before `until` has been read. `until` is in the past, so nothing more can arrive
+    before it."""
     if wanted.until is None:
         return False
     if page.records:

@@ -66,8 +66,8 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """The user records of `records`, in order. No batch is empty, and no stream record is split.
 
-        after, up_to  a stream record's sequence number with a sub-sequence number: of that record, only the user records after
-                      the number of `after`, and up to that of `up_to`
+        after, up_to  a stream record's sequence number with a sub-sequence number: of that record, only the user
+                      records after the number of `after`, and up to that of `up_to`
         """
         for some in _portions(records):
             data = list(map(_data_of, some))
@@ -110,7 +110,9 @@ class Rows:
 
 
 def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord]]:
-    """Cuts the records into portions of at most BATCH_BYTES of data. Each has at least one record, even if that is larger."""
+    """Cuts the records into portions of at most BATCH_BYTES of data. Each has at least one record, even if that is
+    larger.
+    """
     ends = list(accumulate(map(len, map(_data_of, records)), initial=0))
     first = 0
     while first < len(records):
@@ -124,7 +126,8 @@ def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord
 class _Columns:
     """Columns that grow by one stream record at a time.
 
-    counts, first_keys  for each stream record, the number of its user records, and where its partition keys begin in `keys`
+    counts, first_keys  for each stream record, the number of its user records, and where its partition keys begin in
+                        `keys`
     explicit            explicit hash keys, by the first row of their stream record
     """
 
@@ -196,14 +199,10 @@ def _binary(values: Sequence[bytes]) -> pa.Array:
     """Does the same as pa.array, in half the time."""
     ends = np.zeros(len(values) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
-    return pa.Array.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
-    )
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
 
 
-def _cut(
-    batch: pa.RecordBatch, sequence_number: str, keep: Callable[[np.ndarray], np.ndarray]
-) -> pa.RecordBatch:
+def _cut(batch: pa.RecordBatch, sequence_number: str, keep: Callable[[np.ndarray], np.ndarray]) -> pa.RecordBatch:
     """Keeps some user records of one stream record, by their sub-sequence numbers."""
     other = np.array(batch.column("sequenceNumber").to_pylist()) != sequence_number
     return batch.filter(pa.array(other | keep(batch.column("subSequenceNumber").to_numpy())))

@@ -22,8 +22,8 @@ AT_ONCE = 16
 def plan_several(
     streams: Streams, connect: Callable[[Options], StreamAccess], options: Options, wanted: ReadScope
 ) -> list[ReadTask]:
-    """Returns the tasks in the order of streams and shard ids. Raises what `plan_batch` raises, and StreamNotFound for a
-    stream that is named but does not exist.
+    """Returns the tasks in the order of streams and shard ids. Raises what `plan_batch` raises, and StreamNotFound for
+    a stream that is named but does not exist.
     """
     found = streams.find()
     check_all_found(found, options)
@@ -50,6 +50,6 @@ def _check_named_streams(found: FoundStreams, options: Options) -> None:
                 raise SettingsError(
                     option,
                     name,
-                    "of several streams, shards are named as their leases are: account:stream:creation epoch:shardId, of a "
-                    "stream that the option stream names",
+                    "of several streams, shards are named as their leases are: account:stream:creation epoch:shardId, "
+                    "of a stream that the option stream names",
                 )

@@ -76,9 +76,7 @@ def _placement(connection: StreamAccess, options: Options) -> Placement:
         return NOT_DESCRIBED
 
 
-def _check_named_shards(
-    connection: StreamAccess, options: Options, wanted: ReadScope, listed: Collection[str]
-) -> None:
+def _check_named_shards(connection: StreamAccess, options: Options, wanted: ReadScope, listed: Collection[str]) -> None:
     """Raises DataGap for a shard that the checkpoints name and the stream does not have."""
     starts, ends = options.start_checkpoints or {}, options.end_checkpoints
     for shard_id in sorted(starts.keys() if ends is None else ends.keys()):
@@ -93,8 +91,8 @@ def _check_named_shards(
             connection.log,
             options,
             options.stream,
-            f"there is no shard {shard_id}, to be read from {start or 'the beginning'} to {end or 'the end'}: that is past "
-            "retention, or the shard is another stream's",
+            f"there is no shard {shard_id}, to be read from {start or 'the beginning'} to {end or 'the end'}: that is "
+            "past retention, or the shard is another stream's",
         )
 
 
@@ -115,9 +113,7 @@ def _range(
         if not checkpoint.is_shard_end:
             end, sub = checkpoint.sequence_number, checkpoint.sub_sequence_number
         elif shard.is_open:
-            raise SettingsError(
-                "endCheckpoints", f"{shard.shard_id}: {checkpoint}", "the shard has not ended"
-            )
+            raise SettingsError("endCheckpoints", f"{shard.shard_id}: {checkpoint}", "the shard has not ended")
     elif until is None:
         tip = peeker.tip(shard, begin).end
         if tip is None:
@@ -130,9 +126,7 @@ def _range(
 def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:
     """Returns None if the shard has been read to its end."""
     if options.start_checkpoints is None:
-        return Unread(
-            max((m for m in (options.start_position.at, wanted.since) if m is not None), default=None)
-        )
+        return Unread(max((m for m in (options.start_position.at, wanted.since) if m is not None), default=None))
     checkpoint = options.start_checkpoints.get(shard.shard_id)
     if checkpoint is None:
         return Unread()

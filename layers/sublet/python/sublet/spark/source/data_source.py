@@ -56,9 +56,7 @@ class SubletDataSource(DataSource):
             options = self._options(schema, Use.STREAM)
         except SubletError as refusal:
             return _RefusedReader(refusal)
-        return for_this_release(
-            StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
-        )
+        return for_this_release(StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task))
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
@@ -73,9 +71,7 @@ class SubletDataSource(DataSource):
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         if overwrite:
-            raise SettingsError(
-                "outputMode", "complete", "append or update: records of a stream cannot be replaced"
-            )
+            raise SettingsError("outputMode", "complete", "append or update: records of a stream cannot be replaced")
         return StreamWriter(self._write_options(schema), connect_writer)
 
     def _write_options(self, schema: StructType) -> Options:
@@ -96,8 +92,8 @@ class SubletDataSource(DataSource):
 
 
 class _RefusedReader(DataSourceStreamReader):
-    """The reader of a query that is refused: every method raises the reason. `latestOffset` has Spark 4.0's signature, which
-    later releases accept too.
+    """The reader of a query that is refused: every method raises the reason. `latestOffset` has Spark 4.0's signature,
+    which later releases accept too.
     """
 
     def __init__(self, refusal: SubletError) -> None:

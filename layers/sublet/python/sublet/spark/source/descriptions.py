@@ -14,16 +14,14 @@ from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 
 
 class Descriptions:
-    """Describes the stream at the start and every five minutes, unless other processes of the application do. Asks at once if a
-    listing shows another stream's shards, and a few times after a reshard, because records that the KPL then puts into the wrong
-    shard are dropped only with a later description.
+    """Describes the stream at the start and every five minutes, unless other processes of the application do. Asks at
+    once if a listing shows another stream's shards, and a few times after a reshard, because records that the KPL then
+    puts into the wrong shard are dropped only with a later description.
 
     shared  returns what other processes of the application have learned
     """
 
-    def __init__(
-        self, stream: Stream, clock: Clock, shared: Callable[[], Placement], *, filters: bool
-    ) -> None:
+    def __init__(self, stream: Stream, clock: Clock, shared: Callable[[], Placement], *, filters: bool) -> None:
         """`filters`: it matters who places the records."""
         self._stream = stream
         self._clock = clock
@@ -44,8 +42,8 @@ class Descriptions:
         return self._known.last.identity
 
     def placement(self, logged: Placement) -> Placement:
-        """Returns who places the records that have arrived. `logged`: what the query's offsets remember. Raises what Stream
-        raises.
+        """Returns who places the records that have arrived. `logged`: what the query's offsets remember. Raises what
+        Stream raises.
         """
         self._known = self._known.merged(logged)
         shared, known = self._shared(), self._known.last
@@ -75,8 +73,8 @@ class Descriptions:
 
 
 def _is_other_stream(before: Mapping[str, Shard], now: Mapping[str, Shard]) -> bool:
-    """True if the listings cannot be of the same stream: a shard never changes its first sequence number, and an open one does
-    not disappear.
+    """True if the listings cannot be of the same stream: a shard never changes its first sequence number, and an open
+    one does not disappear.
     """
     return any(
         shard.is_open

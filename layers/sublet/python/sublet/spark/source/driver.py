@@ -1,7 +1,8 @@
-"""The driver side of a streaming query: looks into the stream, and turns planning's decisions into the next offset and its tasks.
+"""The driver side of a streaming query: looks into the stream, and turns planning's decisions into the next offset and
+its tasks.
 
-There is one object per query, in one process, called by one thread. What it remembers only saves calls, except for the targets of
-an available-now run, which Spark sets once at each start of the query.
+There is one object per query, in one process, called by one thread. What it remembers only saves calls, except for the
+targets of an available-now run, which Spark sets once at each start of the query.
 """
 
 from __future__ import annotations
@@ -57,9 +58,7 @@ class QueryDriver:
         self._options = options
         self._filters = options.hash_range_filter is HashRangeFilter.KCL
         self._peeker = Peeker(connection, filters=self._filters)
-        self._described = Descriptions(
-            self._stream, connection.clock, portion.placement, filters=self._filters
-        )
+        self._described = Descriptions(self._stream, connection.clock, portion.placement, filters=self._filters)
         self._placement = NOT_DESCRIBED
         self._shards: dict[str, Shard] = {}
         self._list_at = connection.clock.steady()
@@ -137,9 +136,7 @@ class QueryDriver:
         self._tell_of_unread_shards(start, beginning, denied)
         gone = start.shards.keys() & denied
         unfinished = {**start.shards, **beginning}
-        unfinished = {
-            key: each for key, each in unfinished.items() if key not in gone and not _is_ended(each)
-        }
+        unfinished = {key: each for key, each in unfinished.items() if key not in gone and not _is_ended(each)}
         peeks = self._peek_all(unfinished, limit)
         self._tell_of_idle_shards({**start.shards, **beginning}, peeks, now)
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
@@ -159,7 +156,9 @@ class QueryDriver:
         return end
 
     def tasks(self, start: AnyOffset, end: AnyOffset) -> list[ReadTask]:
-        """The tasks that read the batch. Spark also calls this without `latest_offset` before it, to repeat a logged batch."""
+        """The tasks that read the batch. Spark also calls this without `latest_offset` before it, to repeat a logged
+        batch.
+        """
         start, end = as_of_one(start), as_of_one(end)
         return self.tasks_of(self._portion.resume(self.ranges(start, end), start, end), start, end)
 
@@ -212,13 +211,12 @@ class QueryDriver:
         return frozenset(
             shard_id
             for shard_id in shards_to_ask_about(start, self._shards)
-            if (shard_id in start.shards or self._portion.is_ours(shard_id))
-            and not self._stream.has_shard(shard_id)
+            if (shard_id in start.shards or self._portion.is_ours(shard_id)) and not self._stream.has_shard(shard_id)
         )
 
     def _beginning(self, start: Offset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
-        """Returns the shards that the batch begins. Until the targets are read, these are only shards that were listed then,
-        and those that were already gone.
+        """Returns the shards that the batch begins. Until the targets are read, these are only shards that were listed
+        then, and those that were already gone.
         """
         fresh = self._portion.beginning(start, self._shards, denied, self._list, now)
         later = frozenset[str]() if self._targets is None else self._shards.keys() - self._targets.keys()
@@ -235,9 +233,7 @@ class QueryDriver:
             if all(map(self._portion.is_ours, parents)):
                 self._losses.never_read(parents, child)
 
-    def _tell_of_idle_shards(
-        self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime
-    ) -> None:
+    def _tell_of_idle_shards(self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime) -> None:
         """Checks shards that have nothing to read now for records that were lost."""
         for shard_id, peek in peeks.items():
             if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):

@@ -1,5 +1,5 @@
-"""The driver side of a streaming query of several streams. Each stream has a driver, as if the query read it alone; they share
-the batch, its limit, and the leases.
+"""The driver side of a streaming query of several streams. Each stream has a driver, as if the query read it alone;
+they share the batch, its limit, and the leases.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 class DriverOfSeveral:
-    """Answers what Spark asks a streaming source of several streams, in our own values; see QueryDriver. A stream that the option
-    no longer names, or that is gone, keeps its part of the offset, and continues from there when it is back.
+    """Answers what Spark asks a streaming source of several streams, in our own values; see QueryDriver. A stream that
+    the option no longer names, or that is gone, keeps its part of the offset, and continues from there when it is back.
     """
 
     def __init__(self, access: StreamsAccess, options: Options, portions: Portions) -> None:
@@ -79,14 +79,10 @@ class DriverOfSeveral:
         shares = self._shares(before, limit)
         found = self._of_each(
             self._read,
-            lambda key, driver: driver.latest_offset(
-                before.streams.get(key) or driver.initial_offset(), shares[key]
-            ),
+            lambda key, driver: driver.latest_offset(before.streams.get(key) or driver.initial_offset(), shares[key]),
         )
         ends = {key: end for key, end in found.items() if end.shards}
-        self._portions.looked_over(
-            before, ends, [name for each in self._read.values() for name in each.listed]
-        )
+        self._portions.looked_over(before, ends, [name for each in self._read.values() for name in each.listed])
         if all(before.streams.get(key) is end for key, end in ends.items()):
             return start
         end = OffsetOfSeveral({**before.streams, **ends})
@@ -124,8 +120,8 @@ class DriverOfSeveral:
             raise SettingsError(
                 "stream",
                 self._options.stream,
-                f"also {', '.join(key.stream for key in unnamed)}, until the batch is committed that was planned last: it has "
-                "to be repeated, and has records of it",
+                f"also {', '.join(key.stream for key in unnamed)}, until the batch is committed that was planned "
+                "last: it has to be repeated, and has records of it",
             )
 
     def _look(self) -> None:
@@ -137,9 +133,7 @@ class DriverOfSeveral:
             del self._drivers[gone]
         for key, start in starts.items():
             if key not in self._drivers:
-                self._drivers[key] = self._made(
-                    self._options.of_stream(key, self._access.streams.arn(key), start), key
-                )
+                self._drivers[key] = self._made(self._options.of_stream(key, self._access.streams.arn(key), start), key)
 
     def _driver(self, key: StreamKey, arn: str) -> QueryDriver:
         return self._drivers.get(key) or self._made(self._options.of_stream(key, arn), key)
@@ -166,9 +160,7 @@ class DriverOfSeveral:
                 self._streams.is_gone(key, answer.problem)
         return {key: answer for key, answer in answers.items() if not isinstance(answer, _Gone)}
 
-    def _asked(
-        self, key: StreamKey, driver: QueryDriver, call: Callable[[StreamKey, QueryDriver], T]
-    ) -> T | _Gone:
+    def _asked(self, key: StreamKey, driver: QueryDriver, call: Callable[[StreamKey, QueryDriver], T]) -> T | _Gone:
         """Calls a function for one stream. Whatever it returns or raises, the stream counts as gone if Kinesis does not
         describe it.
         """
@@ -185,7 +177,8 @@ class DriverOfSeveral:
         waiting = before.streams.keys() - self._read.keys()
         for key in sorted(waiting - self._is_waiting):
             self._access.log.warning(
-                "a stream of the checkpoint is not read: it is gone, or the option stream does not name it. Its positions wait",
+                "a stream of the checkpoint is not read: it is gone, or the option stream does not name it. Its "
+                "positions wait",
                 stream=str(key),
             )
         self._is_waiting = set(waiting)

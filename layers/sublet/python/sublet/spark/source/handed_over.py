@@ -74,9 +74,7 @@ class TaskBatch:
         except Exception as failure:  # noqa: BLE001 - any exception of the user's code
             fields = exception_fields(failure, LogExceptions.FRAMES)
             first = str(records[0].checkpoint)
-            self.log.error(
-                "handler failed", shard_id=self.shard_id, first=first, attempt=run.attempts + 1, **fields
-            )
+            self.log.error("handler failed", shard_id=self.shard_id, first=first, attempt=run.attempts + 1, **fields)
             self.failure = failure
             self.handled += done
             return Answer(done, not isinstance(failure, BatchItemsFailed), failure)

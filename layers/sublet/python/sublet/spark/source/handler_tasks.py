@@ -45,15 +45,16 @@ _FIELDS = tuple(ARROW_SCHEMA.names)
 
 
 def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
-    """Call `module:function` with the source's rows, inside the tasks. The result has a row for each call that returned, with
-    what the call handled.
+    """Call `module:function` with the source's rows, inside the tasks. The result has a row for each call that
+    returned, with what the call handled.
 
-    Nothing happens until the result is written, and each time it is written the handler is called again. A batch has rows of one
-    shard, in order: pass the source's rows as they come, or filtered, but never shuffled. If a call raises, the same settings as
-    on Lambda decide whether it is repeated (handler_attempts times in a row, with backoff), or split, or its records are set
-    aside. Otherwise the task fails, and Spark runs it again at least once, with a fresh count of attempts. The module must be
-    importable on the executors. Its lease functions are not called, and `batch.checkpoint` counts only within the task.
-    `settings` are given by name, such as `handler_contract="lambda_event"`.
+    Nothing happens until the result is written, and each time it is written the handler is called again. A batch has
+    rows of one shard, in order: pass the source's rows as they come, or filtered, but never shuffled. If a call raises,
+    the same settings as on Lambda decide whether it is repeated (handler_attempts times in a row, with backoff), or
+    split, or its records are set aside. Otherwise the task fails, and Spark runs it again at least once, with a fresh
+    count of attempts. The module must be importable on the executors. Its lease functions are not called, and
+    `batch.checkpoint` counts only within the task. `settings` are given by name, such as
+    `handler_contract="lambda_event"`.
 
     Raises HandlerNotLoadable and SettingsError at once.
     """
@@ -61,14 +62,14 @@ def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
     load_handler(handler, calls)
     missing = [name for name in _FIELDS if name not in rows.columns]
     if missing:
-        raise ValueError(
-            f"apply_handler needs the source's own columns; these are missing: {', '.join(missing)}"
-        )
+        raise ValueError(f"apply_handler needs the source's own columns; these are missing: {', '.join(missing)}")
     return rows.select(*_FIELDS).mapInArrow(partial(_in_task, handler, calls), HANDLED_DDL)
 
 
 def _settings_of(given: Mapping[str, Any]) -> Settings:
-    """The settings, from values or their text. They name no application or stream, because each row names its stream."""
+    """The settings, from values or their text. They name no application or stream, because each row names its
+    stream.
+    """
     parsed: dict[str, Any] = {
         name: parse_setting(name, DEFINITIONS[name].kind, value)
         if name in DEFINITIONS and isinstance(value, str)
@@ -90,9 +91,7 @@ def _settings_of(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _in_task(
-    reference: str, settings: Settings, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _in_task(reference: str, settings: Settings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     log, sleep = PythonLog("sublet.spark.handler"), ThreadTasks().signal().wait
     destination = failure_destination(settings.on_failure) if settings.on_failure else None
     handler = load_handler(reference, settings)
@@ -108,8 +107,8 @@ def handle_batches(
     settings: Settings,
     destination: FailureDestination | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Does the work of `apply_handler` in one task. Raises the handler's last exception if records are neither finished nor set
-    aside."""
+    """Does the work of `apply_handler` in one task. Raises the handler's last exception if records are neither finished
+    nor set aside."""
     wanted = RecordFilter(settings)
     for rows in batches:
         for (stream, shard_id), given in _by_shard(rows):
@@ -154,8 +153,8 @@ def _not_counted(_: Metric, __: float) -> None:
 
 
 def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[UserRecord]]]:
-    """Yields the rows of each shard in turn. User records of one stream record share it, as elsewhere in the library. Of its data
-    only what distinguishes a plain record from the later ones of an aggregate is kept."""
+    """Yields the rows of each shard in turn. User records of one stream record share it, as elsewhere in the library.
+    Of its data only what distinguishes a plain record from the later ones of an aggregate is kept."""
     columns = (rows.column(name).to_pylist() for name in _FIELDS)
     stream_records: dict[str, StreamRecord] = {}
 

@@ -38,8 +38,8 @@ class ClockAndSleep(Protocol):
 
 
 class LeasedShards:
-    """The shards whose leases the keeper holds. `held` has them by shard id, as of the last plan. Other shards are not read, and
-    their positions in the offset do not change."""
+    """The shards whose leases the keeper holds. `held` has them by shard id, as of the last plan. Other shards are not
+    read, and their positions in the offset do not change."""
 
     def __init__(self, keeper: Keeping, connection: ClockAndSleep, options: Options) -> None:
         self.application = options.application
@@ -91,8 +91,8 @@ class LeasedShards:
         return joining
 
     def has_nothing(self, listed: Collection[str], *, waits: bool = True) -> None:
-        """Called if no shard may be read: waits a little. Raises LeaseHeldElsewhere if an available-now run would end without
-        reading anything because of other owners.
+        """Called if no shard may be read: waits a little. Raises LeaseHeldElsewhere if an available-now run would end
+        without reading anything because of other owners.
         """
         if self._takes_what_is_there and self._planned is None and not self.held:
             self._refuse_to_read_nothing(listed)
@@ -100,8 +100,8 @@ class LeasedShards:
             self._connection.sleep(WITHOUT_LEASES)
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
-        """Shards of a merge whose other parent has no lease (KCL), because the child would start without that parent's records.
-        They are read to their last record, which can be checkpointed, and ended later."""
+        """Shards of a merge whose other parent has no lease (KCL), because the child would start without that parent's
+        records. They are read to their last record, which can be checkpointed, and ended later."""
         others = {
             shard.shard_id: other_listed_parents(shard.shard_id, listed.values()) & listed.keys()
             for shard in shards
@@ -133,8 +133,9 @@ class LeasedShards:
                 return resumed.ranges
             if self._connection.clock.steady() > until:
                 raise LeaseHeldElsewhere(
-                    f"a batch must be repeated, and for {patience} other owners have held its leases without getting past it: "
-                    f"{_owners(others[key] for key in resumed.waiting)}. Stop them, or start it again once they are past it"
+                    f"a batch must be repeated, and for {patience} other owners have held its leases without getting "
+                    f"past it: {_owners(others[key] for key in resumed.waiting)}. Stop them, or start it again once "
+                    "they are past it"
                 )
             self._connection.sleep(WITHOUT_LEASES)
 

@@ -22,7 +22,9 @@ from sublet.spark.source.portion import Portion
 
 
 class LeasedStreams:
-    """The portion of all streams: asks the keeper once for what concerns all. Each stream has a portion of its own beside it."""
+    """The portion of all streams: asks the keeper once for what concerns all. Each stream has a portion of its own
+    beside it.
+    """
 
     def __init__(self, keeper: Keeping, access: StreamsAccess, options: Options) -> None:
         self.application = options.application
@@ -44,9 +46,7 @@ class LeasedStreams:
     def planned(self, end: OffsetOfSeveral) -> None:
         self._all.planned(end)
 
-    def looked_over(
-        self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]
-    ) -> None:
+    def looked_over(self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]) -> None:
         if not self._all.held or not (start.streams or ends):
             self._all.has_nothing(listed, waits=not start.streams)
 
@@ -67,9 +67,7 @@ class _LeasesOfStream:
 
     @property
     def _held(self) -> Mapping[str, Lease]:
-        return {
-            name: lease for name, lease in self._whole.held.items() if stream_key_of(name) == self._stream
-        }
+        return {name: lease for name, lease in self._whole.held.items() if stream_key_of(name) == self._stream}
 
     def settle(self) -> None:
         """Does nothing: see the class."""

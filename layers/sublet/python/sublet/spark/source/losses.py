@@ -24,7 +24,9 @@ class Losses:
         self._peeker = peeker
 
     def gone(self, shard_id: str, position: Position) -> None:
-        """Reports a shard that was not read to its end, and that the service no longer knows, because it closed so long ago."""
+        """Reports a shard that was not read to its end, and that the service no longer knows, because it closed so long
+        ago.
+        """
         self._tell(
             f"shard {shard_id}, {_read_so_far(position)}, is gone: it was closed, and the rest of it is past retention"
         )
@@ -33,8 +35,8 @@ class Losses:
         """Reports shards that came and went while the query was away."""
         self._tell(
             f"shard {child}: nothing was read of its parents {' and '.join(sorted(parents))}, which are gone. "
-            "They came and went since the query last looked, perhaps after others; all of their records are past retention, "
-            f"and the first ones of {child} may be"
+            "They came and went since the query last looked, perhaps after others; all of their records are past "
+            f"retention, and the first ones of {child} may be"
         )
 
     def look(self, shard_id: str, shard: ShardOffset, listed: Mapping[str, Shard], now: datetime) -> None:
@@ -48,9 +50,7 @@ class Losses:
             parents = listed[shard_id].parent_shard_ids if shard_id in listed else frozenset()
             if not any(self._peeker.holds_any(parent) for parent in sorted(parents & listed.keys())):
                 since = unread_since(shard)
-                self._tell(
-                    f"shard {shard_id}, never read: records that arrived since {since} may be past retention"
-                )
+                self._tell(f"shard {shard_id}, never read: records that arrived since {since} may be past retention")
 
     def _tell(self, what: str) -> None:
         tell_of_gap(self._connection.log, self._options, self._options.stream, what)

@@ -51,7 +51,9 @@ class Portion(Protocol):
         list_again: Callable[[], Iterable[Shard]],
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
-        """Returns the shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are gone."""
+        """Returns the shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are
+        gone.
+        """
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
         """Returns closed shards that may only be read to their last record for now, not to their end."""
@@ -64,7 +66,9 @@ class Portion(Protocol):
 
 
 class Portions(Protocol):
-    """Which part of several streams the query reads: `whole_streams`, `leased_streams`. It is the Portion of all of them."""
+    """Which part of several streams the query reads: `whole_streams`, `leased_streams`. It is the Portion of all of
+    them.
+    """
 
     @property
     def application(self) -> str | None: ...
@@ -79,9 +83,7 @@ class Portions(Protocol):
 
     def planned(self, end: OffsetOfSeveral) -> None: ...
 
-    def looked_over(
-        self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]
-    ) -> None:
+    def looked_over(self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]) -> None:
         """Called when each stream is planned. `listed`: the shards of all streams."""
 
     def resume(

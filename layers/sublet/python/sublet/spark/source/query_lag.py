@@ -1,7 +1,7 @@
 """Reports how far a query is behind its shards' tips, as values and as the library's metrics.
 
-Once per trigger Spark asks a source for the text that `query.lastProgress` shows as its `latestOffset`, and passes it to
-listeners, also over Spark Connect. A source in Python has no other way to report anything: its `metrics` stay empty.
+Once per trigger Spark asks a source for the text that `query.lastProgress` shows as its `latestOffset`, and passes it
+to listeners, also over Spark Connect. A source in Python has no other way to report anything: its `metrics` stay empty.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _shard_lag(stream: str, name: str, behind: timedelta) -> ShardLag:
 
 def report_lag(spark: SparkSession, application: str, stream: str) -> LagListener:
     """Write metrics of this session's queries on the stream to standard output, in CloudWatch's embedded format, as
-    the fleet does: `millis_behind_latest` of each shard, and `records`. `stream`: as in their option `stream`, also if that
-    names several. `spark.streams.removeListener` ends it.
+    the fleet does: `millis_behind_latest` of each shard, and `records`. `stream`: as in their option `stream`, also if
+    that names several. `spark.streams.removeListener` ends it.
     """
     listener = LagListener(spark.streams, stream, EmfMetrics(application), SystemClock())
     spark.streams.addListener(listener)

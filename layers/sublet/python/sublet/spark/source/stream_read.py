@@ -45,7 +45,9 @@ ConnectLeases = Callable[[Options], tuple[LeaseTable, SightingStore] | None]
 ConnectKeeper = Callable[[Options], KeeperThread | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
-"""A placeholder, because Spark has no read limit by arrival time. Spark passes it back, and our own limit is then applied."""
+"""A placeholder, because Spark has no read limit by arrival time. Spark passes it back, and our own limit is then
+applied.
+"""
 
 
 class Driver(Protocol):
@@ -121,18 +123,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Spark next asks for the first offset, and only then says where the query is. The targets wait for that, so that idle
-        shards need not be walked from their start."""
+        """Spark next asks for the first offset, and only then says where the query is. The targets wait for that, so
+        that idle shards need not be walked from their start."""
         self._reads_what_is_there = True
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """For `query.lastProgress`: how far behind their tips the shards' last planned ends were, in milliseconds. Of several
-        streams, each shard is named by stream and shard, as its lease is.
+        """For `query.lastProgress`: how far behind their tips the shards' last planned ends were, in milliseconds. Of
+        several streams, each shard is named by stream and shard, as its lease is.
         """
-        millis = {
-            shard_id: round(lag.total_seconds() * 1000) for shard_id, lag in sorted(self._query().lag.items())
-        }
+        millis = {shard_id: round(lag.total_seconds() * 1000) for shard_id, lag in sorted(self._query().lag.items())}
         return {
             "stream": self._options.stream,
             "millisBehindLatest": millis,

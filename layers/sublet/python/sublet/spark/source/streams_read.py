@@ -31,8 +31,8 @@ class StreamsRead:
         self._missing: tuple[str, ...] = ()
 
     def look(self) -> Starts:
-        """Returns the streams with their start positions. Waits only for the first look; if a later one fails, the streams stay
-        as they are. Raises what Streams raises, and SettingsError for streams of the same name.
+        """Returns the streams with their start positions. Waits only for the first look; if a later one fails, the
+        streams stay as they are. Raises what Streams raises, and SettingsError for streams of the same name.
         """
         clock = self._access.clock
         if self._has_looked and clock.steady() < self._look_at:
@@ -53,7 +53,9 @@ class StreamsRead:
         return self.starts
 
     def is_gone(self, stream: StreamKey, problem: StreamError) -> None:
-        """True if Kinesis does not describe the stream any more, though it was found: there may be another stream of its name."""
+        """True if Kinesis does not describe the stream any more, though it was found: there may be another stream of
+        its name.
+        """
         if stream in self.starts:
             self._access.log.warning("a stream is gone", stream=str(stream), problem=str(problem))
             self.starts = {key: start for key, start in self.starts.items() if key != stream}

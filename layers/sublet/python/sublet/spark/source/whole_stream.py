@@ -36,8 +36,8 @@ class Sightings(Protocol):
 
 
 class WholeStream:
-    """The portion of a query without leases. `leases` and `sightings`: the tables of the application that the query follows, if
-    it follows one; it starts at their checkpoints."""
+    """The portion of a query without leases. `leases` and `sightings`: the tables of the application that the query
+    follows, if it follows one; it starts at their checkpoints."""
 
     application: str | None = None
 
@@ -79,8 +79,8 @@ class WholeStream:
         return ranges
 
     def placement(self) -> Placement:
-        """Who places the stream's records, as the followed application knew it when the query started; unknown if that cannot
-        be read.
+        """Who places the stream's records, as the followed application knew it when the query started; unknown if that
+        cannot be read.
         """
         if self._placement is None:
             self._placement = NOT_DESCRIBED if self._sightings is None else self._remembered(self._sightings)
@@ -109,9 +109,7 @@ class WholeStream:
         """The first positions. Lists again while hash keys are missing, as in a listing made during a reshard."""
         position, stream = self._options.start_position, self._connection.stream
         if position.kind is StartKind.LATEST:
-            now = (
-                stream.service_time()
-            )  # a driver whose clock is ahead would skip records that arrive meanwhile
+            now = stream.service_time()  # a driver whose clock is ahead would skip records that arrive meanwhile
         for attempt in range(1, LISTING_ATTEMPTS + 1):
             # Leases first: a new shard has none yet.
             scan = self._leases.scan() if self._leases is not None else None

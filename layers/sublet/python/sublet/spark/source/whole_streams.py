@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 class WholeStreams:
-    """The portion of a query of several streams without leases. `leases`, `sightings`: those of the application that the query
-    follows, if it follows one.
+    """The portion of a query of several streams without leases. `leases`, `sightings`: those of the application that
+    the query follows, if it follows one.
     """
 
     application: str | None = None
@@ -51,7 +51,9 @@ class WholeStreams:
         """Nothing to do: no leases are shared."""
 
     def committed(self, start: OffsetOfSeveral) -> None:  # noqa: ARG002
-        """Forgets the last plan's look at the tables: each plan looks once, for all the streams that it begins to read."""
+        """Forgets the last plan's look at the tables: each plan looks once, for all the streams that it begins to
+        read.
+        """
         for look in (self._scan, self._load):
             if look is not None:
                 look.forget()
@@ -59,9 +61,7 @@ class WholeStreams:
     def planned(self, end: OffsetOfSeveral) -> None:
         """Nothing to do."""
 
-    def looked_over(
-        self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]
-    ) -> None:
+    def looked_over(self, start: OffsetOfSeveral, ends: Mapping[StreamKey, Offset], listed: Collection[str]) -> None:
         """Nothing to do: Spark asks again."""
 
     def resume(

@@ -57,14 +57,12 @@ def check_columns(schema: StructType) -> None:
             raise SettingsError(
                 "schema",
                 field.name,
-                f"not a column of a record: select only {', '.join(COLUMNS)} (the last is optional; if the stream distributes "
-                "records itself, AUTO, partitionKey is too)",
+                f"not a column of a record: select only {', '.join(COLUMNS)} (the last is optional; if the stream "
+                "distributes records itself, AUTO, partitionKey is too)",
             )
         if field.dataType not in allowed:
             types = " or ".join(kind.simpleString() for kind in allowed)
-            raise SettingsError(
-                "schema", f"{field.name} {field.dataType.simpleString()}", f"{field.name} is {types}"
-            )
+            raise SettingsError("schema", f"{field.name} {field.dataType.simpleString()}", f"{field.name} is {types}")
 
 
 @cache
@@ -85,8 +83,8 @@ def check_keyless(connection: StreamAccess) -> None:
 
 
 def put_rows(options: Options, connect: ConnectWriter, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Put one task's rows, in no particular order, and return once Kinesis has taken them all. Other tasks write to the same
-    shards, so only Kinesis knows how much the shards still take."""
+    """Put one task's rows, in no particular order, and return once Kinesis has taken them all. Other tasks write to the
+    same shards, so only Kinesis knows how much the shards still take."""
     writer, connection = connect(options)
     rows = _Counted(new_records(batches, partial(check_keyless, connection)))
     source = source_of(connection)
@@ -117,8 +115,8 @@ class _Counted:
 
 
 def new_records(batches: Iterator[pa.RecordBatch], check_keyless: Callable[[], None]) -> Iterator[NewRecord]:
-    """Turns rows into records, and checks each for what Kinesis would always refuse. Calls `check_keyless` for each record
-    without a partition key, which raises if the stream accepts none."""
+    """Turns rows into records, and checks each for what Kinesis would always refuse. Calls `check_keyless` for each
+    record without a partition key, which raises if the stream accepts none."""
     for batch in batches:
         columns = {name: batch.column(name) for name in batch.schema.names}
         keys, hash_keys = (

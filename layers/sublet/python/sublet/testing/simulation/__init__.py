@@ -1,4 +1,5 @@
-"""A deterministic simulation: the engine's own code in a world of crashes, pauses, lost replies and reshards, from one seed.
+"""A deterministic simulation: the engine's own code in a world of crashes, pauses, lost replies and reshards, from one
+seed.
 
 run          one seed, from the first record to the last check
 scheduler    time, tasks and processes

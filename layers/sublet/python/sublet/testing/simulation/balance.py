@@ -29,7 +29,8 @@ class SharedOut:
     complain: Callable[[str], None]
 
     def check(self) -> None:
-        """Continuous mode: allow time to balance at the pace of stealing; then all leases must be held evenly and stay in place.
+        """Continuous mode: allow time to balance at the pace of stealing; then all leases must be held evenly and stay
+        in place.
 
         Beside Java they do not quite stay. An ending execution releases its leases, and the next one takes them a
         second later; a KCL 2.x worker that scans in between finds us gone, and its fair share larger. So a mixed fleet
@@ -42,17 +43,12 @@ class SharedOut:
         settled = world.scheduler.now_us
         world.note("end", "has had time to balance")
         unbalanced = self._unbalanced()
-        while (
-            world.scheduler.now_us < settled + execution + 4 * self.tick_interval
-            and not world.scheduler.is_stopped
-        ):
+        while world.scheduler.now_us < settled + execution + 4 * self.tick_interval and not world.scheduler.is_stopped:
             world.scheduler.run_until(world.scheduler.now_us + 10 * SECOND)
             unbalanced = self._unbalanced() if self.neighbours is None else unbalanced and self._unbalanced()
         if unbalanced and self._shares_fairly():
             self.complain(f"not balanced: {unbalanced}")
-        moves = [
-            move for key in self._in_play() for at, move in world.watch.tenancies[key].moves if at > settled
-        ]
+        moves = [move for key in self._in_play() for at, move in world.watch.tenancies[key].moves if at > settled]
         if moves and self.neighbours is None:
             self.complain(f"still moving: {moves[:3]}")
 
@@ -60,13 +56,16 @@ class SharedOut:
         return [lease.lease_key for lease in self.world.table.scan().leases if not lease.is_ended]
 
     def _shares_fairly(self) -> bool:
-        """True if even shares are promised. A KCL 3.x leader balances by other measures; fair share or stealing may be off."""
+        """True if even shares are promised. A KCL 3.x leader balances by other measures; fair share or stealing may be
+        off.
+        """
         if self.neighbours is None:
             return self.world.settings.fair_share
         return self.world.settings.fair_share and self.neighbours.version == 2 and self.world.settings.steals
 
     def _unbalanced(self) -> str | None:
-        """Returns the leases per owner if not all leases are held, or if owners differ by more than one lease; otherwise None.
+        """Returns the leases per owner if not all leases are held, or if owners differ by more than one lease;
+        otherwise None.
 
         Our own worker ids count as one pool, since they level out from execution to execution. Java counts ended leases
         until they are cleaned up, which takes a record in each child: such a table is exempt.

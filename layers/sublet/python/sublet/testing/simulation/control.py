@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sublet.testing.simulation.world import World
 
 OBEYS_WITHIN = READ_EVERY + timedelta(seconds=3)
-"""How long a process may still begin handler calls after an order, or after its own start, since reading the control takes a
-moment too.
+"""How long a process may still begin handler calls after an order, or after its own start, since reading the control
+takes a moment too.
 """
 
 
@@ -30,8 +30,8 @@ class ControlOfWorld:
         self.refused: set[Process] = set()
 
     def check_call(self, world: World, process: Process, shard_id: str) -> None:
-        """Called when a handler call begins. Fails the world if the process has known for too long, or could have known, that the
-        shard is paused.
+        """Called when a handler call begins. Fails the world if the process has known for too long, or could have
+        known, that the shard is paused.
         """
         now = world.scheduler.now_us
         pause = pause_of(self.store.control(), shard_id, world.scheduler.now())

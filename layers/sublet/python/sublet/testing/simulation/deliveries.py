@@ -1,4 +1,6 @@
-"""Runs a user's handler in many worlds, and reports which records it got, in what order, and which ones more than once."""
+"""Runs a user's handler in many worlds, and reports which records it got, in what order, and which ones more than
+once.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class SimulatedRun:
 
     @cached_property
     def repeated(self) -> tuple[tuple[Delivery, ...], ...]:
-        """The deliveries of each record that was delivered more than once, in order; records in the order of their first."""
+        """The deliveries of each record that was delivered more than once, in order; records in the order of their
+        first.
+        """
         of_record: dict[tuple[str, str, int], list[Delivery]] = defaultdict(list)
         for delivery in self.deliveries:
             record = delivery.record
@@ -83,7 +87,10 @@ class Simulation:
             sum(run.records for run in self.runs),
             sum(len(run.repeated) for run in self.runs),
         )
-        said = f"{len(self.runs)} seeds, {records} records, {repeated} of them more than once, in {len(self.repeating)} seeds"
+        said = (
+            f"{len(self.runs)} seeds, {records} records, {repeated} of them more than once, in "
+            f"{len(self.repeating)} seeds"
+        )
         best = min(self.repeating, key=lambda run: len(run.repeated), default=None)
         return said if best is None else f"{said}\n{best}"
 

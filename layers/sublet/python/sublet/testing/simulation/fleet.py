@@ -70,13 +70,17 @@ class Wiring:
     pushes: Callable[[World, Process], Pushes | None] = lambda *_: None
     """Makes a lease worker's Pushes port; None if the worker polls."""
     sketches: Callable[[World, Process], SketchStore | None] = lambda *_: None
-    """Makes the store for a lease worker's sketches of hot shards; None if it makes no sketches. They draw from the world's
-    chance.
+    """Makes the store for a lease worker's sketches of hot shards; None if it makes no sketches. They draw from the
+    world's chance.
     """
     has_rules: bool = True
-    """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
+    """Whether each write is checked against its rule. False if a test changes the rules, to see which other check
+    notices.
+    """
     sees_balance: bool = True
-    """Whether some worlds wait at the end to see the leases shared out evenly, which takes as long as the rest of them."""
+    """Whether some worlds wait at the end to see the leases shared out evenly, which takes as long as the rest of
+    them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,8 @@ class SimulatedFleet:
         world.scheduler.sleep(microseconds)
 
     def _tick_on_another_stream(self) -> None:
-        """Ticks like another deployment of the same application that reads another stream, or as if the stream had been deleted
-        and created again with the same name and shard ids.
+        """Ticks like another deployment of the same application that reads another stream, or as if the stream had been
+        deleted and created again with the same name and shard ids.
         """
         world = self.world
         is_recreated = world.chance.random() < 0.5 and world.scheduler.now_us >= 2 * SECOND
@@ -202,8 +206,8 @@ class SimulatedFleet:
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _environment(self) -> tuple[LeaseManager, Process]:
-        """Returns the environment for a tick: the one that has ended last, unless it is gone. A tick beside another one gets a
-        new environment.
+        """Returns the environment for a tick: the one that has ended last, unless it is gone. A tick beside another one
+        gets a new environment.
         """
         world, warm = self.world, self.warm
         self.warm = None
@@ -214,8 +218,8 @@ class SimulatedFleet:
         return manager, world.processes[-1]
 
     def _adopt(self) -> None:
-        """Adopts the stream as an operator does whose stored stream identity was lost while a lease's shard is past retention:
-        the table then looks like another stream's, until the operator confirms that it is not.
+        """Adopts the stream as an operator does whose stored stream identity was lost while a lease's shard is past
+        retention: the table then looks like another stream's, until the operator confirms that it is not.
         """
         world = self.world
         past_retention = [key for key in world.table.rows() if not world.stream.has_shard(key)]
@@ -225,9 +229,7 @@ class SimulatedFleet:
 
     def _execute(self, item: WorkerItem) -> None:
         """Runs one item through the state machine that the construct deploys."""
-        self.world.at(
-            self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item)
-        )
+        self.world.at(self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item))
 
     def _run_item(self, item: WorkerItem) -> None:
         runs, crashes, deployment = 1, 0, self.deployments
@@ -252,7 +254,9 @@ class SimulatedFleet:
             return
 
     def _window(self, item: WorkerItem) -> WindowReport | None:
-        """Runs one invocation, and waits for it. Returns None if it crashed, or if its answer was lost and it may still run."""
+        """Runs one invocation, and waits for it. Returns None if it crashed, or if its answer was lost and it may still
+        run.
+        """
         world, settings = self.world, self.world.settings
         self.invocations += 1
         process = world.process(f"worker-{item.item_id[:4]}/{self.invocations}")
@@ -283,10 +287,7 @@ class SimulatedFleet:
             self._check(process, task)
         elif process.is_dead:
             pass
-        elif (
-            world.scheduler.now_us > world.weather.calm_from + _all_of(world) * 2
-            and process.frozen_until == 0
-        ):
+        elif world.scheduler.now_us > world.weather.calm_from + _all_of(world) * 2 and process.frozen_until == 0:
             world.fail(f"the window of {process.name} does not end")
         elif world.chance.random() < 0.5:
             world.note(process.name, "is killed by its timeout")
@@ -297,12 +298,8 @@ class SimulatedFleet:
     def _invoke(self, process: Process, item: WorkerItem) -> SimTask[WindowReport]:
         world, clock = self.world, SkewedClock(self.world.scheduler, process)
         table = self._table(process, is_worker=True)
-        ports = self._ports(
-            process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
-        )
-        ports = replace(
-            ports, pushes=self.wiring.pushes(world, process), sketches=self.wiring.sketches(world, process)
-        )
+        ports = self._ports(process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table))
+        ports = replace(ports, pushes=self.wiring.pushes(world, process), sketches=self.wiring.sketches(world, process))
         settings = self.wiring.settings(world.settings)
         worker = LeaseWorker(
             ports, self.wiring.handler(world, process), settings, replaced_at_once=True, asks=world.asks
@@ -350,9 +347,7 @@ class SimulatedFleet:
 
     def _watch(self, process: Process, task: SimTask[object]) -> None:
         """Reports a fault in a task whose result is not used."""
-        self.world.at(
-            self.world.scheduler.now_us, f"watch over {process.name}", lambda: self._await(process, task)
-        )
+        self.world.at(self.world.scheduler.now_us, f"watch over {process.name}", lambda: self._await(process, task))
 
     def _await(self, process: Process, task: SimTask[object]) -> None:
         try:

@@ -1,7 +1,7 @@
 """Crashes within a user's handler: at one of its lines, or right after a checkpoint.
 
-A real crash does not wait for a call of a port. A handler that acknowledges records before it stores them, or marks them as
-seen first, loses records only if it dies between these two lines.
+A real crash does not wait for a call of a port. A handler that acknowledges records before it stores them, or marks
+them as seen first, loses records only if it dies between these two lines.
 """
 
 from __future__ import annotations
@@ -31,21 +31,26 @@ WAIT_MAX = 15 * SECOND
 """How long a process may live after the checkpoint that it dies of: long enough for a checkpoint that is due later."""
 
 _LIBRARIES = tuple(
-    {str(Path(__file__).parents[2]), *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
-)  # fmt: skip
+    {
+        str(Path(__file__).parents[2]),
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
 
 
 @cache
 def _is_users(code: CodeType) -> bool:
-    """False for sublet, the standard library and installed packages, and for the import of a module, which Python undoes."""
+    """False for sublet, the standard library and installed packages, and for the import of a module, which Python
+    undoes.
+    """
     file = code.co_filename
     return not file.startswith((*_LIBRARIES, "<frozen")) and code.co_name != "<module>"
 
 
 @cache
 def _ends_of_with(code: CodeType) -> frozenset[int]:
-    """The lines at which a `with` block calls `__exit__` without an exception. An exception raised there would skip it, and
-    leave a transaction open in a connection that the next process uses: with a real crash it is rolled back.
+    """The lines at which a `with` block calls `__exit__` without an exception. An exception raised there would skip it,
+    and leave a transaction open in a connection that the next process uses: with a real crash it is rolled back.
     """
     found, nones = set(), 0
     for instruction in get_instructions(code):
@@ -68,7 +73,9 @@ class HandlerCrash:
 
 
 class HandlerCrashes:
-    """Draws the crashes of one world, from a chance of its own: the rest of the world stays as its seed has drawn it."""
+    """Draws the crashes of one world, from a chance of its own: the rest of the world stays as its seed has drawn
+    it.
+    """
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(f"crashes in the handler of seed {seed}")
@@ -76,8 +83,8 @@ class HandlerCrashes:
         self._left = self._chance.randint(1, 4)
 
     def draw(self, records: int) -> HandlerCrash | None:
-        """Returns where a call with this many records dies; None if it may live. Early lines are as likely as late ones of a
-        handler that loops over its records.
+        """Returns where a call with this many records dies; None if it may live. Early lines are as likely as late ones
+        of a handler that loops over its records.
         """
         chance = self._chance
         if self._left == 0 or chance.random() >= self._rate:
@@ -98,8 +105,9 @@ class HandlerCrashes:
 class WatchedLines:
     """Counts the lines of the user's code while a call runs, and calls `die`, which raises, at the last of `lines`.
 
-    Python's monitoring counts them where it is there (3.12 and newer), beside coverage tools and debuggers. Otherwise a trace
-    function does, which calls the one of a coverage tool or debugger too; it does not see the thread of coroutines.
+    Python's monitoring counts them where it is there (3.12 and newer), beside coverage tools and debuggers. Otherwise a
+    trace function does, which calls the one of a coverage tool or debugger too; it does not see the thread of
+    coroutines.
     """
 
     def __init__(self, lines: int, die: Callable[[str], None]) -> None:

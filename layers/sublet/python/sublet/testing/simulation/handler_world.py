@@ -65,9 +65,7 @@ def _check_end(result: Result, calls: Calls) -> None:
     if calls.failures and isinstance(calls.failures[-1], HandlerNotLoadable):
         raise calls.failures[-1]
     if result.violation is not None:
-        said = (
-            f"seed {result.seed}: {result.violation}; its history: simulate(handler, seeds=[{result.seed}])"
-        )
+        said = f"seed {result.seed}: {result.violation}; its history: simulate(handler, seeds=[{result.seed}])"
         end = "\n".join(result.history[-40:])
         raise SimulationFailed(f"{said}\n{end}".strip()) from (calls.failures[-1] if calls.failures else None)
 

@@ -38,9 +38,7 @@ class SimHandler:
             world.ledger.check_batch(self._process, batch.shard_id, records, stored)
         except OrderBroken as broken:
             world.fail(f"handler called for {batch.shard_id}: {broken}")
-        self._note(
-            f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}"
-        )
+        self._note(f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}")
         self._finished[batch.shard_id] = batch, 0
         self._pass_time()
         self._misbehave()

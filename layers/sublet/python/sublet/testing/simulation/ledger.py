@@ -25,7 +25,9 @@ class ShardTruth:
     shard_id: str
     parents: tuple[str, ...]
     required_from: int
-    """Records that arrived at this time (microseconds) or later must be handled; NEVER until a reader has asked for any."""
+    """Records that arrived at this time (microseconds) or later must be handled; NEVER until a reader has asked for
+    any.
+    """
     wanted_from: int | None = None
     """Earlier records must not be handled: AT_TIMESTAMP, unless an operator has moved the checkpoint."""
     children: tuple[str, ...] = ()
@@ -33,19 +35,23 @@ class ShardTruth:
     places: list[Place] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
-    """The records' approximate arrival times, which differ a little from the true ones; start positions refer to these."""
+    """The records' approximate arrival times, which differ a little from the true ones; start positions refer to
+    these.
+    """
     strays: set[int] = field(default_factory=set)
-    """The records in aggregates outside the shard's range. A worker may drop them or not, by what it knows of the stream at
-    that moment.
+    """The records in aggregates outside the shard's range. A worker may drop them or not, by what it knows of the
+    stream at that moment.
     """
     unwanted: set[int] = field(default_factory=set)
-    """The records that no handler may get: a filter drops them, or they are within an aggregate that comes whole, as its last."""
+    """The records that no handler may get: a filter drops them, or they are within an aggregate that comes whole, as
+    its last.
+    """
     finished: set[int] = field(default_factory=set)
     trimmed: int = 0
     """How many records, from the first, are past retention. If unhandled, they are lost."""
     done_with: int = 0
-    """How many records, from the first, were covered when an operator moved the checkpoint, back or forward. They cannot get
-    lost any more.
+    """How many records, from the first, were covered when an operator moved the checkpoint, back or forward. They
+    cannot get lost any more.
     """
     _all_done_before: int = 0
 
@@ -135,17 +141,21 @@ class Session:
     """One owner's run over a shard, from the acquire on."""
 
     floor: int
-    """How many records the checkpoint covered when the session acquired the lease. None of these may be handled again."""
+    """How many records the checkpoint covered when the session acquired the lease. None of these may be handled
+    again.
+    """
     next: int | None = None
     """The index after the last record finished in this session."""
     moved_to: list[int] = field(default_factory=list)
-    """The places to which an operator has moved the row meanwhile, in order. Once the session has noticed, it restarts at one
-    of them.
+    """The places to which an operator has moved the row meanwhile, in order. Once the session has noticed, it restarts
+    at one of them.
     """
     late_to: list[int] = field(default_factory=list)
     """The places to which late checkpoints of earlier owners have moved the row meanwhile."""
     is_moved: bool = False
-    """Whether an operator has moved the row since the acquire, perhaps to behind what its ancestors are to deliver again."""
+    """Whether an operator has moved the row since the acquire, perhaps to behind what its ancestors are to deliver
+    again.
+    """
     is_orphaned: bool = False
     """True if an operator deleted the row under the session: the stored position no longer limits it."""
 
@@ -167,7 +177,9 @@ class Ledger:
         self.move_observers: list[Callable[[str], None]] = []
         """Called with the shard whose checkpoint an operator moves."""
         self.is_seeking = False
-        """Whether an operator is moving one shard after the other: some are open again, while their children still go on."""
+        """Whether an operator is moving one shard after the other: some are open again, while their children still go
+        on.
+        """
 
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
@@ -181,8 +193,8 @@ class Ledger:
             session.is_orphaned = session.is_orphaned or of_shard == shard_id
 
     def moved(self, shard_id: str, before: Checkpoint, now: Checkpoint) -> None:
-        """Notes that an operator moved the row: records before its position are done with, and records after it that are no
-        longer covered have to be handled again.
+        """Notes that an operator moved the row: records before its position are done with, and records after it that
+        are no longer covered have to be handled again.
         """
         shard = self.shards[shard_id]
         for each in self.shards.values():  # its descendants are read whole
@@ -199,8 +211,8 @@ class Ledger:
             observer(shard_id)
 
     def rewound(self, shard_id: str, to: int) -> None:
-        """Notes that an operator moved the row back, while none of our sessions can have seen it: records that are no longer
-        covered have to be handled again.
+        """Notes that an operator moved the row back, while none of our sessions can have seen it: records that are no
+        longer covered have to be handled again.
         """
         shard = self.shards[shard_id]
         shard.finished = {index for index in shard.finished if index < to}
@@ -248,9 +260,7 @@ class Ledger:
             raise OrderBroken(f"record {first} arrived before the moment to start at")
         self._begin_again(shard, session, first, stored)
         if session.next is not None and not shard.follows(first, session.next):
-            raise OrderBroken(
-                f"went on with record {first}, after having finished those before {session.next}"
-            )
+            raise OrderBroken(f"went on with record {first}, after having finished those before {session.next}")
         if session.next is None and not session.moved_to and not session.is_orphaned:
             self._check_start(shard, session, first, stored)
         if self.is_seeking or session.is_moved:
@@ -273,11 +283,9 @@ class Ledger:
             left += more
         return tuple(found)
 
-    def _begin_again(
-        self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
-    ) -> None:
-        """Restarts a session where an operator or an earlier owner's late checkpoint has moved the row: further on, or also
-        back, if an operator had moved it back before. A session that has not noticed goes on.
+    def _begin_again(self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None) -> None:
+        """Restarts a session where an operator or an earlier owner's late checkpoint has moved the row: further on, or
+        also back, if an operator had moved it back before. A session that has not noticed goes on.
         """
         if session.next is None or shard.follows(first, session.next):
             return
@@ -285,16 +293,12 @@ class Ledger:
         if moved_to is not None:
             session.moved_to = session.moved_to[session.moved_to.index(moved_to) + 1 :]
             session.floor = session.next = first
-        elif any(
-            (session.moved_to or at > session.next) and shard.follows(first, at) for at in session.late_to
-        ):
+        elif any((session.moved_to or at > session.next) and shard.follows(first, at) for at in session.late_to):
             session.floor = session.next = first
         elif stored is not None and shard.covered_by(stored) > session.next:
             session.floor = session.next = shard.covered_by(stored)
 
-    def _check_start(
-        self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
-    ) -> None:
+    def _check_start(self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None) -> None:
         if first < session.floor:
             raise OrderBroken(
                 f"began with record {first}, though the checkpoint covered {session.floor} when it acquired"
@@ -303,9 +307,7 @@ class Ledger:
         if any(shard.is_required(index) for index in range(covered, first)):
             raise OrderBroken(f"began with record {first}, though the checkpoint covers {covered} only")
 
-    def give_up(
-        self, owner: object, shard_id: str, records: Sequence[UserRecord], *, is_answered: bool
-    ) -> None:
+    def give_up(self, owner: object, shard_id: str, records: Sequence[UserRecord], *, is_answered: bool) -> None:
         """Notes that the destination has the records. `is_answered`: the owner knows."""
         shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
         for record in records:

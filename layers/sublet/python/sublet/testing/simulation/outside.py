@@ -95,16 +95,14 @@ class Producer:
         if world.stream.distribution is RecordDistribution.AUTO:
             self._put_anywhere(keys)
             return
-        log = next(
-            log for log in world.stream.logs if log.is_open and hash_key(keys[0], None) in log.hash_key_range
-        )
+        log = next(log for log in world.stream.logs if log.is_open and hash_key(keys[0], None) in log.hash_key_range)
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), texts)
 
     def _put_anywhere(self, keys: Sequence[str]) -> None:
-        """Puts some records without a partition key, and aggregates of keys that belong elsewhere, so that the stream places
-        them.
+        """Puts some records without a partition key, and aggregates of keys that belong elsewhere, so that the stream
+        places them.
         """
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         key = None if self.world.chance.random() < 0.5 else keys[0]
@@ -123,8 +121,8 @@ class Producer:
             truth.put((int(put.sequence_number), sub), now, stamp, is_unwanted=not is_wanted)
 
     def _switch_at_times(self) -> None:
-        """Switches the stream to AUTO and back. It does not switch back before some process has seen it, because without a
-        description AUTO cannot be known.
+        """Switches the stream to AUTO and back. It does not switch back before some process has seen it, because
+        without a description AUTO cannot be known.
         """
         world = self.world
         for _ in range(self.switches):
@@ -147,9 +145,7 @@ class Producer:
             at = world.chance.randrange(len(open_shards) - 1)
             pair = open_shards[at], open_shards[at + 1]
             child = world.stream.merge(pair[0].shard_id, pair[1].shard_id)
-            world.note(
-                "producer", f"merges {pair[0].shard_id[-4:]} and {pair[1].shard_id[-4:]} into {child[-4:]}"
-            )
+            world.note("producer", f"merges {pair[0].shard_id[-4:]} and {pair[1].shard_id[-4:]} into {child[-4:]}")
         else:
             parent = world.chance.choice(open_shards).shard_id
             children = world.stream.split(parent)
@@ -257,10 +253,7 @@ class Operator:
             and isinstance(waiting, Lease)
             and waiting.checkpoint == TRIM_HORIZON
             and waiting.start_at is None
-            and any(
-                isinstance(other, Lease) and other.is_ended and child in other.child_shard_ids
-                for other in others
-            )
+            and any(isinstance(other, Lease) and other.is_ended and child in other.child_shard_ids for other in others)
         )
 
     def _may_move(self, lease: Lease) -> bool:

@@ -188,9 +188,7 @@ class SimStream:
         page = world.stream.poll(iterator, limit)
         world.step(self._process)
         if isinstance(page, Polled) and page.page.is_shard_end and world.strikes(Fault.CHILDREN_UNKNOWN):
-            return (
-                PollRefusal.THROTTLED
-            )  # the reply named no children, and a separate listing does not show them yet
+            return PollRefusal.THROTTLED  # the reply named no children, and a separate listing does not show them yet
         return page
 
     def _is_without_records(self, shard_id: str) -> bool:
@@ -240,9 +238,7 @@ class SimDestination:
         if world.strikes(Fault.LOST_REQUEST):
             raise DestinationRefused("could not be reached")
         is_answered = not world.strikes(Fault.LOST_RESPONSE)
-        world.note(
-            self._process.name, f"sets {len(batch.records)} of {batch.shard_id[-4:]} aside: {batch.condition}"
-        )
+        world.note(self._process.name, f"sets {len(batch.records)} of {batch.shard_id[-4:]} aside: {batch.condition}")
         cut = world.chance.randrange(len(batch.records)) if world.chance.random() < 0.3 else 0
         for message in (batch.records[:cut], batch.records[cut:]):
             self._keep(batch.shard_id, message, is_answered)

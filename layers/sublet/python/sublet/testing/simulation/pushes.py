@@ -1,4 +1,5 @@
-"""SubscribeToShard in one seed's world: subscriptions that come late, are cut, and end too early; a consumer that is deleted.
+"""SubscribeToShard in one seed's world: subscriptions that come late, are cut, and end too early; a consumer that is
+deleted.
 
 Takeovers, renewals and zombies need no help: workers that are suspended or lose their leases keep their subscriptions.
 """
@@ -42,9 +43,13 @@ def draw_troubles(chance: Random, calm_from: int) -> Troubles:
         return highest * chance.random() ** 2 if chance.random() < 0.7 else 0
 
     return Troubles(
-        refused=rate(0.3), cut=rate(0.2), ended=rate(0.3), no_continuation=rate(0.1), late=rate(0.1),
+        refused=rate(0.3),
+        cut=rate(0.2),
+        ended=rate(0.3),
+        no_continuation=rate(0.1),
+        late=rate(0.1),
         deleted_at=int(chance.uniform(0, calm_from)) if chance.random() < 0.1 else None,
-    )  # fmt: skip
+    )
 
 
 @dataclass
@@ -57,9 +62,12 @@ class PushedWorlds:
         if id(world) not in self.consumers:
             chance = Random(world.seed)
             consumer = MemoryFanOut(
-                world.stream, world.scheduler, SimTasks(world.scheduler, process),
-                records_max=chance.choice((1, 3, 20, 500)), looks_every=timedelta(seconds=chance.choice((0.5, 1, 2))),
-            )  # fmt: skip
+                world.stream,
+                world.scheduler,
+                SimTasks(world.scheduler, process),
+                records_max=chance.choice((1, 3, 20, 500)),
+                looks_every=timedelta(seconds=chance.choice((0.5, 1, 2))),
+            )
             troubles = draw_troubles(chance, world.weather.calm_from)
             self.consumers[id(world)] = consumer, troubles, chance
         return SimPushes(world, process, *self.consumers[id(world)])

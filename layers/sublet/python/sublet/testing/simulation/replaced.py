@@ -18,8 +18,8 @@ BETWEEN_PUTS = 5 * SECOND
 
 
 def see_replaced(world: World) -> str | None:
-    """Says what is wrong at the end. A handler call with one of the old stream's records, or a write by a tick, ends the world
-    before that.
+    """Says what is wrong at the end. A handler call with one of the old stream's records, or a write by a tick, ends
+    the world before that.
     """
     scheduler = world.scheduler
     scheduler.run_until(scheduler.now_us + BEFORE)

@@ -67,8 +67,8 @@ def trim_on(world: World) -> None:
 
 
 def trim(world: World) -> None:
-    """Trims old records. Some losses need not be reported: in a shard that was never begun, since it has no checkpoint that
-    could be missed; by a reader that has not read anything yet; and within a minute after a reader has checked.
+    """Trims old records. Some losses need not be reported: in a shard that was never begun, since it has no checkpoint
+    that could be missed; by a reader that has not read anything yet; and within a minute after a reader has checked.
     """
     before = world.scheduler.now_us - DAY
     world.stream.trim(world.scheduler.now() - SHORTEST_RETENTION)
@@ -106,8 +106,4 @@ def never_told(world: World) -> list[str]:
         for shard_id, indices in world.untold.items()
         for truth in [world.ledger.shards[shard_id]]
     }
-    return [
-        f"{len(indices)} of {shard_id[-4:]}, from {indices[0]}"
-        for shard_id, indices in lost.items()
-        if indices
-    ]
+    return [f"{len(indices)} of {shard_id[-4:]}, from {indices[0]}" for shard_id, indices in lost.items() if indices]

@@ -28,7 +28,9 @@ CALM_FROM = 480 * SECOND
 
 
 ASKING_TICKS = 20 * SECOND
-"""The longest gap between ticks: announcements lapse in a minute, so a process that requests leases must tick twice before."""
+"""The longest gap between ticks: announcements lapse in a minute, so a process that requests leases must tick twice
+before.
+"""
 
 MANY_SHARDS = 64
 """How many shards a few worlds have. Each of these takes as long as a dozen others."""
@@ -38,8 +40,8 @@ NEIGHBOURS_SEEN_FOR = 1500 * SECOND
 """How long the neighbours of a bad shard are watched after the faults."""
 
 WORKERS_IDLE_MAX = 2
-"""How many of the workers that are sent may find nothing to do, besides a tenth of all: a dead owner had their leases until a
-moment ago.
+"""How many of the workers that are sent may find nothing to do, besides a tenth of all: a dead owner had their leases
+until a moment ago.
 """
 
 PLAIN = Wiring()
@@ -129,9 +131,11 @@ class _Run:
         settings = replace(draw_settings(chance), **given)
         self.day_off = draw_day_off(chance, days_off, CALM_FROM)
         shard_time = draw_shard_time(
-            chance, is_long=bool(self.day_off.lasts), is_idle=is_idle,
+            chance,
+            is_long=bool(self.day_off.lasts),
+            is_idle=is_idle,
             are_stamps_right=bool(switches),  # the stream's placement is known by arrival time
-        )  # fmt: skip
+        )
         self.neighbours = None if self.day_off.lasts else neighbours(chance, settings)
         self.world = World(
             seed,
@@ -180,8 +184,8 @@ class _Run:
         )
 
     def _without(self, settings: Settings) -> frozenset[Fault]:
-        """Leaves out faults that no implementation survives: without its row LATEST forgets where it was, and Java stops at a
-        bad row.
+        """Leaves out faults that no implementation survives: without its row LATEST forgets where it was, and Java
+        stops at a bad row.
         """
         is_latest = settings.start_position.kind is StartKind.LATEST
         without = {Fault.ROW_DELETED} if is_latest else set()
@@ -209,7 +213,9 @@ class _Run:
             self._see_neighbours()
 
     def _see_neighbours(self) -> None:
-        """Lets one shard stand still while records keep arriving in the others: each of those must stay near its tip."""
+        """Lets one shard stand still while records keep arriving in the others: each of those must stay near its
+        tip.
+        """
         world, scheduler = self.world, self.world.scheduler
         bound = self._patience_with_neighbours()
         scheduler.run_until(world.weather.calm_from + bound)
@@ -220,7 +226,8 @@ class _Run:
                 self.furthest_behind = max(self.furthest_behind, behind)
                 if behind > bound and not scheduler.is_stopped:
                     self._complain(
-                        f"{shard_id} is {behind / SECOND:.0f} s behind, beside a bad one: {bound / SECOND:.0f} s are plenty"
+                        f"{shard_id} is {behind / SECOND:.0f} s behind, beside a bad one: {bound / SECOND:.0f} s are "
+                        "plenty"
                     )
                     return
 
@@ -233,9 +240,7 @@ class _Run:
     def _may_go_on(self, shard_id: str) -> bool:
         """Whether neither the shard nor an ancestor is the bad one, which holds back its descendants."""
         truth = self.world.ledger.shards.get(shard_id)
-        return shard_id != self.world.bad_shard and (
-            truth is None or all(map(self._may_go_on, truth.parents))
-        )
+        return shard_id != self.world.bad_shard and (truth is None or all(map(self._may_go_on, truth.parents)))
 
     def _run_calm(self) -> None:
         """Gives the world limited time to drain, then watches a period in which nothing may move."""
@@ -266,8 +271,8 @@ class _Run:
             self._complain(problem)
 
     def _check_workers(self) -> None:
-        """Checks that each worker that is sent after the faults gets a lease. It does not check this beside Java, which may be
-        faster.
+        """Checks that each worker that is sent after the faults gets a lease. It does not check this beside Java, which
+        may be faster.
         """
         world = self.world
         calm = [
@@ -278,13 +283,11 @@ class _Run:
         idle = [process for process in calm if process not in self.world.acquirers]
         most = WORKERS_IDLE_MAX + len(calm) // 10
         if self.neighbours is None and len(idle) > most and self.world.violation is None:
-            self._complain(
-                f"{len(idle)} of {len(calm)} workers got no lease in the calm, where {most} are plenty"
-            )
+            self._complain(f"{len(idle)} of {len(calm)} workers got no lease in the calm, where {most} are plenty")
 
     def _check_calm(self, ticks: int, lasted: int) -> None:
-        """Checks the number of ticks. Prompts come at the ends of shards and executions; if there are more, workers and ticks
-        chase each other.
+        """Checks the number of ticks. Prompts come at the ends of shards and executions; if there are more, workers and
+        ticks chase each other.
         """
         windows = lasted // (self.world.settings.window // MICROSECOND) + 2
         most = 2 * (lasted // self.tick_interval + windows * len(self.world.ledger.shards)) + 40
@@ -292,16 +295,15 @@ class _Run:
             self._complain(f"{ticks} ticks in {lasted / SECOND:.0f} s of calm, where {most} are plenty")
 
     def _patience(self) -> int:
-        """Returns how long the world may take to drain: a failover, then a tick or two for each generation of shards still to
-        be read, and a window in between. All the shards' time may have to be walked, twice if a worker dies in the middle.
+        """Returns how long the world may take to drain: a failover, then a tick or two for each generation of shards
+        still to be read, and a window in between. All the shards' time may have to be walked, twice if a worker dies in
+        the middle.
         """
         settings = self.world.settings
         generations = len(self.world.ledger.shards)
         zombies = 3 * settings.failover_time + 2 * (settings.window + settings.window_margin)
         unread = sum(len(truth.places) - truth.done_before() for truth in self.world.ledger.shards.values())
-        retries = (
-            timedelta(seconds=2) if settings.gives_up else timedelta(0)
-        )  # a share, for records that always fail
+        retries = timedelta(seconds=2) if settings.gives_up else timedelta(0)  # a share, for records that always fail
         if settings.gives_up:
             given_up = max(settings.maximum_retry_attempts, 0) // settings.handler_attempts
             retries += given_up * self.tick_interval * MICROSECOND / 5

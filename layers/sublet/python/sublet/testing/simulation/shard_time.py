@@ -1,4 +1,5 @@
-"""Kinesis' time in one seed's world: how far a poll gets, how accurate arrival times are, and how long producers are silent.
+"""Kinesis' time in one seed's world: how far a poll gets, how accurate arrival times are, and how long producers are
+silent.
 
 A world lasts for minutes, so a poll may cover as little as ten seconds. Arrival times are off by up to almost a minute
 and do not rise: a later record may have an earlier time.
@@ -14,7 +15,9 @@ from sublet.memory.walk import LONGEST, Advance, drawn
 from sublet.testing.simulation.scheduler import SECOND
 
 STAMPS_DIFFER_BY = timedelta(seconds=55)
-"""How far a stamp may be from the true arrival. Two stamps differ by less than the two minutes that readers allow for."""
+"""How far a stamp may be from the true arrival. Two stamps differ by less than the two minutes that readers allow
+for.
+"""
 
 SHORTEST, MINUTE = timedelta(seconds=10), timedelta(minutes=1)
 """The time that a poll covers."""

@@ -67,7 +67,9 @@ class SimSightingStore:
         return self._world.sightings.adopt(stream, instead_of)
 
     def begin_describing(self, now: datetime, seen: Remembered) -> bool:
-        """Begins to describe. The reply may be lost although this succeeds; the others then wait for a description in vain."""
+        """Begins to describe. The reply may be lost although this succeeds; the others then wait for a description in
+        vain.
+        """
         self._world.step(self._process)
         is_ours = self._world.sightings.begin_describing(now, seen)
         if self._world.strikes(Fault.LOST_RESPONSE):

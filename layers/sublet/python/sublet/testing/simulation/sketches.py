@@ -1,4 +1,6 @@
-"""The table in which a world's lease workers store the sketches of hot shards: it fails, answers late, or not at all."""
+"""The table in which a world's lease workers store the sketches of hot shards: it fails, answers late, or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ LATE, LOST_ON_THE_WAY, UNANSWERED = 0.3, 0.1, 0.1
 """The probability of each for a write, until the faults stop."""
 
 ANSWERS_WITHIN = 600 * SECOND
-"""The time that an unanswered write takes: far longer than a window, so that a session that waits for the answer is noticed."""
+"""The time that an unanswered write takes: far longer than a window, so that a session that waits for the answer is
+noticed.
+"""
 
 
 class SimSketchStore:
-    """The SketchStore port of one process. Its faults cost sketches alone: each promise about records holds beside them."""
+    """The SketchStore port of one process. Its faults cost sketches alone: each promise about records holds beside
+    them.
+    """
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world

@@ -23,20 +23,42 @@ if TYPE_CHECKING:
 
 _OWNERS_WRITES = frozenset(
     (
-        WriteKind.HEARTBEAT, WriteKind.PIN, WriteKind.CHECKPOINT, WriteKind.PREPARE,
+        WriteKind.HEARTBEAT,
+        WriteKind.PIN,
+        WriteKind.CHECKPOINT,
+        WriteKind.PREPARE,
         WriteKind.SET_CHILDREN,
-        WriteKind.END, WriteKind.RELEASE, WriteKind.HAND_OVER,
+        WriteKind.END,
+        WriteKind.RELEASE,
+        WriteKind.HAND_OVER,
     )
-)  # fmt: skip
+)
 _KNOWN = frozenset(
     (
-        columns.LEASE_KEY, columns.LEASE_OWNER, columns.LEASE_COUNTER, columns.OWNER_SWITCHES, columns.CHECKPOINT,
-        columns.SUB_SEQUENCE_NUMBER, columns.PARENTS, columns.CHILDREN, columns.STARTING_HASH_KEY,
-        columns.ENDING_HASH_KEY, *columns.PENDING, columns.THROUGHPUT, columns.CHECKPOINT_OWNER, columns.START_AT,
-        columns.CAUGHT_UP_AT, columns.QUIET, columns.LAG, columns.SEEN, columns.HOLDER, columns.HOLDER_COUNTER,
-        columns.UNANSWERED, *columns.TROUBLES,
+        columns.LEASE_KEY,
+        columns.LEASE_OWNER,
+        columns.LEASE_COUNTER,
+        columns.OWNER_SWITCHES,
+        columns.CHECKPOINT,
+        columns.SUB_SEQUENCE_NUMBER,
+        columns.PARENTS,
+        columns.CHILDREN,
+        columns.STARTING_HASH_KEY,
+        columns.ENDING_HASH_KEY,
+        *columns.PENDING,
+        columns.THROUGHPUT,
+        columns.CHECKPOINT_OWNER,
+        columns.START_AT,
+        columns.CAUGHT_UP_AT,
+        columns.QUIET,
+        columns.LAG,
+        columns.SEEN,
+        columns.HOLDER,
+        columns.HOLDER_COUNTER,
+        columns.UNANSWERED,
+        *columns.TROUBLES,
     )
-)  # fmt: skip
+)
 
 
 Observer = Callable[[Process, LeaseWrite, Row | None], None]
@@ -51,14 +73,18 @@ class Tenancy:
     owner_id: str | None = None
     last_write: int = 0
     is_recreated: bool = False
-    """True if an operator once deleted the row: a claim on the old row may then meet the new one at the same counter."""
+    """True if an operator once deleted the row: a claim on the old row may then meet the new one at the same
+    counter.
+    """
     is_second: bool = False
     """True if an earlier row was cleaned up: if an operator deletes a parent's row, its children begin again too."""
     is_spoilt: bool = False
-    """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's name."""
+    """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's
+    name.
+    """
     moves: list[tuple[int, str]] = field(default_factory=list)
-    """When another worker id took the lease. Between two executions any worker may take a lease of ours: a Java worker short
-    of its fair share may well do so, and keeps it.
+    """When another worker id took the lease. Between two executions any worker may take a lease of ours: a Java worker
+    short of its fair share may well do so, and keeps it.
     """
 
 
@@ -87,9 +113,7 @@ class TableWatch:
             self.previous_rows[write.lease_key] = (self.world.scheduler.now_us, before)
             self._written(process, write, before, after)
         else:
-            self.world.note(
-                process.name, f"{write.kind} {write.lease_key[-4:]} refused by {_row_text(before)}"
-            )
+            self.world.note(process.name, f"{write.kind} {write.lease_key[-4:]} refused by {_row_text(before)}")
         return result
 
     def _written(self, process: Process, write: LeaseWrite, before: Row | None, after: Row | None) -> None:
@@ -127,9 +151,7 @@ class TableWatch:
         if write.kind is WriteKind.HAND_OVER:
             self._granted(key, after, tenancy, None, was_free=False)
 
-    def _granted(
-        self, key: str, after: Row, tenancy: Tenancy, process: Process | None, was_free: bool
-    ) -> None:
+    def _granted(self, key: str, after: Row, tenancy: Tenancy, process: Process | None, was_free: bool) -> None:
         """Notes a row's new owner. A worker that a KCL 3.x leader has only named does not know of it yet."""
         owner_id = after[columns.LEASE_OWNER]["S"]
         if process is None or process.is_java:
@@ -176,9 +198,7 @@ class TableWatch:
         # shard was done may create a child again, and a sync that child's merge partner.
         is_done = truth.is_closed and truth.is_all_done
         if sentinel == Sentinel.LATEST and not is_done and self._follows_on_unseen(key):
-            self.world.fail(
-                f"lease {key} created at LATEST, though an ancestor has begun: its first records are lost"
-            )
+            self.world.fail(f"lease {key} created at LATEST, though an ancestor has begun: its first records are lost")
         if sentinel == Sentinel.TRIM_HORIZON and truth.required_from == NEVER:
             self.world.require(key, -NEVER)
 
@@ -200,15 +220,9 @@ class TableWatch:
         if None not in counters:
             risen = int(counters[1] or 0) - int(counters[0] or 0)
             unmoved = (WriteKind.LATE_CHECKPOINT, WriteKind.SET_CHILDREN, WriteKind.HAND_OVER)
-            least = (
-                0
-                if write.kind is WriteKind.LATE_CHECKPOINT or (process.is_java and write.kind in unmoved)
-                else 1
-            )
+            least = 0 if write.kind is WriteKind.LATE_CHECKPOINT or (process.is_java and write.kind in unmoved) else 1
             if risen < least:
-                self.world.fail(
-                    f"{write.kind} of {write.lease_key}: counter {counters[0]} became {counters[1]}"
-                )
+                self.world.fail(f"{write.kind} of {write.lease_key}: counter {counters[0]} became {counters[1]}")
         for name, value in before.items():
             if name not in _KNOWN and after.get(name) != value:
                 self.world.fail(f"{write.kind} of {write.lease_key} lost the unknown attribute {name}")
@@ -224,18 +238,14 @@ class TableWatch:
         truth = self.world.ledger.shards[key]
         # Java's updateLease writes its remembered position, so it overwrites a late checkpoint of ours, which leaves
         # its fence alone.
-        may_go_back = write.kind is WriteKind.CREATE or (
-            process.is_java and write.kind is WriteKind.CHECKPOINT
-        )
+        may_go_back = write.kind is WriteKind.CREATE or (process.is_java and write.kind is WriteKind.CHECKPOINT)
         if known is not None and now < known and not may_go_back:
             self.world.fail(f"{write.kind} of {key} moved the checkpoint back from {known} to {now}")
         if write.kind is WriteKind.LATE_CHECKPOINT:
             self.world.ledger.checkpointed_late(process, key, now)
         if truth.covered_by(now) > truth.done_before():
             unhandled = truth.places[truth.done_before()]
-            self.world.fail(
-                f"{write.kind} of {key} to {now} covers record {unhandled}, which no handler has finished"
-            )
+            self.world.fail(f"{write.kind} of {key} to {now} covers record {unhandled}, which no handler has finished")
         if now.is_shard_end:
             if not truth.is_closed:
                 self.world.fail(f"{key} ended while its shard is open")
@@ -253,8 +263,8 @@ class TableWatch:
         self._granted(key, after, tenancy, process, was_free=owner is None)
 
     def _may_take(self, process: Process, key: str, before: Row) -> bool:
-        """Whether the process may take the lease from a live owner: by stealing, or as another attempt at the very item that
-        holds it. Java has rules of its own.
+        """Whether the process may take the lease from a live owner: by stealing, or as another attempt at the very item
+        that holds it. Java has rules of its own.
         """
         item = self.world.items.get(process)
         if item is None:
@@ -267,15 +277,13 @@ class TableWatch:
     def moved(self, key: str, worker_id: str, was_free: bool) -> None:
         tenancy = self.tenancies.setdefault(key, Tenancy())
         if not was_free and tenancy.owner_id not in (None, worker_id):
-            tenancy.moves.append(
-                (self.world.scheduler.now_us, f"{key} from {tenancy.owner_id} to {worker_id}")
-            )
+            tenancy.moves.append((self.world.scheduler.now_us, f"{key} from {tenancy.owner_id} to {worker_id}"))
         tenancy.owner_id = worker_id
 
 
 def _is_javas_own_slip(process: Process, tenancy: Tenancy, after: Row) -> bool:
-    """True if Java mistakes another's write for its own. It recognizes its writes only by worker id and counter, which fails on a
-    row that was created again, and while a lease that it lost one count ago is handed back to it.
+    """True if Java mistakes another's write for its own. It recognizes its writes only by worker id and counter, which
+    fails on a row that was created again, and while a lease that it lost one count ago is handed back to it.
     """
     is_anew = tenancy.is_recreated or tenancy.is_second
     return process.is_java and (is_anew or columns.CHECKPOINT_OWNER in after)
@@ -293,4 +301,6 @@ def _row_text(row: Row | None) -> str:
     handoff = f" (draining: {lease.checkpoint_owner})" if lease.checkpoint_owner else ""
     checkpoint = str(lease.checkpoint)
     place = checkpoint if len(checkpoint) < 20 else f"..{checkpoint[-24:]}"
-    return f"owner {lease.lease_owner}{handoff}, counter {lease.lease_counter}, holder {lease.holder}, checkpoint {place}"
+    return (
+        f"owner {lease.lease_owner}{handoff}, counter {lease.lease_counter}, holder {lease.holder}, checkpoint {place}"
+    )

@@ -57,14 +57,13 @@ class OtherThread(Exception):
 
 
 class SimulatedHandler:
-    """The Handler port of one process. It may die before a call, at any line or checkpoint within it, or right after it.
+    """The Handler port of one process. It may die before a call, at any line or checkpoint within it, or right after
+    it.
 
     In a dead process every checkpoint raises, in the handler's `finally` and `except BaseException` too.
     """
 
-    def __init__(
-        self, world: World, process: Process, handler: Handler, calls: Calls, crashes: HandlerCrashes
-    ) -> None:
+    def __init__(self, world: World, process: Process, handler: Handler, calls: Calls, crashes: HandlerCrashes) -> None:
         self._world = world
         self._process = process
         self._handler = handler
@@ -126,7 +125,9 @@ class SimulatedHandler:
 
     @contextmanager
     def _checkpointing(self, crash: HandlerCrash | None, lines: WatchedLines | None) -> Iterator[None]:
-        """A checkpoint of the user's code. A dead process makes none, and one may die right after it, or a little later."""
+        """A checkpoint of the user's code. A dead process makes none, and one may die right after it, or a little
+        later.
+        """
         if threading.get_ident() != self._thread:
             self._refused = OtherThread()
             raise self._refused
@@ -164,14 +165,14 @@ class SimulatedHandler:
         raise Crashed
 
     def _refuse(self) -> None:
-        """Called in the world's own thread: whatever the user's code did with the exception, the run does not test it."""
+        """Called in the world's own thread: whatever the user's code did with the exception, the run does not test
+        it.
+        """
         if self._refused is not None:
             self._calls.failures.append(self._refused)
             self._world.fail(str(self._refused))
 
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None) -> None:
         if self._by_hand:
             self._kept[shard_id] = []
             self._world.ledger.begin_reading(self._process, shard_id)
@@ -204,14 +205,16 @@ class SimulatedHandler:
             world.fail(f"handler called for {batch.shard_id}: {broken}")
 
     def _finish_up_to(self, call: SimulatedCall, record: UserRecord) -> None:
-        """Reports the records to the ledger before the checkpoint is written. The engine refuses a record of another batch."""
+        """Reports the records to the ledger before the checkpoint is written. The engine refuses a record of another
+        batch.
+        """
         for place, known in enumerate(call.records):
             if known is record:
                 self._finish(call, place + 1)
 
     def _finish_kept(self, during: SimulatedCall, to: Checkpoint) -> None:
-        """Finishes everything up to there that was handed over for the lease. If the current call fails, the rest of it is
-        delivered again.
+        """Finishes everything up to there that was handed over for the lease. If the current call fails, the rest of it
+        is delivered again.
         """
         for call in self._kept.get(during.shard_id, ()):
             count = bisect_right(call.records, to, key=lambda record: record.checkpoint)
@@ -225,7 +228,9 @@ class SimulatedHandler:
         call.finished = max(call.finished, count)
 
     def _take_time(self) -> None:
-        """Lets simulated time pass in the user's code, which takes none itself; sometimes enough for a lease to change hands."""
+        """Lets simulated time pass in the user's code, which takes none itself; sometimes enough for a lease to change
+        hands.
+        """
         self._world.step(self._process)
         if self._world.strikes(Fault.HANDLER_SLOW):
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))

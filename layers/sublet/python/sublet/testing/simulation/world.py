@@ -28,7 +28,9 @@ from sublet.testing.simulation.weather import Fault, Weather
 from sublet.testing.simulation.write_audit import WriteAudit
 
 MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
-"""How much too early a lease manager may consider a start time to have come, at most. Records from then on are handled."""
+"""How much too early a lease manager may consider a start time to have come, at most. Records from then on are
+handled.
+"""
 MINUTES_OFF = 10
 """How far a wall clock may be off, or jump, in minutes."""
 ACROSS_A_FENCE = "handler calls at once across a fence"
@@ -64,7 +66,9 @@ class World:
     shard_time: ShardTime
     max_skew: timedelta
     clocks: Random | None = None
-    """Draws how far each process' wall clock is off, in worlds where that is minutes: apart, so that nothing else changes."""
+    """Draws how far each process' wall clock is off, in worlds where that is minutes: apart, so that nothing else
+    changes.
+    """
     sketches: MemorySketchStore = field(default_factory=MemorySketchStore)
     sighting_chunks: dict[int, dict[str, Sighting]] = field(default_factory=dict)
     is_recorded: bool = False
@@ -73,8 +77,8 @@ class World:
     rollouts: Rollouts | None = None
     """Decides the version of new workers and lease managers, instead of `older`."""
     asks: bool = False
-    """Whether steals are announced and requested first, as processes do it. Here no owner reacts, and the operator announces
-    lies.
+    """Whether steals are announced and requested first, as processes do it. Here no owner reacts, and the operator
+    announces lies.
     """
     ledger: Ledger = field(default_factory=Ledger)
     history: list[tuple[int, str, str]] = field(default_factory=list)
@@ -97,13 +101,17 @@ class World:
     starts_alone: bool = True
     """Whether there is no foreign fleet, which would have a start position of its own."""
     may_lose_parents: bool = False
-    """Whether the careless operator also deletes rows of merges' unfinished parents whose children wait at their beginning."""
+    """Whether the careless operator also deletes rows of merges' unfinished parents whose children wait at their
+    beginning.
+    """
     is_replaced: bool = False
     """Whether the stream is another one of the same name: no tick on it may write."""
     bad_shard: str | None = None
     """No record of this shard is ever handled."""
     looked_at: dict[str, int] = field(default_factory=dict)
-    """When a worker last opened each shard at a record: to begin reading, or to check that the record is still there."""
+    """When a worker last opened each shard at a record: to begin reading, or to check that the record is still
+    there.
+    """
     gaps: set[str] = field(default_factory=set)
     """The shards with a reported data gap."""
     untold: dict[str, set[int]] = field(default_factory=dict)
@@ -121,8 +129,8 @@ class World:
         self.write_audit = WriteAudit(self)
 
     def moved(self, key: str, before: Checkpoint, to: Checkpoint) -> None:
-        """Called when an operator has moved a checkpoint. At TRIM_HORIZON the row no longer says which record must still be
-        there, so nobody can tell that records after it are past retention.
+        """Called when an operator has moved a checkpoint. At TRIM_HORIZON the row no longer says which record must
+        still be there, so nobody can tell that records after it are past retention.
         """
         self.watch.checkpoints[key] = to
         self.ledger.moved(key, before, to)
@@ -211,8 +219,8 @@ class World:
 
     @contextmanager
     def calling(self, process: Process, shard_id: str) -> Iterator[None]:
-        """Wraps a handler's call. One process never makes two at once for a shard; two processes do only while one of them
-        does not know yet that the other has fenced it off.
+        """Wraps a handler's call. One process never makes two at once for a shard; two processes do only while one of
+        them does not know yet that the other has fenced it off.
         """
         self.write_audit.calls(process, shard_id)
         if self.control is not None:
@@ -241,9 +249,7 @@ class World:
                     since = (start.at - self.scheduler.now()) // MICROSECOND + self.scheduler.now_us
                 truth = self.ledger.shards[log.shard_id] = ShardTruth(log.shard_id, log.parents, since)
                 if start.at is not None and self.starts_alone:
-                    truth.wanted_from = (
-                        since - MANAGERS_AHEAD_BY - self.shard_time.stamps_differ_by // MICROSECOND
-                    )
+                    truth.wanted_from = since - MANAGERS_AHEAD_BY - self.shard_time.stamps_differ_by // MICROSECOND
             truth.is_closed, truth.children = not log.is_open, tuple(child.shard_id for child in log.children)
         for truth in tuple(self.ledger.shards.values()):
             for child in truth.children:

@@ -53,7 +53,9 @@ class Audited:
     is_applied: bool = False
     """Whether its latest write as an owner was applied."""
     is_new: bool = False
-    """True while it has acquired the lease and written nothing yet: it counts from its first request, which may be long ago."""
+    """True while it has acquired the lease and written nothing yet: it counts from its first request, which may be long
+    ago.
+    """
     answered: dict[WriteKind, LeaseWrite] = field(default_factory=dict)
     """The latest answered write of each kind."""
     confirmed_at: int = 0
@@ -99,7 +101,8 @@ class WriteAudit:
             audited.is_checkpoint_answered = False
 
     def _needless(self, process: Process, audited: Audited, write: LeaseWrite, now: int) -> str | None:
-        # An older process runs our engine too. Its table leaves out what that version did not know: early notes, a pin's moment.
+        # An older process runs our engine too. Its table leaves out what that version did not know: early notes, a
+        # pin's moment.
         if write.kind is WriteKind.HEARTBEAT and not process.is_older and not self._has_news(write):
             since = now - audited.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
@@ -118,18 +121,14 @@ class WriteAudit:
 
     def _has_news(self, write: LeaseWrite) -> bool:
         """Whether a heartbeat may be sent before its time, because it carries news: attempts, cleared crashes, and
-        finished-ahead notes that differ from the row's. The crashes of a row that an operator has deleted are news to its
-        owner, who does not know that the row is gone.
+        finished-ahead notes that differ from the row's. The crashes of a row that an operator has deleted are news to
+        its owner, who does not know that the row is gone.
         """
         row = self.world.table.row(write.lease_key) or {}
         says, before = (decode_row({**row, **write.sets}), decode_row(row))
-        grows = (
-            isinstance(says, Lease) and isinstance(before, Lease) and says.noted_ahead != before.noted_ahead
-        )
+        grows = isinstance(says, Lease) and isinstance(before, Lease) and says.noted_ahead != before.noted_ahead
         clears = columns.CRASHES in write.removes and (columns.CRASHES in row or not row)
-        is_tried = columns.ATTEMPTS in write.sets and write.sets[columns.ATTEMPTS] != row.get(
-            columns.ATTEMPTS
-        )
+        is_tried = columns.ATTEMPTS in write.sets and write.sets[columns.ATTEMPTS] != row.get(columns.ATTEMPTS)
         return grows or clears or is_tried
 
     def _stands(self, write: LeaseWrite) -> bool:
@@ -153,9 +152,7 @@ class WriteAudit:
         asked = isinstance(row, Lease) and row.checkpoint_owner == tenancy.owner_id
         return ASKED if asked else None
 
-    def answered(
-        self, process: Process, write: LeaseWrite, result: Applied | Refused, over: str | None
-    ) -> None:
+    def answered(self, process: Process, write: LeaseWrite, result: Applied | Refused, over: str | None) -> None:
         audited = self.of.get((process, write.lease_key))
         if audited is None or write.kind in NOT_AN_OWNERS - {WriteKind.ACQUIRE}:
             return
@@ -166,22 +163,20 @@ class WriteAudit:
             audited.is_checkpoint_answered = True
 
     def out_of_reach(self, process: Process, key: str, error: str) -> None:
-        """Called when a worker assumes its lease lost because no write gets through: it must not do so before another worker
-        may have it.
+        """Called when a worker assumes its lease lost because no write gets through: it must not do so before another
+        worker may have it.
         """
         audited, failover = self.of.get((process, key)), self.world.settings.failover_time // MICROSECOND
         if audited is None or process.has_jumped or error not in PASSING:
             return
         since = self.world.scheduler.now_us - audited.confirmed_at
         if since < failover:
-            self.world.fail(
-                f"lease {key} is given up {since / SECOND:.1f} s after a write, because of a failed one"
-            )
+            self.world.fail(f"lease {key} is given up {since / SECOND:.1f} s after a write, because of a failed one")
 
     def given_up(self, process: Process, key: str) -> None:
-        """Called when a worker assumes its lease lost by a refusal. That is wrong if the row is as its own last write left it,
-        or asks it to hand the lease over. No other writer can have restored it since, unless an operator spoilt it: then the
-        refusal may be older than the repair.
+        """Called when a worker assumes its lease lost by a refusal. That is wrong if the row is as its own last write
+        left it, or asks it to hand the lease over. No other writer can have restored it since, unless an operator
+        spoilt it: then the refusal may be older than the repair.
         """
         if self._is_held(process, key):
             self.world.fail(
@@ -238,9 +233,7 @@ class WriteAudit:
             return
         covered = self.world.ledger.shards[key].covered_by(checkpoint)
         if audited.told > covered:
-            self.world.fail(
-                f"{key} is given back at {covered}, though the records before {audited.told} are finished"
-            )
+            self.world.fail(f"{key} is given back at {covered}, though the records before {audited.told} are finished")
 
     def _covered(self, key: str, sets: Mapping[str, AttributeValue]) -> int:
         sub = int(sets.get(columns.SUB_SEQUENCE_NUMBER, {"N": "0"})["N"])
@@ -249,8 +242,8 @@ class WriteAudit:
     # The end
 
     def left(self, process: Process, report: WindowReport) -> None:
-        """Called when a window has ended with this report: no lease may name its process except kept leases and those with an
-        unanswered write. Of lost leases too, finished records must have been written, or a write tried.
+        """Called when a window has ended with this report: no lease may name its process except kept leases and those
+        with an unanswered write. Of lost leases too, finished records must have been written, or a write tried.
         """
         kept = {lease.lease_key for lease in report.leases if lease.kept is not None}
         lost = {lease.lease_key for lease in report.leases if lease.outcome is Outcome.LEASE_LOST}
@@ -262,11 +255,14 @@ class WriteAudit:
             told_of = max(audited.tried, self._stands_at(key))
             if key in lost and audited.told > told_of and not (audited.is_moved or audited.is_hung):
                 self.world.fail(
-                    f"{key} is lost, and there was no attempt to write that the records before {audited.told} are finished"
+                    f"{key} is lost, and there was no attempt to write that the records before {audited.told} are "
+                    "finished"
                 )
 
     def _stands_at(self, key: str) -> int:
-        """Returns how far the row says that records are finished: another invocation's progress need not be written again."""
+        """Returns how far the row says that records are finished: another invocation's progress need not be written
+        again.
+        """
         checkpoint = self.world.watch.checkpoints.get(key)
         return self.world.ledger.shards[key].covered_by(checkpoint) if checkpoint is not None else 0
 

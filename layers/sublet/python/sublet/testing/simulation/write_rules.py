@@ -84,8 +84,9 @@ NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
 
 
 def rule_of(write: LeaseWrite) -> Rule:
-    """A write with such a note is fenced by the position too; any other write by an owner removes the note. A checkpoint that
-    says how far its shard is behind, or how its handler fails, replaces what was said of the old position.
+    """A write with such a note is fenced by the position too; any other write by an owner removes the note. A
+    checkpoint that says how far its shard is behind, or how its handler fails, replaces what was said of the old
+    position.
     """
     rule = RULES[write.kind]
     if write.kind is WriteKind.CHECKPOINT and (says := REPORTS & write.sets.keys()):
@@ -154,9 +155,7 @@ def _switched_wrongly(write: LeaseWrite, before: Row, after: Row) -> str | None:
     switches = [int(row.get(columns.OWNER_SWITCHES, {}).get("N", 0)) for row in (before, after)]
     owners = [row.get(columns.LEASE_OWNER, {}).get("S") for row in (before, after)]
     due = switches[0]
-    if write.kind is WriteKind.HAND_OVER or (
-        write.kind is WriteKind.ACQUIRE and owners[0] and owners[0] != owners[1]
-    ):
+    if write.kind is WriteKind.HAND_OVER or (write.kind is WriteKind.ACQUIRE and owners[0] and owners[0] != owners[1]):
         due += 1
     elif columns.CHECKPOINT in write.sets:
         due = 0
