@@ -17,17 +17,17 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import boto3
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.prices import CATCH_UP_WINDOWS, CONTINUOUS, CONTINUOUS_WINDOWS, LEASES, month
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import MemoryDispatcher, memory_ports
+from sublet.operate.rules.prices import CATCH_UP_WINDOWS, CONTINUOUS, CONTINUOUS_WINDOWS, LEASES, month
 from sublet.settings import Mode, Settings
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryDispatcher, memory_ports
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
 from benchmarks.idle_writes import Idle

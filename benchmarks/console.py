@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
-from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.testing.memory import FakeClock
 
 from tests.doubles.console_client import ConsoleClient
 from tests.doubles.console_world import ConsoleWorld

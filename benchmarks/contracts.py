@@ -18,19 +18,19 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from sublet import Batch
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.kinesis_event import kinesis_event
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.lambda_event import LambdaEventHandler
-from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
 RECORDS = 10_000
 IN_AN_AGGREGATE = 50

@@ -15,13 +15,13 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from statistics import median
 
-from sublet.decisions.choose_leases import choose_leases
-from sublet.decisions.hash_range_audit import holes
-from sublet.decisions.lease_cleanup import plan_lease_cleanup
-from sublet.decisions.liveness import observe
-from sublet.decisions.packing import executions, pack
-from sublet.decisions.shard_sync import plan_shard_sync
-from sublet.decisions.tick_plan import Look, plan_tick
+from sublet.decisions.manager.choose_leases import choose_leases
+from sublet.decisions.manager.hash_range_audit import holes
+from sublet.decisions.manager.lease_cleanup import plan_lease_cleanup
+from sublet.decisions.manager.liveness import observe
+from sublet.decisions.manager.packing import executions, pack
+from sublet.decisions.manager.shard_sync import plan_shard_sync
+from sublet.decisions.manager.tick_plan import Look, plan_tick
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard

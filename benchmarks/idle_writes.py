@@ -13,15 +13,15 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sublet import Batch, Checkpoint, Mode, Settings
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import WindowReport
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.window import WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import MemoryDispatcher, memory_ports
 from sublet.protocol.checkpoint import PendingCheckpoint
+from sublet.testing.memory import MemoryDispatcher, memory_ports
 
 from benchmarks import peers
 from benchmarks.counting_proxy import CountingProxy, counting_proxy

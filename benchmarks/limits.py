@@ -22,15 +22,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import boto3
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.kinesis.kinesis import KinesisStream
 from sublet.aws.stepfunctions import StepFunctionsDispatcher
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
 from sublet.engine.manager.tick import LeaseManager
-from sublet.memory import FakeClock, memory_ports
 from sublet.settings import Mode, Settings
 from sublet.system.garbage_collection import collect_seldom
+from sublet.testing.memory import FakeClock, memory_ports
 
 from benchmarks import large_stream_server
 from benchmarks.large_stream_server import EMPTY, FREE, HELD

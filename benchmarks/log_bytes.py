@@ -16,11 +16,11 @@ from random import Random
 
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import FakeClock, MemoryDispatcher, MemoryStream, memory_ports
 from sublet.settings import MetricsByShard, Mode, Settings
+from sublet.testing.memory import FakeClock, MemoryDispatcher, MemoryStream, memory_ports
 from sublet.testing.turn_taking import TurnTaking
 
 from benchmarks.idle_writes import Idle

@@ -6,16 +6,16 @@ import time
 
 from sublet import Batch, Checkpoint, Mode, Settings
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis import KinesisStream
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import MemoryLeaseTable, memory_ports
 from sublet.protocol.checkpoint import TRIM_HORIZON, PendingCheckpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.system.garbage_collection import collect_seldom
 from sublet.system.heap import use_one_heap
+from sublet.testing.memory import MemoryLeaseTable, memory_ports
 
 ALMOST_ALL = HashKeyRange(0, HASH_KEY_MAX - 1)
 """All hash keys but one: with a shard's full range, no key would need to be checked."""

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import boto3
 from botocore.config import Config
-from sublet.decisions.prices import quiet_month
-from sublet.decisions.quiet_shards import ASKED_AT_MOST_EVERY
+from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY
 from sublet.engine.manager.quiet_probing import BOUNDS
-from sublet.memory import FakeClock
+from sublet.operate.rules.prices import quiet_month
 from sublet.settings import Mode
+from sublet.testing.memory import FakeClock
 
 from benchmarks import large_stream_server
 from benchmarks.large_stream_server import ITERATOR, QUIET

@@ -17,11 +17,10 @@ from itertools import chain, count
 from statistics import median
 from typing import NamedTuple
 
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.window import Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.session.window import Outcome
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import Signal
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
@@ -30,6 +29,7 @@ from sublet.settings import Mode, Settings
 from sublet.system.clock import SystemClock
 from sublet.system.garbage_collection import collect_seldom
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
 from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, Record, aggregates, plain_records
 from benchmarks.worker_loop import Counting

@@ -15,12 +15,11 @@ from statistics import median
 from typing import NamedTuple
 
 from sublet import Batch, Checkpoint, Mode, Settings
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.decisions.window import Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.window import Outcome
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, PendingCheckpoint
@@ -30,6 +29,7 @@ from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.system.clock import SystemClock
 from sublet.system.garbage_collection import collect_seldom
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
 from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, aggregates, plain_records
 

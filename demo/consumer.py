@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from boto3.dynamodb.types import TypeDeserializer
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.memory import memory_ports
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.operate.standing import Watch
 from sublet.ports import LeaseTable, Stream
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import memory_ports
 
 from examples.flights.flights import ShardTotals
 from infra.local import EmbeddedAws

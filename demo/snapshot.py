@@ -8,8 +8,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from sublet.decisions.fleet_status import FleetStatus
-from sublet.decisions.shard_status import ShardStatus
+from sublet.decisions.status.fleet_status import FleetStatus
+from sublet.decisions.status.shard_status import ShardStatus
 from sublet.protocol.shard import Shard
 
 

@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
-from sublet.cli.shown import age_text
-from sublet.cli.status import standing_text
-from sublet.decisions.shard_status import BAD_WORDS
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.status.shard_status import BAD_WORDS
+from sublet.decisions.status.shard_verdict import Word
+from sublet.operate.cli.monitor.status import standing_text
+from sublet.operate.shown import age_text
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
 
 from demo.snapshot import Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from sublet.decisions.prices import (
+from sublet.operate.rules.prices import (
     CATCH_UP_SECONDS,
     CATCH_UP_SECONDS_ALONE,
     CATCH_UP_WINDOWS,

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from sublet.decisions import prices, role_needs
 from sublet.metric_names import Metric
+from sublet.operate.rules import prices, role_needs
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
 from sublet.spark.option_table import OPTIONS

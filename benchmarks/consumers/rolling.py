@@ -31,7 +31,7 @@ def kcl_rust(stream: str, application: str) -> None:
 
 
 def sublet(stream: str, application: str) -> None:
-    from sublet.cli.main import main  # noqa: PLC0415 - not in the peers' environment
+    from sublet.operate.cli.main import main  # noqa: PLC0415 - not in the peers' environment
 
     command = ["run", "--application", application, "--stream", stream]
     raise SystemExit(main([*command, "--handler", "benchmarks.consumers.rolling_handler:handle"]))

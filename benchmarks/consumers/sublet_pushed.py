@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sublet import Batch
-from sublet.cli.main import main
+from sublet.operate.cli.main import main
 
 from benchmarks.consumers.tally import Order, Tally
 

@@ -11,13 +11,13 @@ from statistics import median
 from typing import Any
 
 from pyspark.sql import SparkSession
-from sublet.memory import MemoryStream
 from sublet.spark.option_table import parse_options
 from sublet.spark.options import Use
 from sublet.spark.plan.offsets import Offset
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.driver import QueryDriver
 from sublet.spark.source.whole_stream import WholeStream
+from sublet.testing.memory import MemoryStream
 
 from benchmarks.spark.batch_sources import EmptySource, TrickleSource
 from benchmarks.spark.memory import STREAM, Identified, LeapingClock, connection

@@ -13,18 +13,18 @@ from itertools import count, cycle, islice
 from random import Random
 
 from msgspec.structs import replace
-from sublet.decisions.read_position import ReadPosition
-from sublet.memory import FakeClock, MemoryLog, MemoryStream
-from sublet.polling import PollingReader
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
+from sublet.reading.polling import PollingReader
 from sublet.settings import StartPosition
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.pace import CallPace
+from sublet.testing.memory import FakeClock, MemoryLog, MemoryStream
 
 from benchmarks.kpl_aggregates import Row, kpl_aggregates
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC

@@ -64,7 +64,7 @@ class Pipeline:
 
     def start(self, aws: EmbeddedAws) -> None:
         options = [word for name, value in SPARK.items() for word in ("--conf", f"{name}={value}")]
-        command = [str(SPARK_PYTHON), "-m", "sublet.pipeline", *ARGUMENTS]
+        command = [str(SPARK_PYTHON), "-m", "sublet.spark.pipeline", *ARGUMENTS]
         own = {name: os.environ[name] for name in INHERITED if name in os.environ}
         self._guard = subprocess.Popen(
             [

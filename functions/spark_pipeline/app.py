@@ -4,6 +4,6 @@ pipeline`.
 
 from __future__ import annotations
 
-from sublet.pipeline.command import main
+from sublet.spark.pipeline.command import main
 
 raise SystemExit(main())

@@ -12,8 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from constructs import Construct
-from sublet.decisions import role_needs
 from sublet.errors import SettingsError
+from sublet.operate.rules import role_needs
 from sublet.settings import HotShardKeys, Reading, Settings
 from sublet_cdk import roles
 from sublet_cdk.failure_destination import Destination

@@ -13,8 +13,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
-from sublet.decisions.role_needs import SETS_ASIDE
 from sublet.errors import SettingsError
+from sublet.operate.rules.role_needs import SETS_ASIDE
 from sublet_cdk import roles
 from sublet_cdk.nag import acknowledge_wildcard
 

@@ -13,8 +13,8 @@ from typing import Any
 from aws_cdk import Annotations, Token
 from aws_cdk import aws_kinesis as kinesis
 from constructs import Construct
-from sublet.decisions.prices import AS_OF, REGION, fan_out
 from sublet.errors import SettingsError
+from sublet.operate.rules.prices import AS_OF, REGION, fan_out
 from sublet.settings import Reading, Settings, StreamSelector
 from sublet.settings.limits import CONSUMER_NAME_MAX
 from sublet_cdk.places import is_elsewhere

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
-from sublet.decisions.role_needs import LEASE_MANAGER_ON_SIGHTINGS, LEASE_WORKER_ON_SKETCHES
-from sublet.decisions.sketch_places import KEYS_BEGIN_WITH
+from sublet.decisions.load.sketch_places import KEYS_BEGIN_WITH
+from sublet.operate.rules.role_needs import LEASE_MANAGER_ON_SIGHTINGS, LEASE_WORKER_ON_SKETCHES
 from sublet.settings import KclFleet, Mode, Settings
 
 SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{KEYS_BEGIN_WITH}*"]}}

@@ -11,10 +11,10 @@ from aws_cdk import Token
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_s3 as s3
 from sublet.errors import SettingsError
-from sublet.pipeline.command import add_arguments, settings_of
-from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition, StreamChoice
 from sublet.spark.options import Leases
+from sublet.spark.pipeline.command import add_arguments, settings_of
+from sublet.spark.pipeline.settings import Sink
 from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
 
 TIMEOUT_MIN = 5

@@ -15,7 +15,7 @@ from pathlib import Path
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 from sublet.errors import SettingsError
-from sublet.pipeline.settings import Sink
+from sublet.spark.pipeline.settings import Sink
 from sublet_cdk.code_folder import EXCLUDE, copy_code
 from sublet_cdk.handler_asset import check_handler_exists, check_is_plain
 from sublet_cdk.library import stage_folder, stage_library

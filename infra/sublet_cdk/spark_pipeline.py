@@ -30,9 +30,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.pipeline.settings import Sink
 from sublet.settings import SIGHTINGS_SUFFIX, StartPosition
 from sublet.spark.options import Leases
+from sublet.spark.pipeline.settings import Sink
 from sublet_cdk import roles
 from sublet_cdk.dependencies import EMR, built
 from sublet_cdk.log_groups import add_log_group, keep_logs

@@ -19,9 +19,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
+from sublet.spark.pipeline.settings import Sink
 from sublet_cdk.context import context_of, number, one_of, required, stream_arn, texts_by_name
 from sublet_cdk.spark_job import RELEASE
 from sublet_cdk.spark_pipeline import SparkPipeline

@@ -29,8 +29,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sublet.decisions.packing import MAP_ITEMS_MAX
-from sublet.decisions.window import CRASHES_MAX, RUNS_MAX
+from sublet.decisions.manager.packing import MAP_ITEMS_MAX
+from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX
 
 RETRIES = 1
 """How often each task is retried after one of Lambda's own faults."""

@@ -8,7 +8,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from sublet.decisions.role_needs import STARTS_WORKERS
+from sublet.operate.rules.role_needs import STARTS_WORKERS
 from sublet_cdk import roles
 from sublet_cdk.access import Duties
 from sublet_cdk.functions import FunctionShape, FunctionSize, Own, add_function, plain_asset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
-from sublet.decisions.prices import (
+from sublet.operate.rules.prices import (
     ALARM,
     ALARMED_METRICS,
     DASHBOARD,

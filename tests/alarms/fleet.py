@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import CRASHES_MAX, Next
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.window import CRASHES_MAX, Next
 from sublet.errors import StreamNotFound, SubletError
 from sublet.handler import Batch
 from sublet.metric_names import Metric

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from sublet.aws.metrics import OF_STREAMS
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
 from sublet.metric_names import Metric

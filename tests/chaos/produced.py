@@ -18,9 +18,9 @@ from random import Random
 
 from sublet.account import Account
 from sublet.aws.account import AwsAccount
-from sublet.aws.kinesis import KinesisStream
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.decisions.resharding import Merge, Split
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.decisions.load.resharding import Merge, Split
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import Stream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
-from sublet.console.server import listen, origin_of, server_of
+from sublet.operate.console.server import listen, origin_of, server_of
 
 from tests.doubles.console_world import ConsoleWorld
 

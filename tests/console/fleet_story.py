@@ -7,12 +7,12 @@ from datetime import timedelta
 from math import sin
 
 from msgspec.structs import replace
-from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HashKeyRange, Shard
+from sublet.testing.memory import FakeClock
 
 from tests.doubles.console_world import ConsoleWorld, MemoryApplication
 from tests.doubles.traffic import Traffic, sketch_of

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, expect
-from sublet.memory import MemoryLeaseTable, MemoryStream, MemoryStreams
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import StreamKey, shard_in_stream
+from sublet.reading.several_streams import with_streams
 from sublet.settings import StreamChoice
-from sublet.several_streams import with_streams
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream, MemoryStreams
 
 from tests.console.chromium import PHONE, WIDE, Served, opened, served, violations
 from tests.doubles.console_world import ConsoleWorld

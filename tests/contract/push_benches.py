@@ -14,25 +14,25 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.fan_out_consumers import StatedConsumer
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.push_requests import PushRequests
-from sublet.aws.pushes import KinesisPushes
-from sublet.aws.pushes_of_streams import PushesOfStreams
-from sublet.aws.streams import AwsStreams
-from sublet.decisions.push import TAKEN_OVER_AFTER, PushEnd
-from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition
-from sublet.memory import MemoryFanOut, MemoryLog, MemoryStream
-from sublet.memory.pushes import EMPTY_EVENT_EVERY
+from sublet.aws.kinesis.fan_out_consumers import StatedConsumer
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.streams import AwsStreams
+from sublet.aws.push.push_requests import PushRequests
+from sublet.aws.push.pushes import KinesisPushes
+from sublet.aws.push.pushes_of_streams import PushesOfStreams
+from sublet.decisions.session.push import TAKEN_OVER_AFTER, PushEnd
+from sublet.decisions.session.read_position import LONGEST_RETENTION, IteratorType, ReadPosition
 from sublet.ports import Pushed, Pushes, Refusal, ShardSubscription, Stream, Unanswered
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import ChildShard
 from sublet.protocol.stream_key import StreamKey, child_in_stream, in_stream, own_id, stream_key_of
-from sublet.pushing import FanOutReader
+from sublet.reading.pushing import FanOutReader
+from sublet.reading.several_streams import AllPushes, StreamOfSeveral
 from sublet.settings import Mode, Reading, Settings, StreamChoice
-from sublet.several_streams import AllPushes, StreamOfSeveral
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryFanOut, MemoryLog, MemoryStream
+from sublet.testing.memory.pushes import EMPTY_EVENT_EVERY
 
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import FanOut

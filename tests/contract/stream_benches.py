@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis import KinesisStream
-from sublet.memory import FakeClock, MemoryStream
-from sublet.polling import PolledStream
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.reading.polling import PolledStream
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import FakeClock, MemoryStream
 
 A_MOMENT = timedelta(milliseconds=1100)
 """Longer than the second to which some clocks and parameters are rounded."""

@@ -14,8 +14,6 @@ import pytest
 from botocore.stub import Stubber
 from sublet import Context, LeaseTableError, StreamError, connect
 from sublet.aws.account import AwsAccount
-from sublet.cli import applications
-from sublet.cli.main import main
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableKeyUnexpected,
@@ -23,14 +21,16 @@ from sublet.errors import (
     StreamExists,
     StreamNotFound,
 )
-from sublet.memory import FakeClock, MemoryAccount
 from sublet.operate import applications as operate
+from sublet.operate.cli.main import main
+from sublet.operate.cli.monitor import applications
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.stream_info import StreamMode
 from sublet.settings import Settings
 from sublet.settings.value import TAG
+from sublet.testing.memory import FakeClock, MemoryAccount
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.contract.dynamodb_tables import create_table

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import boto3
 import pytest
-from sublet.cli.main import main
+from sublet.operate.cli.main import main
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import boto3
 import pytest
-from sublet.cli.main import main
+from sublet.operate.cli.main import main
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row

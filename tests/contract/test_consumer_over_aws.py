@@ -16,11 +16,11 @@ from boto3.session import Session
 from botocore.exceptions import ClientError
 from sublet import Batch, Consumer
 from sublet.aws.clients import dynamodb_client, kinesis_client
-from sublet.aws.create_tables import create_tables
-from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.ports import aws_ports, with_stream_arn
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.aws.worker_reports import DynamoDbWorkerReports
+from sublet.aws.tables.create_tables import create_tables
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseTableNotFound, StreamNotFound
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock

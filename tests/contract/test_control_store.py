@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.control import CONTROL, DynamoDbControlStore
-from sublet.aws.sightings import DATA, KEY, ROUND, DynamoDbSightingStore
-from sublet.decisions.liveness import Sighting
+from sublet.aws.tables.control import CONTROL, DynamoDbControlStore
+from sublet.aws.tables.sightings import DATA, KEY, ROUND, DynamoDbSightingStore
+from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import ControlUnreadable, LeaseTableNotFound
-from sublet.memory.clock import BEGINNING
-from sublet.memory.control import MemoryControlStore
 from sublet.ports import ControlStore
 from sublet.protocol.control import NO_CONTROL, Control, Order, Pause, encode_control
 from sublet.system.clock import SystemClock
+from sublet.testing.memory.clock import BEGINNING
+from sublet.testing.memory.control import MemoryControlStore
 
 from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.create_tables import create_tables, missing_tables, require_tables
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.aws.table_errors import RESTORE
-from sublet.decisions.liveness import Sighting
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.tables.create_tables import create_tables, missing_tables, require_tables
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.aws.tables.table_errors import RESTORE
+from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableAccessDenied, LeaseTableKeyUnexpected, LeaseTableNotFound
-from sublet.memory.clock import BEGINNING
 from sublet.ports import Applied
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
@@ -28,6 +27,7 @@ from sublet.protocol.lease_writes import create
 from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory.clock import BEGINNING
 
 from infra.local import EmbeddedAws
 from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client, stepfunctions_client
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.ports import Applied, Unanswered
 from sublet.protocol.checkpoint import TRIM_HORIZON

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pytest
 from sublet.aws.clients import stepfunctions_client
 from sublet.aws.stepfunctions import INPUT_BYTES_MAX, StepFunctionsDispatcher
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.worker_item_json import item_from_json
-from sublet.memory import MemoryDispatcher
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.worker_item_json import item_from_json
 from sublet.ports import Dispatcher
+from sublet.testing.memory import MemoryDispatcher
 
 from infra.local import EmbeddedAws
 from tests.contract.scripted_service import ScriptedService, error

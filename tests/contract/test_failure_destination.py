@@ -13,22 +13,22 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from msgspec import structs
-from sublet.aws.failure_destinations import (
+from sublet.aws.ports import aws_ports
+from sublet.aws.set_aside.failure_destinations import (
     SnsDestination,
     SqsDestination,
     failure_destination,
     set_aside_store,
 )
-from sublet.aws.kept_objects import S3Destination
-from sublet.aws.ports import aws_ports
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.errors import DestinationRefused
-from sublet.memory import FakeClock, MemoryDestination
+from sublet.operate.set_aside_folder import SetAsideFolder
 from sublet.ports import FailureDestination, KeptBatch, Removal, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.failure_document_read import batch_of_message
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
-from sublet.system.set_aside_folder import SetAsideFolder
+from sublet.testing.memory import FakeClock, MemoryDestination
 
 from tests.doubles.s3_model import S3Model, client_of
 from tests.doubles.sns_model import DELIVERED_WITHIN, SnsModel

@@ -22,7 +22,7 @@ from typing import Any
 
 import boto3
 import pytest
-from sublet.cli.main import all_commands, main
+from sublet.operate.cli.main import all_commands, main
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -118,7 +118,7 @@ def test_an_example_runs_as_it_is_printed(
     if "sublet undo" in example:
         main(["seek", "earliest", "--shard", "shardId-000000000003", *NAMED, "--execute"])
     if "--role" in example:  # moto simulates no policies: tests/contract/test_role_permissions.py
-        monkeypatch.setattr("sublet.aws.inspection.lacking", lambda *_: [])
+        monkeypatch.setattr("sublet.operate.aws.inspection.lacking", lambda *_: [])
     example = example.replace(EXAMPLES_NUMBER, application["shardId-000000000003"])
     if "redrive" in example:
         prepare_redrive(monkeypatch)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
+from sublet.aws.kinesis.kinesis import KinesisStream
 from sublet.aws.ports import aws_ports
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.settings import Settings
 

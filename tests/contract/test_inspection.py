@@ -9,14 +9,14 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
-from sublet.aws.figures import Figures
-from sublet.aws.inspection import AwsInspection
-from sublet.decisions.examination import Executions, Throttled, Usage, Volume
-from sublet.decisions.last_hour import RecordedHour
-from sublet.decisions.set_aside_waiting import SetAsideWaiting
 from sublet.errors import AwsNotConfigured, CheckRefused
-from sublet.inspection import Inspection
-from sublet.memory.inspection import MemoryInspection
+from sublet.operate.aws.figures import Figures
+from sublet.operate.aws.inspection import AwsInspection
+from sublet.operate.inspection import Inspection
+from sublet.operate.memory_inspection import MemoryInspection
+from sublet.operate.rules.examination import Executions, Throttled, Usage, Volume
+from sublet.operate.rules.last_hour import RecordedHour
+from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.failure_document import OBJECT_SUFFIX
 from sublet.settings import Settings
 

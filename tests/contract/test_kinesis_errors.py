@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis import KinesisStream
-from sublet.decisions.read_position import IteratorType, ReadPosition, after
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.decisions.session.read_position import IteratorType, ReadPosition, after
 from sublet.errors import (
     CheckpointNotInStream,
     ShardNotFound,

@@ -9,11 +9,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sublet.aws import kinesis
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.kinesis_shapes import decode_records_reply
-from sublet.decisions.quiet import reached_by
+from sublet.aws.kinesis.kinesis import KinesisStream, kinesis
+from sublet.aws.kinesis.kinesis_shapes import decode_records_reply
+from sublet.decisions.session.quiet import reached_by
 from sublet.errors import StreamError
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import FULL_RANGE

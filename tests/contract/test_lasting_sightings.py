@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.create_tables import create_tables, require_tables
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.lasting_sightings import LastingSightings
-from sublet.decisions.dispatching import Dispatched
-from sublet.decisions.liveness import Sighting
+from sublet.aws.tables.create_tables import create_tables, require_tables
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableNotFound
-from sublet.memory import MemoryLog
-from sublet.memory.clock import BEGINNING
 from sublet.ports import Remembered
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_writes import create
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryLog
+from sublet.testing.memory.clock import BEGINNING
 
 pytestmark = pytest.mark.emulator
 

@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
-from sublet.memory import MemoryLeaseTable
 from sublet.ports import Applied, LeaseTable, Refused
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import LATEST, Checkpoint
@@ -21,6 +20,7 @@ from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import FULL_RANGE
+from sublet.testing.memory import MemoryLeaseTable
 
 from tests.contract.dynamodb_tables import EMULATORS, create_table, emulated_dynamodb
 from tests.contract.scripted_service import ScriptedService

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis import KinesisStream
-from sublet.memory import FakeClock, MemoryStream
-from sublet.polling import PolledStream
+from sublet.aws.kinesis.kinesis import KinesisStream
 from sublet.protocol.shard import FULL_RANGE
+from sublet.reading.polling import PolledStream
 from sublet.settings import Settings, StartKind, StartPosition
+from sublet.testing.memory import FakeClock, MemoryStream
 
 from tests.contract.scripted_service import Json, Reply, ScriptedService, error
 

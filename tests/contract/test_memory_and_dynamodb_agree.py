@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.memory import MemoryLeaseTable
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.testing.memory import MemoryLeaseTable
 
 from tests.contract.dynamodb_tables import create_table
 from tests.property.lease_rows import LEASE_KEY, lease_writes, rows

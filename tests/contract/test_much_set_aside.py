@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sublet.aws import kept_messages
-from sublet.aws.failure_destinations import AVAILABLE, HIDDEN, SqsDestination, set_aside_store
-from sublet.aws.kept_objects import S3Destination
-from sublet.engine.redrive import Redrive, Redriven
+from sublet.aws.set_aside import kept_messages
+from sublet.aws.set_aside.failure_destinations import AVAILABLE, HIDDEN, SqsDestination, set_aside_store
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import FakeClock, MemoryLog
+from sublet.operate.redrive import Redrive, Redriven
 from sublet.ports import Counted, KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch, messages, object_bytes, object_key
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
+from sublet.testing.memory import FakeClock, MemoryLog
 
 from tests.contract.test_failure_destination import AT, batch, make_bucket, make_queue, queue_store
 

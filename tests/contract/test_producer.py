@@ -15,12 +15,12 @@ import pytest
 import sublet.aio
 from sublet import Producer, PutRecord, RecordRefused, RecordsNotPut, StreamNotFound, connect
 from sublet.account import Account
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.memory import MemoryAccount
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import Page, UserRecord
 from sublet.protocol.shard import Shard
+from sublet.testing.memory import MemoryAccount
 
 from tests.chaos.network import Network, network
 from tests.chaos.plan import Trouble

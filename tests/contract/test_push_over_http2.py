@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 from botocore.config import Config
-from sublet.aws.push_connection import ConnectionLost, Network, PushConnection, tls_context
-from sublet.aws.push_http import WINDOW, Http1Reply, Http2Reply, Request
-from sublet.aws.push_requests import PushRequests
-from sublet.aws.pushes import KinesisPushes, KinesisSubscription
-from sublet.decisions.push import PushEnd
-from sublet.decisions.read_position import IteratorType, ReadPosition, after
+from sublet.aws.push.push_connection import ConnectionLost, Network, PushConnection, tls_context
+from sublet.aws.push.push_http import WINDOW, Http1Reply, Http2Reply, Request
+from sublet.aws.push.push_requests import PushRequests
+from sublet.aws.push.pushes import KinesisPushes, KinesisSubscription
+from sublet.decisions.session.push import PushEnd
+from sublet.decisions.session.read_position import IteratorType, ReadPosition, after
 from sublet.errors import ShardNotFound
-from sublet.memory import MemoryStream
 from sublet.ports import Pushed
 from sublet.protocol.event_stream import message
+from sublet.testing.memory import MemoryStream
 
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import Fault

@@ -16,14 +16,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from sublet.aws.pushes import KinesisSubscription
-from sublet.decisions.push import PushEnd
-from sublet.decisions.read_position import IteratorType, ReadPosition, after
+from sublet.aws.push.pushes import KinesisSubscription
+from sublet.decisions.session.push import PushEnd
+from sublet.decisions.session.read_position import IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamKeyUnavailable, StreamNotFound
 from sublet.ports import PollRefusal, ShardSubscription, Unanswered
 from sublet.protocol.records import Page
 from sublet.protocol.shard import HASH_KEY_MAX
-from sublet.pushing import FanOutReader
+from sublet.reading.pushing import FanOutReader
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import pytest
 from sublet import Batch, Consumer, aio
-from sublet.aws.fan_out_consumers import registered
-from sublet.cli.run import reading_as
+from sublet.aws.kinesis.fan_out_consumers import registered
+from sublet.command_line.run import reading_as
 from sublet.errors import SettingsError
 from sublet.settings import Mode, Reading, Settings
 from sublet.system.threads import ThreadTasks

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 from sublet import Batch, Consumer
-from sublet.aws.fan_out_consumers import NamedConsumer
-from sublet.cli.run import reading_as
-from sublet.cli.streams import consumer_left
-from sublet.decisions.push import PushEnd
-from sublet.memory import FakeClock, MemoryLog
+from sublet.aws.kinesis.fan_out_consumers import NamedConsumer
+from sublet.command_line.run import reading_as
+from sublet.decisions.session.push import PushEnd
+from sublet.operate.cli.monitor.streams import consumer_left
 from sublet.ports import Unanswered
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Mode, Reading, Settings, StreamChoice
+from sublet.testing.memory import FakeClock, MemoryLog
 
 from infra.local.embedded import EmbeddedAws
 from infra.local.fan_out import FanOut

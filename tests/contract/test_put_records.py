@@ -6,7 +6,7 @@ import os
 
 import pytest
 from sublet.aws.clients import kinesis_put_client
-from sublet.aws.put_records import KinesisWriter
+from sublet.aws.kinesis.put_records import KinesisWriter
 from sublet.errors import RecordRefused
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import PutRecord

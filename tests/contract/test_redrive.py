@@ -10,9 +10,9 @@ from typing import Any
 
 import boto3
 import pytest
-from sublet.aws.failure_destinations import failure_destination, set_aside_store
-from sublet.cli.main import main
+from sublet.aws.set_aside.failure_destinations import failure_destination, set_aside_store
 from sublet.handlers.load import load_handler
+from sublet.operate.cli.main import main
 from sublet.ports import Counted
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease

@@ -11,15 +11,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from sublet.aws.failure_destinations import SqsDestination
-from sublet.aws.kept_objects import S3Destination
-from sublet.engine.redrive import Redrive, Redriven
+from sublet.aws.set_aside.failure_destinations import SqsDestination
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import FakeClock, MemoryLog
+from sublet.operate.redrive import Redrive, Redriven
 from sublet.ports import Counted, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch, object_bytes
 from sublet.settings import Settings
+from sublet.testing.memory import FakeClock, MemoryLog
 
 from tests.contract.test_failure_destination import batch
 from tests.doubles.s3_model import S3Model, client_of

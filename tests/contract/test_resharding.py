@@ -14,15 +14,15 @@ from msgspec.structs import replace
 from sublet.account import Account
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.sketch_store import DynamoDbSketchStore
-from sublet.cli.main import main
-from sublet.decisions.resharding import Merge, Split
-from sublet.memory.account import MemoryAccount
+from sublet.aws.tables.sketch_store import DynamoDbSketchStore
+from sublet.decisions.load.resharding import Merge, Split
+from sublet.operate.cli.main import main
 from sublet.operate.hot_shards import reshard
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import FULL_RANGE, Shard
+from sublet.testing.memory.account import MemoryAccount
 
 from tests.contract.dynamodb_tables import create_table
 from tests.doubles.traffic import Traffic, sketch_of

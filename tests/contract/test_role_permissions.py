@@ -9,8 +9,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
-from sublet.aws.role_permissions import functions_of, lacking, roles_of
-from sublet.decisions.role_needs import DeployedRoles, Need, Runtime, needs_of
+from sublet.operate.aws.role_permissions import functions_of, lacking, roles_of
+from sublet.operate.rules.role_needs import DeployedRoles, Need, Runtime, needs_of
 from sublet.settings import HotShardKeys, Mode, Reading, Settings
 from sublet.settings.stream_choice import StreamChoice
 from sublet_cdk.state_machine import Functions, definition

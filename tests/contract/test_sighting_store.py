@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.lasting_sightings import LastingSightings
-from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.decisions.announcing import Announcement, What
-from sublet.decisions.chosen_streams import KnownStream
-from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import UnreadShard
+from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.sighting_chunks import CHUNK_BYTES_MAX
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.decisions.manager.announcing import Announcement, What
+from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
+from sublet.decisions.manager.liveness import Sighting
+from sublet.decisions.manager.unread_shards import UnreadShard
+from sublet.decisions.streams.chosen_streams import KnownStream
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
-from sublet.memory import MemoryLog, MemorySightingStore
-from sublet.memory.clock import BEGINNING
 from sublet.ports import Remembered, SightingStore
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import SIGHTINGS_SUFFIX, Settings
+from sublet.testing.memory import MemoryLog, MemorySightingStore
+from sublet.testing.memory.clock import BEGINNING
 
 from tests.contract.dynamodb_tables import EMULATORS, create_table, emulated_dynamodb, sightings_table
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.sightings import DATA, KEY, DynamoDbSightingStore
-from sublet.aws.sketch_store import HOT, DynamoDbSketchStore
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.sketch import Peak, ShardSketch
-from sublet.decisions.sketch_places import PLACES, WARM, fresh
+from sublet.aws.tables.sightings import DATA, KEY, DynamoDbSightingStore
+from sublet.aws.tables.sketch_store import HOT, DynamoDbSketchStore
+from sublet.decisions.load.sketch import Peak, ShardSketch
+from sublet.decisions.load.sketch_places import PLACES, WARM, fresh
+from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableNotFound
-from sublet.memory.sketch_store import MemorySketchStore
 from sublet.ports import SketchStore
+from sublet.testing.memory.sketch_store import MemorySketchStore
 
 from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 from tests.doubles.traffic import NOW, Traffic, sketch_of

@@ -10,17 +10,17 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.aws.snapshots import FIRST, OTHERS, DynamoDbSnapshotStore
-from sublet.cli.snapshots import SnapshotFiles
-from sublet.memory import MemorySnapshotStore
-from sublet.memory.clock import BEGINNING
+from sublet.aws.tables.sighting_chunks import CHUNK_BYTES_MAX
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.operate.aws.snapshots import FIRST, OTHERS, DynamoDbSnapshotStore
+from sublet.operate.cli.positions.snapshots import SnapshotFiles
 from sublet.ports import Remembered, SnapshotStore
 from sublet.protocol.checkpoint import AT_TIMESTAMP, SHARD_END, Checkpoint
 from sublet.protocol.lease import Position
 from sublet.protocol.snapshot import Snapshot, encode_snapshot
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.testing.memory import MemorySnapshotStore
+from sublet.testing.memory.clock import BEGINNING
 
 from tests.contract.dynamodb_tables import create_table
 

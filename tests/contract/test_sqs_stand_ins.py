@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from sublet.memory import FakeClock
+from sublet.testing.memory import FakeClock
 
 from infra.local import EmbeddedAws
 from tests.doubles.sqs_model import SqsModel

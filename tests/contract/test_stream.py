@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.read_position import (
+from sublet.decisions.session.read_position import (
     LONGEST_RETENTION,
     SHORTEST_RETENTION,
     IteratorType,
@@ -15,9 +15,9 @@ from sublet.decisions.read_position import (
     after,
 )
 from sublet.errors import ShardNotFound, StreamNotFound
-from sublet.polling import PolledStream
 from sublet.protocol.records import Page, Polled, StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, ChildShard, HashKeyRange
+from sublet.reading.polling import PolledStream
 from sublet.settings import StartKind, StartPosition
 
 from tests.contract.stream_benches import Bench, kinesis_bench, memory_bench

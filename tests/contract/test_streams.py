@@ -12,18 +12,18 @@ from botocore.stub import Stubber
 from sublet.aws import clients
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
-from sublet.aws.delete_tables import delete_tables
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.streams import AwsStreams
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.streams import AwsStreams
+from sublet.aws.tables.delete_tables import delete_tables
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import LeaseTableNotFound, SettingsError, StreamAccessDenied, StreamNotFound
-from sublet.memory import MemoryStream, MemoryStreams
 from sublet.ports import PollRefusal, Stream, Streams
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey, own_id, stream_key_of
 from sublet.settings import Mode, Reading, Settings, StartKind, StreamChoice
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryStream, MemoryStreams
 
 pytestmark = pytest.mark.emulator
 

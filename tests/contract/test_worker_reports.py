@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.worker_reports import ABSENT_FOR, DynamoDbWorkerReports
-from sublet.memory import FakeClock, MemoryLeaseTable, MemoryWorkerReports
-from sublet.memory.clock import BEGINNING
+from sublet.aws.tables.worker_reports import ABSENT_FOR, DynamoDbWorkerReports
 from sublet.ports import WorkerReports
 from sublet.protocol.worker_report import Place, WorkerReport
 from sublet.settings import Settings
+from sublet.testing.memory import FakeClock, MemoryLeaseTable, MemoryWorkerReports
+from sublet.testing.memory.clock import BEGINNING
 
 from tests.contract.dynamodb_tables import create_table
 

@@ -26,7 +26,7 @@ def test_a_file_by_name_is_the_only_test() -> None:
 @pytest.mark.parametrize(
     ("changed", "asked"),
     [
-        ("layers/sublet/python/sublet/decisions/failure_policy.py", "tests/property/test_failure_policy.py"),
+        ("layers/sublet/python/sublet/decisions/session/failure_policy.py", "tests/property/test_failure_policy.py"),
         ("layers/sublet/python/sublet/settings/value.py", "tests/unit/settings/test_settings.py"),
         ("tests/doubles/engine_world.py", "tests/unit/engine/manager/test_tick.py"),
         ("tests/unit/engine/manager/test_tick.py", "tests/unit/engine/manager/test_tick.py"),
@@ -41,5 +41,5 @@ def test_the_tests_that_import_what_differs_are_asked(changed: str, asked: str) 
 
 
 def test_a_rule_s_change_asks_few_and_nothing_none() -> None:
-    assert len(that_import(["layers/sublet/python/sublet/decisions/failure_policy.py"])) < MANY
+    assert len(that_import(["layers/sublet/python/sublet/decisions/session/failure_policy.py"])) < MANY
     assert fast_tests(that_import([])) == []

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import sublet
 from sublet.aio import Consumer
-from sublet.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
-from sublet.memory.failure_destination import MemoryDestination
+from sublet.testing.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
+from sublet.testing.memory.failure_destination import MemoryDestination
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.docs.documents import ROOT, blocks

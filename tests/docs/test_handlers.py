@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from sublet import Batch
-from sublet.aws.kept_objects import S3Destination
-from sublet.engine.redrive import Redrive
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.handlers.load import handler_of
-from sublet.memory import FakeClock, MemoryLog
+from sublet.operate.redrive import Redrive
 from sublet.protocol.failure_document import object_bytes
+from sublet.testing.memory import FakeClock, MemoryLog
 
 from tests.contract.test_failure_destination import batch
 from tests.contract.test_redrive_stores import SETTINGS

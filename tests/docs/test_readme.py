@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import sublet
-from sublet.decisions.prices import metrics_and_alarms
-from sublet.memory import MemoryStream, memory_ports
+from sublet.operate.rules.prices import metrics_and_alarms
 from sublet.settings import MetricsByShard
+from sublet.testing.memory import MemoryStream, memory_ports
 
 from docs.cost_rows import whole
 from tests.docs.documents import ROOT, blocks

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from sublet.decisions.choose_leases import choose_leases
-from sublet.decisions.group_balance import group_of
-from sublet.decisions.liveness import Sighting
+from sublet.decisions.manager.choose_leases import choose_leases
+from sublet.decisions.manager.group_balance import group_of
+from sublet.decisions.manager.liveness import Sighting
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.decisions.pull_request import consume_of
+from sublet.decisions.pull.pull_request import consume_of
 from sublet.handler import Batch
-from sublet.memory import FakeClock
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.pull.buffer import Buffer
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_state import PullRequest
 from sublet.pull.refill import BufferLimits
+from sublet.testing.memory import FakeClock
 from sublet.testing.turn_taking import TurnTaking
 
 MINUTE = timedelta(minutes=1)

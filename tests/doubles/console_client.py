@@ -8,7 +8,7 @@ from html import unescape
 from time import monotonic, sleep
 
 from httpx import Response
-from sublet.console.routes import console_app
+from sublet.operate.console.routes import console_app
 
 from tests.doubles.console_world import ConsoleWorld
 

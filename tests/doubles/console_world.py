@@ -7,16 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 
-from sublet.console.access import SignIn
-from sublet.console.applications import OpenApplication, SetAsidePlace
-from sublet.console.console import Console
-from sublet.console.plans import Plans
-from sublet.console.watching import Watching
-from sublet.decisions.fleet_status import fleet_status
-from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
-from sublet.decisions.set_aside_waiting import SetAsideWaiting
-from sublet.decisions.sketch import ShardSketch
-from sublet.memory import (
+from sublet.decisions.load.sketch import ShardSketch
+from sublet.decisions.status.fleet_status import fleet_status
+from sublet.operate.console.access import SignIn
+from sublet.operate.console.applications import OpenApplication, SetAsidePlace
+from sublet.operate.console.console import Console
+from sublet.operate.console.plans import Plans
+from sublet.operate.console.watching import Watching
+from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
+from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.ports import Clock
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.stream_info import StreamMode
+from sublet.settings import Settings
+from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import (
     FakeClock,
     MemoryDestination,
     MemoryLeaseTable,
@@ -25,13 +31,7 @@ from sublet.memory import (
     MemorySnapshotStore,
     MemoryStream,
 )
-from sublet.memory.ports import memory_ports
-from sublet.ports import Clock
-from sublet.protocol.checkpoint import TRIM_HORIZON
-from sublet.protocol.lease import Lease
-from sublet.protocol.stream_info import StreamMode
-from sublet.settings import Settings
-from sublet.system.threads import ThreadTasks
+from sublet.testing.memory.ports import memory_ports
 
 ASIDE = "arn:aws:sqs:eu-west-1:123456789012:aside"
 

@@ -11,14 +11,24 @@ from random import Random
 from typing import Any
 
 from msgspec.structs import replace as replaced
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.read_position import ReadPosition
-from sublet.decisions.window import LeaseReport, Outcome, WindowReport
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.session.read_position import ReadPosition
+from sublet.decisions.session.window import LeaseReport, Outcome, WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
-from sublet.memory import (
+from sublet.ports import Applied, Ports, Refusal, Refused, ShardReader, Signal, WorkerReports
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
+from sublet.protocol.records import Polled
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.reading.polling import PollingReader
+from sublet.settings import Mode, Settings, StartPosition
+from sublet.testing.memory import (
     FakeClock,
     MemoryControlStore,
     MemoryDestination,
@@ -31,16 +41,6 @@ from sublet.memory import (
     MemoryStream,
     MemoryWorkerReports,
 )
-from sublet.polling import PollingReader
-from sublet.ports import Applied, Ports, Refusal, Refused, ShardReader, Signal, WorkerReports
-from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
-from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import encode_row
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
-from sublet.protocol.records import Polled
-from sublet.protocol.shard import Shard
-from sublet.protocol.stream_info import StreamDescription
-from sublet.settings import Mode, Settings, StartPosition
 from sublet.testing.turn_taking import TurnTaking
 
 Result = Applied | Refused

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sublet.decisions.fleet_status import FleetStatus, fleet_status
-from sublet.decisions.shard_status import ShardStatus
-from sublet.decisions.shard_verdict import Because, Word
-from sublet.decisions.work_distribution import work_distribution
+from sublet.decisions.status.fleet_status import FleetStatus, fleet_status
+from sublet.decisions.status.shard_status import ShardStatus
+from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.work_distribution import work_distribution
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.settings import Settings

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import sublet.decisions.acknowledging
+import sublet.decisions.pull.acknowledging
 import sublet.pull.buffer
 import sublet.testing.turn_taking
 
@@ -20,7 +20,7 @@ WHERE = {
     str(path)
     for path in (
         *Path(sublet.pull.buffer.__file__).parent.glob("*.py"),
-        Path(sublet.decisions.acknowledging.__file__),
+        Path(sublet.decisions.pull.acknowledging.__file__),
     )
     if path.name != "record.py"  # there the caller has the record
 }

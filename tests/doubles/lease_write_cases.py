@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from sublet.memory.clock import BEGINNING
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
@@ -17,6 +16,7 @@ from sublet.protocol.lease import Lease, Position, Quiet
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.protocol.write_notes import with_ahead
+from sublet.testing.memory.clock import BEGINNING
 
 ME, OTHER = "app-lambda-0", "app-lambda-1"
 AT_56 = str(496 * 10**53)

@@ -12,15 +12,21 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from sublet.decisions.announcing import Announcement
-from sublet.decisions.chosen_streams import KnownStream
-from sublet.decisions.dispatching import Dispatched
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import UnreadShard
+from sublet.decisions.manager.announcing import Announcement
+from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.liveness import Sighting
+from sublet.decisions.manager.unread_shards import UnreadShard
+from sublet.decisions.streams.chosen_streams import KnownStream
 from sublet.errors import LeaseTableUnavailable
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import (
+from sublet.ports import Remembered, Signal, Task
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey
+from sublet.runtimes.process import ConsumerProcess
+from sublet.settings import Mode, Settings
+from sublet.testing.memory import (
     FakeClock,
     MemoryLeaseTable,
     MemoryLog,
@@ -29,12 +35,6 @@ from sublet.memory import (
     MemoryStream,
     memory_ports,
 )
-from sublet.ports import Remembered, Signal, Task
-from sublet.protocol.stream_identity import StreamIdentity
-from sublet.protocol.stream_info import Placement
-from sublet.protocol.stream_key import StreamKey
-from sublet.runtimes.process import ConsumerProcess
-from sublet.settings import Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.refusing_table import RefusingTable

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.outbox import ProducerRules, QueuedRecord
-from sublet.decisions.placing import Placing
-from sublet.decisions.producing import Producing, PutCall
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.memory import FakeClock, MemoryStream
+from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
+from sublet.decisions.putting.placing import Placing
+from sublet.decisions.putting.producing import Producing, PutCall
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
@@ -21,6 +20,7 @@ from sublet.protocol.records import PutRefused, StreamRecord
 from sublet.protocol.shard import creation_order
 from sublet.protocol.shard_map import ShardMap
 from sublet.protocol.stream_info import PutRecord
+from sublet.testing.memory import FakeClock, MemoryStream
 
 THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 LOST = PutRefused("NoAnswer", "the answer was lost", passes=True)

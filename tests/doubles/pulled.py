@@ -8,8 +8,11 @@ from random import Random
 from typing import Any
 
 from sublet import Consumer
-from sublet.decisions.pull_events import Event, EventKind
-from sublet.memory import (
+from sublet.decisions.pull.pull_events import Event, EventKind
+from sublet.ports import LeaseTable, PollRefusal, Ports, Stream
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import Polled
+from sublet.testing.memory import (
     FakeClock,
     MemoryControlStore,
     MemoryLeaseTable,
@@ -18,9 +21,6 @@ from sublet.memory import (
     MemoryStream,
     memory_ports,
 )
-from sublet.ports import LeaseTable, PollRefusal, Ports, Stream
-from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.records import Polled
 from sublet.testing.turn_taking import TurnTaking
 
 SECOND = timedelta(seconds=1)

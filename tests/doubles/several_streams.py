@@ -11,12 +11,22 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from sublet.decisions.chosen_streams import FoundStreams, KnownStream
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.session.read_position import ReadPosition
+from sublet.decisions.streams.chosen_streams import FoundStreams, KnownStream
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import LeaseTableUnavailable
-from sublet.memory import (
+from sublet.ports import Applied, Ports, Pushes, Refusal, Refused, ShardReader, Stream
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.records import Polled
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_key import StreamKey, stream_key_of
+from sublet.reading.polling import PollingReader
+from sublet.reading.several_streams import with_streams
+from sublet.settings import Settings, StartPosition, StreamChoice
+from sublet.testing.memory import (
     FakeClock,
     MemoryDispatcher,
     MemoryLeaseTable,
@@ -27,16 +37,6 @@ from sublet.memory import (
     MemoryStreams,
     memory_ports,
 )
-from sublet.polling import PollingReader
-from sublet.ports import Applied, Ports, Pushes, Refusal, Refused, ShardReader, Stream
-from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Polled
-from sublet.protocol.shard import Shard
-from sublet.protocol.stream_info import StreamDescription
-from sublet.protocol.stream_key import StreamKey, stream_key_of
-from sublet.settings import Settings, StartPosition, StreamChoice
-from sublet.several_streams import with_streams
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.engine_world import RememberingHandler

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from random import Random
 
-from sublet.decisions.sketch import ShardSketch
-from sublet.decisions.sketching import Sketching
+from sublet.decisions.load.sketch import ShardSketch
+from sublet.decisions.load.sketching import Sketching
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange

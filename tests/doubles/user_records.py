@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sublet.handler import Batch
-from sublet.memory.clock import BEGINNING
 from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.testing.memory.clock import BEGINNING
 
 
 def batch_of(*data: bytes, shard_id: str = "shardId-000000000000") -> Batch:

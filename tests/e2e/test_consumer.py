@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from sublet.decisions.quiet_shards import ASKED_AT_MOST_EVERY
+from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY
 
 from infra.local.embedded import REGION
 from tests.e2e.chosen_aws import ChosenAws, chosen_aws

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sublet.aws.failure_destinations import SqsDestination
-from sublet.aws.kept_objects import S3Destination
+from sublet.aws.set_aside.failure_destinations import SqsDestination
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.ports import KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
 

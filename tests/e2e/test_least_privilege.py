@@ -13,7 +13,7 @@ import boto3
 import pytest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
-from sublet.aws.failure_destinations import SqsDestination
+from sublet.aws.set_aside.failure_destinations import SqsDestination
 from sublet_cdk.failure_destination import REDRIVES
 
 from docs.tables import process_policy

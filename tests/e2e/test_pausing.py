@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.decisions.control import READ_EVERY
-from sublet.decisions.quiet_shards import ASKED_AT_MOST_EVERY
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY
+from sublet.decisions.session.control import READ_EVERY
 from sublet.settings.value import SIGHTINGS_SUFFIX
 
 from tests.e2e.chosen_aws import ChosenAws, chosen_aws

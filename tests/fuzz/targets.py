@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from sublet.aws.sighting_chunks import decode_chunk, encode_chunks
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.tick_plan import Look, plan_tick
-from sublet.decisions.worker_item_json import item_from_json, item_to_json
+from sublet.aws.tables.sighting_chunks import decode_chunk, encode_chunks
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.manager.tick_plan import Look, plan_tick
+from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError, SettingsError
 from sublet.protocol import kpl_format, lease_columns
 from sublet.protocol import lease_writes as writes

@@ -15,9 +15,9 @@ import sublet
 from aws_cdk import Duration, Environment, Stack
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
-from sublet.decisions.prices import ALARMED_METRICS
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric, Per
+from sublet.operate.rules.prices import ALARMED_METRICS
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 from sublet_cdk.dashboard import FLEET, PER_SHARD, PER_STREAM

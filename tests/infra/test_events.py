@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.window import LeaseReport, Next, Outcome, WindowReport
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.session.window import LeaseReport, Next, Outcome, WindowReport
 
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 ALL = sorted(path.name for path in EVENTS.glob("*.json"))

@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
-from sublet.aws.create_tables import tables_of
+from sublet.aws.tables.create_tables import tables_of
 from sublet.settings import Settings
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from aws_cdk import App
-from sublet.cli.deploy import plain_environment
-from sublet.cli.main import parser
 from sublet.errors import SettingsError
+from sublet.operate.cli.deploy import plain_environment
+from sublet.operate.cli.main import parser
 from sublet_cdk.plain import plain_template, write_plain
 
 from tests.exploring import explores

@@ -11,11 +11,11 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
-from sublet.aws.failure_destinations import SqsDestination
-from sublet.aws.kept_objects import S3Destination
-from sublet.engine.redrive import Redrive
+from sublet.aws.set_aside.failure_destinations import SqsDestination
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import FakeClock, MemoryLog
+from sublet.operate.redrive import Redrive
+from sublet.testing.memory import FakeClock, MemoryLog
 from sublet_cdk.failure_destination import Destination
 
 from tests.contract.test_failure_destination import batch

@@ -22,10 +22,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
-from sublet.pipeline.command import add_arguments, settings_of
-from sublet.pipeline.settings import PipelineSettings, Sink
 from sublet.settings import StartKind, StartPosition
 from sublet.spark.options import Leases
+from sublet.spark.pipeline.command import add_arguments, settings_of
+from sublet.spark.pipeline.settings import PipelineSettings, Sink
 from sublet_cdk import roles
 from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
 from sublet_cdk.dependencies import EMR

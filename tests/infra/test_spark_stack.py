@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aws_cdk import App, Environment
 from sublet.errors import SettingsError
-from sublet.pipeline.settings import Sink
 from sublet.settings import StartKind
 from sublet.spark.options import Leases
+from sublet.spark.pipeline.settings import Sink
 from sublet_cdk import spark_stack
 from sublet_cdk.app import stack_of
 from sublet_cdk.spark_pipeline import SparkPipeline

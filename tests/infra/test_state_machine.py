@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.packing import MAP_ITEMS_MAX
-from sublet.decisions.window import CRASHES_MAX, RUNS_MAX
+from sublet.decisions.manager.packing import MAP_ITEMS_MAX
+from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX
 from sublet.errors import SettingsError
 from sublet.settings import Settings
 from sublet_cdk.state_machine import (

@@ -10,9 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from sublet import Producer
-from sublet.memory import MemoryAccount, MemoryStream
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.shard import HASH_KEY_MAX
+from sublet.testing.memory import MemoryAccount, MemoryStream
 
 from tests.doubles.producing_world import records_of, reshard
 from tests.interop.aggregates import Case

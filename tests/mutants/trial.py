@@ -41,7 +41,7 @@ TESTS = {
         "tests/property",
         "tests/unit/engine",
         "tests/unit/operate",
-        "tests/unit/test_producer.py",
+        "tests/unit/putting/test_producer.py",
     ),
     "engine": ("tests/unit/engine",),
     "protocol": ("tests/unit/protocol", "tests/property", "tests/unit/engine"),

@@ -15,7 +15,7 @@ import nats
 from nats.js.api import AckPolicy, ConsumerConfig
 from sublet import LeaseTableError
 from sublet.aio import Context
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 from infra.local.embedded import HOST
 

@@ -18,7 +18,7 @@ import sublet
 
 root = Path(sublet.__file__).parent
 packages = [".".join(path.parent.relative_to(root.parent).parts) for path in root.rglob("__init__.py")]
-modules = [import_module(name) for name in packages if not name.startswith(("sublet.spark", "sublet.pipeline"))]
+modules = [import_module(name) for name in packages if not name.startswith(("sublet.spark", "sublet.spark.pipeline"))]
 for module in modules:
     for name in getattr(module, "__all__", ()):
         assert getattr(module, name) is not None, (module, name)
@@ -39,7 +39,7 @@ def handle(batch: Batch) -> None:
 from datetime import timedelta
 
 from sublet import Batch, Consumer
-from sublet.memory import MemoryStream, memory_ports
+from sublet.testing.memory import MemoryStream, memory_ports
 
 seen: list[bytes] = []
 

@@ -10,9 +10,9 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.choose_leases import Choice, ClaimReason, choose_leases
-from sublet.decisions.group_balance import group_of
-from sublet.decisions.liveness import Sighting, is_expired
+from sublet.decisions.manager.choose_leases import Choice, ClaimReason, choose_leases
+from sublet.decisions.manager.group_balance import group_of
+from sublet.decisions.manager.liveness import Sighting, is_expired
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.settings import Balance, Mode, Settings

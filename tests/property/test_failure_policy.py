@@ -8,7 +8,7 @@ from math import ceil, log2
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.failure_policy import (
+from sublet.decisions.session.failure_policy import (
     Answer,
     Call,
     Done,

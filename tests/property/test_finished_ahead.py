@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sublet.memory.clock import BEGINNING
 from sublet.protocol import lease_columns as columns
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
@@ -20,6 +19,7 @@ from sublet.protocol.lease_writes import LeaseWrite, apply_to
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE
 from sublet.protocol.write_notes import with_ahead
+from sublet.testing.memory.clock import BEGINNING
 
 from tests.property.lease_rows import finished_aheads, leases, moments, numeric_checkpoints
 

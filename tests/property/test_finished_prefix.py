@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.finished_prefix import FinishedPrefix
+from sublet.decisions.session.finished_prefix import FinishedPrefix
 
 RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda drawn: (drawn[0], drawn[0] + drawn[1])))
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.group_balance import moves_between_groups, ranked_at
+from sublet.decisions.manager.group_balance import moves_between_groups, ranked_at
 
 from tests.doubles.java_taker import fair_share, to_steal
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.heavy_keys import HeavyKey, HeavyKeys, fewer, merged_keys
+from sublet.decisions.load.heavy_keys import HeavyKey, HeavyKeys, fewer, merged_keys
 from sublet.protocol.hash_keys import hash_key
 
 FEW = 4

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.lease_cleanup import DeleteReason, plan_lease_cleanup
-from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.decisions.manager.lease_cleanup import DeleteReason, plan_lease_cleanup
+from sublet.decisions.manager.shard_sync import plan_shard_sync
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.lag import LENGTH, PACE
-from sublet.decisions.lease_history import History, histories_after
-from sublet.decisions.liveness import Sighting, observe
-from sublet.decisions.shard_verdict import Word, standing_of
+from sublet.decisions.manager.liveness import Sighting, observe
+from sublet.decisions.session.lag import LENGTH, PACE
+from sublet.decisions.status.lease_history import History, histories_after
+from sublet.decisions.status.shard_verdict import Word, standing_of
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease

@@ -13,7 +13,7 @@ from itertools import chain
 
 import pytest
 from msgspec.structs import replace as replace_struct
-from sublet.decisions.outbox import ProducerRules, QueuedRecord
+from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
 from sublet.errors import RecordTimedOut
 from sublet.protocol.stream_info import PutRecord
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.hash_range_audit import holes
-from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.decisions.manager.hash_range_audit import holes
+from sublet.decisions.manager.shard_sync import plan_shard_sync
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard, creation_order

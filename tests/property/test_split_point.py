@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.heavy_keys import HeavyKey
-from sublet.decisions.sketch import BUCKETS, ShardSketch, bucket_of
-from sublet.decisions.split_point import split_point
+from sublet.decisions.load.heavy_keys import HeavyKey
+from sublet.decisions.load.sketch import BUCKETS, ShardSketch, bucket_of
+from sublet.operate.rules.split_point import split_point
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)

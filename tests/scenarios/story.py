@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sublet.decisions.liveness import Sighting
+from sublet.decisions.manager.liveness import Sighting
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard

@@ -1,7 +1,7 @@
 """Which leases to send workers for: cases of kcl-rust (calculate_acquire), of the Java KCL 2.x taker, and ours."""
 
-from sublet.decisions.choose_leases import choose_leases
-from sublet.decisions.fleet_kind import fleet_of
+from sublet.decisions.manager.choose_leases import choose_leases
+from sublet.decisions.manager.fleet_kind import fleet_of
 
 from tests.scenarios.story import NOW, InOrder, Story, leases, reports, settings, sightings
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.failure_policy import (
+from sublet.decisions.session.failure_policy import (
     Answer,
     Call,
     Condition,

@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.fleet_json import fleet_json
-from sublet.decisions.fleet_status import Findings, fleet_status
+from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.operate.rules.fleet_json import fleet_json
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_report import LagReport

@@ -1,6 +1,6 @@
 """Finds hash keys that no lease covers."""
 
-from sublet.decisions.hash_range_audit import holes
+from sublet.decisions.manager.hash_range_audit import holes
 
 from tests.scenarios.story import Story, hash_keys_written, leases, shards
 

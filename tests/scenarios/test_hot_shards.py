@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sublet.decisions.fleet_status import Findings, fleet_status
-from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
-from sublet.decisions.resharding import aws_command
+from sublet.decisions.load.resharding import aws_command
+from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.stream_info import RecordDistribution, StreamMode
 

@@ -1,6 +1,6 @@
 """Decides which leases to delete."""
 
-from sublet.decisions.lease_cleanup import plan_lease_cleanup
+from sublet.decisions.manager.lease_cleanup import plan_lease_cleanup
 
 from tests.scenarios.story import Story, leases, shards
 

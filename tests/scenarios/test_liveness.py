@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old, observe
+from sublet.decisions.manager.liveness import Sighting, idle_time, is_expired, is_very_old, observe
 
 from tests.scenarios.story import NOW, Story, leases
 

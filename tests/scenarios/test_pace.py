@@ -4,7 +4,7 @@ previous one led to, or `wait` later; `bytes`: of each record.
 
 from datetime import timedelta
 
-from sublet.decisions.pace import Pace, next_poll_at, records_to_ask_for, throttled_until
+from sublet.decisions.session.pace import Pace, next_poll_at, records_to_ask_for, throttled_until
 from sublet.protocol.records import Page, StreamRecord
 
 from tests.scenarios.story import NOW, Story, settings

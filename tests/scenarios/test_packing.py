@@ -1,7 +1,7 @@
 """The input of each worker Lambda. `choices` in given: the chosen leases, each with its worker id."""
 
-from sublet.decisions.choose_leases import Choice, ClaimReason
-from sublet.decisions.packing import pack
+from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.manager.packing import pack
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 

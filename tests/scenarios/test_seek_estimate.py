@@ -18,11 +18,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.examination import Volume
-from sublet.decisions.handled_position import HandledPosition
-from sublet.decisions.seek import plan_seek
-from sublet.decisions.seek_estimate import MoveEstimate, SeekEvidence, estimate_of
-from sublet.operate.estimate_text import estimate_lines
+from sublet.decisions.session.handled_position import HandledPosition
+from sublet.operate.positions.estimate_text import estimate_lines
+from sublet.operate.rules.examination import Volume
+from sublet.operate.rules.seek import plan_seek
+from sublet.operate.rules.seek_estimate import MoveEstimate, SeekEvidence, estimate_of
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sublet.decisions.shard_sync import NewLease, plan_shard_sync
+from sublet.decisions.manager.shard_sync import NewLease, plan_shard_sync
 from sublet.settings import StartPosition
 
 from tests.scenarios.story import Story, hash_keys_written, leases, shards

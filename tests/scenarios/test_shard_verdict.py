@@ -20,8 +20,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.lease_history import Observation, seen_by_owners
-from sublet.decisions.shard_verdict import standing_of
+from sublet.decisions.status.lease_history import Observation, seen_by_owners
+from sublet.decisions.status.shard_verdict import standing_of
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sublet.decisions.sketch import ShardSketch
+from sublet.decisions.load.sketch import ShardSketch
 from sublet.ports import SketchStore
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import Process

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sublet.decisions.read_position import not_yet_handled, read_position
+from sublet.decisions.session.read_position import not_yet_handled, read_position
 from sublet.errors import SubletError
 from sublet.ports import Applied, PollRefusal, Refused
 from sublet.protocol.aggregation import deaggregate

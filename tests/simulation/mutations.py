@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.polling import PolledStream, PollingReader
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import Applied, LeaseTable, PollRefusal, Refusal, Refused, ShardReader
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import LATEST
@@ -24,6 +23,7 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
+from sublet.reading.polling import PolledStream, PollingReader
 from sublet.settings import StartPosition
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.ports import SimStream

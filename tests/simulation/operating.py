@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 
-from sublet.decisions.read_position import is_unopened
-from sublet.decisions.seek import BEGINNING, Effect, Move, SeekPlan
+from sublet.decisions.session.read_position import is_unopened
 from sublet.errors import SeekRefused, SubletError
-from sublet.memory import MemoryLog
 from sublet.operate.pausing import Pausing
-from sublet.operate.place import place
-from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.seek import Seek
-from sublet.operate.seek_target import SeekTarget, at_place, at_positions, before_the_last
-from sublet.operate.skip import planned_skip, skip
-from sublet.operate.snapshots import BY_HAND, seeks_made, snapshot_by_hand
+from sublet.operate.positions.place import place
+from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.positions.seek import Seek
+from sublet.operate.positions.seek_target import SeekTarget, at_place, at_positions, before_the_last
+from sublet.operate.positions.skip import planned_skip, skip
+from sublet.operate.positions.snapshots import BY_HAND, seeks_made, snapshot_by_hand
+from sublet.operate.rules.seek import BEGINNING, Effect, Move, SeekPlan
 from sublet.ports import Applied, Ports, Refused
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Order
@@ -31,6 +30,7 @@ from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.snapshot import Snapshot
 from sublet.settings import Settings
+from sublet.testing.memory import MemoryLog
 from sublet.testing.simulation.control import ControlOfWorld
 from sublet.testing.simulation.ledger import ShardTruth
 from sublet.testing.simulation.outside import all_wanted

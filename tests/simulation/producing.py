@@ -17,8 +17,8 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-from sublet.decisions.outbox import ProducerRules
-from sublet.decisions.producing import Settled
+from sublet.decisions.putting.outbox import ProducerRules
+from sublet.decisions.putting.producing import Settled
 from sublet.errors import AwsNotConfigured, RecordRefused, StreamAccessDenied
 from sublet.ports import RecordWriter, Signal
 from sublet.protocol.aggregation import deaggregate

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from sublet import Consumer, Record
-from sublet.decisions.pull_events import EventKind
+from sublet.decisions.pull.pull_events import EventKind
 from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from sublet.decisions.push import PushEnd
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.push import PushEnd
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import Pushed, Pushes, ShardSubscription, Unanswered
 from sublet.settings import Mode
 from sublet.testing.simulation.pushes import PushedWorlds

@@ -19,11 +19,11 @@ from random import Random
 from typing import Any
 
 from msgspec import structs
-from sublet.engine.redrive import Redrive
 from sublet.errors import BatchItemsFailed, DestinationRefused
 from sublet.handler import Batch
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.lambda_event import LambdaEventHandler
+from sublet.operate.redrive import Redrive
 from sublet.ports import GIVEN_FOR
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.records import UserRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from sublet.decisions import failure_policy
-from sublet.decisions.failure_policy import Answer, Course
+from sublet.decisions.session import failure_policy
+from sublet.decisions.session.failure_policy import Answer, Course
 from sublet.engine.calls import parallel, retry_loop
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings

@@ -7,11 +7,11 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import heartbeat
+from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.testing.simulation.drawn import draw_settings
 from sublet.testing.simulation.retention import never_told
 from sublet.testing.simulation.scheduler import SECOND, Process, Scheduler

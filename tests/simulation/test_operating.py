@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sublet.decisions import seek as decisions_seek
-from sublet.decisions.skip import SkipPlan, plan_skip
 from sublet.engine.worker.upkeep import Upkeep
-from sublet.operate import pausing, planned_seek, seek, skip
+from sublet.operate import pausing
 from sublet.operate.peek import ShardAsHandled, upcoming
+from sublet.operate.positions import planned_seek, seek, skip
+from sublet.operate.rules import seek as decisions_seek
+from sublet.operate.rules.skip import SkipPlan, plan_skip
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard

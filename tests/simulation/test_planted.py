@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sublet.decisions import crash_caution, packing, quiet, tick_plan
-from sublet.decisions.crash_caution import Caution
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.probe import Probe, ProbeResult
-from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
+from sublet.decisions.manager import packing, tick_plan
+from sublet.decisions.manager.liveness import Sighting
+from sublet.decisions.manager.probe import Probe, ProbeResult
+from sublet.decisions.session import crash_caution, quiet
+from sublet.decisions.session.crash_caution import Caution
+from sublet.decisions.session.record_filter import Faults, Filtered, RecordFilter
 from sublet.engine.calls import guard
 from sublet.engine.manager import tick
 from sublet.engine.manager.quiet_probing import QuietProbing

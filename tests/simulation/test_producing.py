@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sublet.decisions.outbox import Outbox
-from sublet.decisions.producing import Producing
+from sublet.decisions.putting.outbox import Outbox
+from sublet.decisions.putting.producing import Producing
 from sublet.errors import RecordRefused, TransientError
 from sublet.ports import Signal
 from sublet.protocol.records import PutRefused

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from sublet.decisions import out_of_range
-from sublet.decisions.out_of_range import KeptBecause
+from sublet.decisions.session import out_of_range
+from sublet.decisions.session.out_of_range import KeptBecause
 from sublet.engine import process_shared
 from sublet.protocol.stream_info import Placement
 from sublet.testing.simulation.run import Result, play

@@ -11,7 +11,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.announcing import Announcement, What
+from sublet.decisions.manager.announcing import Announcement, What
 
 from tests.doubles.processes import ProcessWorld, Running
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from sublet.aws.configuration_errors import REFUSED, refused
-from sublet.aws.kept_objects import S3Destination
+from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.ports import KeptBatch, Removal
 from sublet.protocol.failure_document import SetAsideBatch
 

@@ -16,9 +16,9 @@ from random import Random
 import pytest
 from sublet.engine.manager.tick import LeaseManager
 from sublet.errors import LeaseTableUnavailable, StreamNotFound, StreamUnavailable
-from sublet.memory import MemoryStream
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import in_stream, stream_key_of
+from sublet.testing.memory import MemoryStream
 
 from tests.doubles.several_streams import SeveralWorld
 from tests.exploring import first

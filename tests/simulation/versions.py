@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from sublet.decisions.crash_caution import Caution
+from sublet.decisions.session.crash_caution import Caution
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.ports import Applied, LeaseTable, Refused

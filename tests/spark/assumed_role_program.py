@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from sublet.pipeline.session import REDACTED
 from sublet.spark import drain
+from sublet.spark.pipeline.session import REDACTED
 
 ROLE = "arn:aws:iam::123456789012:role/orders-reader"
 

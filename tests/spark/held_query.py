@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from random import Random
 
-from sublet.memory import (
+from sublet.spark.keeper.keeper import Keeper
+from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_to_json
+from sublet.testing.memory import (
     MemoryControlStore,
     MemoryLeaseTable,
     MemoryMetrics,
     MemorySightingStore,
     memory_ports,
 )
-from sublet.spark.keeper.keeper import Keeper
-from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_to_json
 
 from tests.spark.memory_query import MemoryQuery, Row, Sleeper, WatchedStream, options, through_json
 

@@ -12,11 +12,11 @@ import os
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
-from sublet.pipeline.command import add_arguments, settings_of
-from sublet.pipeline.running import run_pipeline
-from sublet.pipeline.session import session
-from sublet.pipeline.tables import Tables, open_tables
-from sublet.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.command import add_arguments, settings_of
+from sublet.spark.pipeline.running import run_pipeline
+from sublet.spark.pipeline.session import session
+from sublet.spark.pipeline.tables import Tables, open_tables
+from sublet.spark.pipeline.tally import PlainLines, Tally
 from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session

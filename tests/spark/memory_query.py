@@ -12,14 +12,13 @@ from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any, NamedTuple, Protocol
 
-from sublet.decisions.read_position import SHORTEST_RETENTION, ReadPosition
-from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
-from sublet.polling import PollingReader
+from sublet.decisions.session.read_position import SHORTEST_RETENTION, ReadPosition
 from sublet.ports import Clock, PollRefusal, Refusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import RecordDistribution, StreamDescription
+from sublet.reading.polling import PollingReader
 from sublet.settings import POLL_LIMIT_MAX, StartPosition
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.option_table import parse_options
@@ -34,6 +33,7 @@ from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.portion import Portion
 from sublet.spark.source.whole_stream import WholeStream
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/"
 

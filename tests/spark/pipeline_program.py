@@ -11,12 +11,12 @@ import os
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from sublet.pipeline.command import add_arguments, settings_of
-from sublet.pipeline.parquet_tables import write_files
-from sublet.pipeline.running import run_pipeline
-from sublet.pipeline.session import session
-from sublet.pipeline.tables import open_tables
-from sublet.pipeline.tally import Tally
+from sublet.spark.pipeline.command import add_arguments, settings_of
+from sublet.spark.pipeline.parquet_tables import write_files
+from sublet.spark.pipeline.running import run_pipeline
+from sublet.spark.pipeline.session import session
+from sublet.spark.pipeline.tables import open_tables
+from sublet.spark.pipeline.tally import Tally
 from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session

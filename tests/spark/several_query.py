@@ -8,24 +8,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.errors import StreamNotFound
-from sublet.memory import (
-    MemoryLeaseTable,
-    MemoryLog,
-    MemorySightingStore,
-    MemoryStream,
-    memory_ports,
-)
-from sublet.memory.streams import MemoryStreams
-from sublet.polling import PollingReader
 from sublet.ports import Refusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey
+from sublet.reading.polling import PollingReader
+from sublet.reading.several_streams import with_streams
 from sublet.settings import StartPosition
-from sublet.several_streams import with_streams
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_from_json, any_offset_to_json
@@ -37,6 +29,14 @@ from sublet.spark.source.driver_of_several import DriverOfSeveral
 from sublet.spark.source.leased_streams import LeasedStreams
 from sublet.spark.source.portion import Portions
 from sublet.spark.source.whole_streams import WholeStreams
+from sublet.testing.memory import (
+    MemoryLeaseTable,
+    MemoryLog,
+    MemorySightingStore,
+    MemoryStream,
+    memory_ports,
+)
+from sublet.testing.memory.streams import MemoryStreams
 
 from tests.spark.held_query import MemoryCommits
 from tests.spark.memory_query import Row, SleepingClock, WatchedStream, options, through_json

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from random import Random
 
-from sublet.decisions.read_position import needs_pin, not_yet_handled, read_position
-from sublet.decisions.shard_end import EndShard, may_begin, plan_shard_end
-from sublet.memory import MemoryLeaseTable, MemoryStream
+from sublet.decisions.session.read_position import needs_pin, not_yet_handled, read_position
+from sublet.decisions.session.shard_end import EndShard, may_begin, plan_shard_end
 from sublet.ports import Applied, Clock, PollRefusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.lease import Lease, MalformedRow
@@ -24,6 +23,7 @@ from sublet.protocol.lease_writes import (
 )
 from sublet.protocol.records import Page
 from sublet.settings import StartKind, StartPosition
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 
 class SimFleet:

@@ -22,7 +22,7 @@ import time
 from pyspark.sql import SparkSession
 from sublet.metric_names import Metric
 from sublet.system.clock import SystemClock
-from sublet.memory import MemoryMetrics
+from sublet.testing.memory import MemoryMetrics
 from sublet.spark import LagListener, drain, lag
 
 stream, folder = sys.argv[1:]

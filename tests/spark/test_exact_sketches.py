@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 from sublet.aws.account import AwsAccount
-from sublet.cli.main import main
+from sublet.operate.cli.main import main
 from sublet.spark.exact_sketches import exact_sketches
 
 from infra.local import EmbeddedAws

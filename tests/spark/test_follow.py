@@ -9,7 +9,6 @@ import pytest
 from sublet.errors import DataGap, MalformedCheckpoint
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -17,6 +16,7 @@ from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
 from tests.spark.memory_query import MemoryQuery, RealClock, WatchedStream, memory_query, options
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.errors import DataGap
 from sublet.spark.read.counting import NO_LIMIT, Share
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import HandlerNotLoadable, SettingsError
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.load import handler_of
-from sublet.memory import MemoryDestination, MemoryLog, MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, UserRecord
@@ -24,6 +23,7 @@ from sublet.spark import apply_handler
 from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.rows import Rows
 from sublet.spark.source.handler_tasks import handle_batches
+from sublet.testing.memory import MemoryDestination, MemoryLog, MemoryStream
 
 from tests.spark.memory_query import SleepingClock
 

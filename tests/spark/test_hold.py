@@ -16,7 +16,6 @@ from sublet.errors import (
     OffsetMalformed,
     SettingsError,
 )
-from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.ports import Applied
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
@@ -28,6 +27,7 @@ from sublet.protocol.worker_report import Place, WorkerReport, decode_report, en
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import WORKER, HeldQuery
 from tests.spark.memory_query import MemoryQuery, RealClock, Row, SleepingClock, WatchedStream, options

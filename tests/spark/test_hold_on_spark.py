@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import memory_ports
 from sublet.protocol.lease import Lease
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import memory_ports
 
 from infra.local import EmbeddedAws
 from tests.contract.dynamodb_tables import create_table

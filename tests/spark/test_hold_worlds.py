@@ -9,8 +9,8 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.protocol.aggregation import aggregate
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 from tests.exploring import first
 from tests.spark.held_query import HeldQuery

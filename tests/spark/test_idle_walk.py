@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY
-from sublet.memory import MemoryStream
-from sublet.memory.walk import drawn
+from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_identity import StreamIdentity
@@ -18,6 +16,8 @@ from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, Unread
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.positions import open_at, opening
+from sublet.testing.memory import MemoryStream
+from sublet.testing.memory.walk import drawn
 
 from tests.spark.memory_query import MemoryQuery, memory_query
 

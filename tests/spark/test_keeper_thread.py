@@ -13,7 +13,6 @@ from typing import NoReturn
 
 import pytest
 from sublet.errors import LeaseKeeperGone, LeaseTableUnavailable, StreamUnavailable
-from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
@@ -25,6 +24,7 @@ from sublet.spark.read.pace import CallPace
 from sublet.spark.source.stream_read import StreamReader
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import WORKER, HeldQuery
 from tests.spark.memory_query import RealClock, WatchedStream

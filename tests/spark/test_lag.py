@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sublet.memory import FakeClock, MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.spark import LagListener, ShardLag, lag, report_lag
 from sublet.spark.source.query_lag import SHOWN_EVERY
+from sublet.testing.memory import FakeClock, MemoryMetrics
 
 QUERY_ID = UUID(int=7)
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.fleet_status import fleet_status
-from sublet.decisions.shard_verdict import Word
-from sublet.memory import FakeClock, MemoryLeaseTable, MemoryStream
+from sublet.decisions.status.fleet_status import fleet_status
+from sublet.decisions.status.shard_verdict import Word
 from sublet.ports import Applied, Refused
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
@@ -22,6 +21,7 @@ from sublet.spark.plan.lag import LagThen, ShardLook, lag_then
 from sublet.spark.plan.offsets import Ended, ReadTo, ShardOffset, Unread
 from sublet.spark.plan.planning import Peek
 from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.testing.memory import FakeClock, MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import HeldQuery
 from tests.spark.memory_query import SleepingClock, WatchedStream

@@ -9,13 +9,13 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.stream_info import Placement, RecordDistribution
 from sublet.spark.options import Use
 from sublet.spark.read.counting import Share
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
+from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 
 from tests.spark.held_query import HeldQuery
 from tests.spark.memory_query import (

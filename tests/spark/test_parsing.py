@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-from sublet.pipeline.parsing import parse_array
+from sublet.spark.pipeline.parsing import parse_array
 
 SCHEMA = {
     "type": "struct",

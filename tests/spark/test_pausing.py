@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
+from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import HeldQuery
 from tests.spark.memory_query import Row, SleepingClock, WatchedStream

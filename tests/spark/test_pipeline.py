@@ -20,14 +20,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
-from sublet.pipeline.files import SparkFiles
-from sublet.pipeline.parquet_tables import ParquetTables, write_files
-from sublet.pipeline.running import run_pipeline, schema_of
-from sublet.pipeline.session import cause_of
-from sublet.pipeline.settings import PipelineSettings, Sink, pipeline_settings
-from sublet.pipeline.tables import Tables, open_tables
-from sublet.pipeline.tally import PlainLines, Tally
-from sublet.pipeline.transforming import transformed
+from sublet.spark.pipeline.files import SparkFiles
+from sublet.spark.pipeline.parquet_tables import ParquetTables, write_files
+from sublet.spark.pipeline.running import run_pipeline, schema_of
+from sublet.spark.pipeline.session import cause_of
+from sublet.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
+from sublet.spark.pipeline.tables import Tables, open_tables
+from sublet.spark.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.transforming import transformed
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -374,7 +374,7 @@ def test_a_stream_that_is_not_there_fails_the_command_with_one_sentence(
     command = [
         sys.executable,
         "-m",
-        "sublet.pipeline",
+        "sublet.spark.pipeline",
         "--stream",
         "nowhere",
         "--available-now",

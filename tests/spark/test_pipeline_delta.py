@@ -14,12 +14,12 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
-from sublet.pipeline.delta_tables import delta_uri
-from sublet.pipeline.parquet_tables import write_files
-from sublet.pipeline.running import run_pipeline
-from sublet.pipeline.settings import PipelineSettings, Sink, pipeline_settings
-from sublet.pipeline.tables import open_tables
-from sublet.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.delta_tables import delta_uri
+from sublet.spark.pipeline.parquet_tables import write_files
+from sublet.spark.pipeline.running import run_pipeline
+from sublet.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
+from sublet.spark.pipeline.tables import open_tables
+from sublet.spark.pipeline.tally import PlainLines, Tally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws

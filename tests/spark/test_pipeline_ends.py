@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from sublet.pipeline.parquet_tables import write_files
-from sublet.pipeline.running import run_pipeline
-from sublet.pipeline.settings import Sink, pipeline_settings
-from sublet.pipeline.tables import open_tables
-from sublet.pipeline.tally import PlainLines, Tally
 from sublet.settings import parse_duration
+from sublet.spark.pipeline.parquet_tables import write_files
+from sublet.spark.pipeline.running import run_pipeline
+from sublet.spark.pipeline.settings import Sink, pipeline_settings
+from sublet.spark.pipeline.tables import open_tables
+from sublet.spark.pipeline.tally import PlainLines, Tally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws

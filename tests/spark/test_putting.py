@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import RecordRefused, SettingsError, StreamUnavailable
-from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, Polled, PutRefused
@@ -21,6 +20,7 @@ from sublet.putting.placing_source import AUTO_PUTS_ALONE
 from sublet.spark.options import Use
 from sublet.spark.read.pace import CallPace
 from sublet.spark.write.sink import Written, check_columns, new_records, put_rows
+from sublet.testing.memory import MemoryStream
 
 from tests.spark.memory_query import memory_query, options
 

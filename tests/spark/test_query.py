@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 from sublet.errors import DataGap, StreamRecreated, StreamUnavailable
-from sublet.memory import MemoryStream
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
@@ -17,6 +16,7 @@ from sublet.spark.plan.offsets import Unread
 from sublet.spark.read.counting import Share
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
+from sublet.testing.memory import MemoryStream
 
 from tests.exploring import first
 from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of

@@ -9,16 +9,16 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.chosen_streams import FoundStreams
+from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import DataGap, OffsetMalformed, SettingsError, StreamUnavailable
-from sublet.memory import MemoryStream
-from sublet.memory.streams import MemoryStreams
 from sublet.protocol.stream_key import StreamKey
 from sublet.spark.options import Use
 from sublet.spark.plan.offsets_of_several import OffsetOfSeveral, any_offset_from_json
 from sublet.spark.read.counting import Share
 from sublet.spark.source.batch_read_of_several import plan_several
 from sublet.spark.source.batch_read_plan import ReadScope
+from sublet.testing.memory import MemoryStream
+from sublet.testing.memory.streams import MemoryStreams
 
 from tests.exploring import first
 from tests.spark.memory_query import WatchedStream, memory_query, options

@@ -14,10 +14,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
-from sublet.memory import MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.spark import LagListener, lag
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryMetrics
 
 from infra.local import EmbeddedAws
 from tests.exploring import explores

@@ -37,7 +37,7 @@ def test_every_name_of_a_handler_loads_no_aws_library_and_none_of_what_the_engin
     """boto3 alone takes 200 ms, and the decisions 10."""
     loaded = loaded_by(f"from sublet import {', '.join(set(sublet.__all__) - OF_WHO_PULLS_OR_PUTS)}")
     assert [name for name in loaded if name.startswith(HEAVY)] == []
-    inner = ("sublet.decisions", "sublet.engine", "sublet.aws", "sublet.memory", "sublet.runtimes")
+    inner = ("sublet.decisions", "sublet.engine", "sublet.aws", "sublet.testing.memory", "sublet.runtimes")
     assert [name for name in loaded if name.startswith(inner)] == []
 
 

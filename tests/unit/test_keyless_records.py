@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from sublet.aws.put_records import entry_of
-from sublet.decisions.record_filter import RecordFilter
+from sublet.aws.kinesis.put_records import entry_of
+from sublet.decisions.session.record_filter import RecordFilter
 from sublet.errors import StreamError
 from sublet.handler import Batch
 from sublet.handlers.kinesis_event import kinesis_event
-from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.failure_document import SetAsideBatch, messages
 from sublet.protocol.failure_document_read import batch_of_message
@@ -19,6 +18,7 @@ from sublet.protocol.records import NewRecord, StreamRecord, UserRecord, why_not
 from sublet.protocol.stream_info import RecordDistribution
 from sublet.settings import Settings
 from sublet.testing import batch, consume
+from sublet.testing.memory import MemoryStream
 
 from tests.doubles.engine_world import EngineWorld
 from tests.doubles.pulled import PulledWorld

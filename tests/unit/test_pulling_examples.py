@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from httpx import ASGITransport, AsyncClient
 from sublet.aio import Consumer, Record
-from sublet.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
 from sublet.ports import Ports
+from sublet.testing.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
 from sublet.testing.turn_taking import TurnTaking
 
 from examples.pulling import cron, forward, service

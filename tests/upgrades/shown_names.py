@@ -19,10 +19,10 @@ _ONE_LINE = re.compile(r"from ((?:sublet|sublet_cdk|pyspark_sublet)\b[\w.]*) imp
 _IN_PROSE = re.compile(r"`(?:@|import )?((?:sublet|sublet_cdk|pyspark_sublet)(?:\.\w+)+)(?:\([^`]*\))?`")
 
 BY_ITS_FILES = {
-    "sublet.cli.main:main": ["the console script"],
+    "sublet.operate.cli.main:main": ["the console script"],
     "sublet.testing.pytest_plugin": ["pytest's entry point"],
     "sublet.__main__": ["python -m sublet"],
-    "sublet.pipeline.__main__": ["python -m sublet.pipeline"],
+    "sublet.spark.pipeline.__main__": ["python -m sublet.spark.pipeline"],
     "pyspark_sublet": ["Spark's discovery of sources"],
 }
 """What the package's own metadata, command lines and Spark name."""

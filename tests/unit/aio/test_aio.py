@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from sublet import SettingsError, StreamError
 from sublet.aio import Consumer, Record
-from sublet.decisions.pull_events import Event, EventKind
-from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream, memory_ports
+from sublet.decisions.pull.pull_events import Event, EventKind
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream, memory_ports
 
 PATIENCE = 30
 """Seconds that a test waits for what should take one or two."""

@@ -9,7 +9,7 @@ import pytest
 from sublet import SettingsInConflict
 from sublet.aio import Context
 from sublet.errors import LeaseTableNotFound, StreamNotFound
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 MINUTE = timedelta(minutes=1)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from sublet.aio import Consumer
-from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream, memory_ports
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream, memory_ports
 
 PATIENCE = 30
 """Seconds that a test waits for what should take one or two."""

@@ -9,9 +9,9 @@ import anyio
 import pytest
 import uvloop
 from sublet.aio import Consumer
-from sublet.memory import MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryStream, memory_ports
 
 PATIENCE = 30
 

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 from sublet.aio import Consumer, Record
-from sublet.memory import MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.system.clock import SystemClock
+from sublet.testing.memory import MemoryStream, memory_ports
 
 PATIENCE = 30
 

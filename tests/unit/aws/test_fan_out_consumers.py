@@ -8,9 +8,9 @@ from threading import Event
 from typing import Any
 
 from botocore.exceptions import ConnectTimeoutError
-from sublet.aws.fan_out_consumers import NamedConsumer
-from sublet.memory import FakeClock, MemoryLog
+from sublet.aws.kinesis.fan_out_consumers import NamedConsumer
 from sublet.ports import Unanswered
+from sublet.testing.memory import FakeClock, MemoryLog
 
 ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/orders"
 

@@ -15,10 +15,10 @@ from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports
-from sublet.memory import MemoryLog, MemoryMetrics
 from sublet.metric_names import Metric, Per
 from sublet.ports import Log, Metrics, Ports
 from sublet.settings import MetricsByShard, Settings
+from sublet.testing.memory import MemoryLog, MemoryMetrics
 
 IN_EUROPE = Connection(region="eu-west-1")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from sublet.aws.raw_json import service_date
+from sublet.aws.kinesis.raw_json import service_date
 
 
 @pytest.mark.parametrize(

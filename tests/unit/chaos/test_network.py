@@ -13,9 +13,9 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from sublet.aws.cut_replies import refuse_cut_replies
-from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.faults import CONNECTION_FAILED, is_transient
+from sublet.aws.kinesis.cut_replies import refuse_cut_replies
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.errors import LeaseTableUnavailable
 
 from benchmarks.counting_proxy import Connection, Reply, serving

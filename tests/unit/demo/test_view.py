@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from rich.console import Console, RenderableType
-from sublet.decisions.shard_status import ShardStatus
-from sublet.decisions.shard_verdict import Because, Word
+from sublet.decisions.status.shard_status import ShardStatus
+from sublet.decisions.status.shard_verdict import Because, Word
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 
 from demo.snapshot import Part, Phase, Snapshot

@@ -8,15 +8,15 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_other
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.window import Next, Outcome
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.engine.manager.tick import LeaseManager
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.handler import Batch
-from sublet.memory import MemoryControlStore
 from sublet.metric_names import Metric
 from sublet.protocol.control import Control, Order, Pause
+from sublet.testing.memory import MemoryControlStore
 
 from tests.doubles.engine_world import (
     CONTINUOUS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from sublet.decisions.process_end import Ending
+from sublet.decisions.session.process_end import Ending
 from sublet.engine.process_health import HungCall, ProcessHealth
 
 from tests.doubles.engine_world import EngineWorld

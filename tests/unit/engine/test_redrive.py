@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sublet.engine.redrive import Redrive, Redriven
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.load import handler_of
-from sublet.memory import FakeClock, MemoryDestination, MemoryLog
+from sublet.operate.redrive import Redrive, Redriven
 from sublet.ports import Counted, HeldBack, KeptBatch, Removal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Checkpointing, HandlerContract, Settings
+from sublet.testing.memory import FakeClock, MemoryDestination, MemoryLog
 
 AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 SETTINGS = Settings(application="orders", stream="events", handler="orders:handle")

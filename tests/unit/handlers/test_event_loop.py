@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 from sublet.call_turn import TURN, Turn
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.errors import HandlerOverdue
 from sublet.handler import Batch
 from sublet.handlers.contract import finished

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.errors import BatchItemsFailed, HandlerContractBroken, HandlerNotLoadable
 from sublet.handlers.lambda_context import FunctionIdentity, LambdaContext
 from sublet.handlers.lambda_event import LambdaEventHandler, turn_of

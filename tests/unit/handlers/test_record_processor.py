@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.errors import HandlerNotLoadable, LeaseTableUnavailable
 from sublet.handlers.kcl_checkpointer import CheckpointError
 from sublet.handlers.load import handler_of

@@ -9,13 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 from sublet.account import ALL, ApplicationRows, Tags
-from sublet.cli.applications import as_json, lines_of, reads
-from sublet.decisions.application_status import ApplicationStatus
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.manager.liveness import Sighting
+from sublet.decisions.status.shard_verdict import Word
 from sublet.errors import LeaseTableAccessDenied
-from sublet.memory import FakeClock, MemoryAccount
 from sublet.operate.applications import applications
+from sublet.operate.cli.monitor.applications import as_json, lines_of, reads
+from sublet.operate.rules.application_status import ApplicationStatus
 from sublet.ports import Clock, Remembered, Tasks
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
@@ -23,6 +22,7 @@ from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.settings import Settings
+from sublet.testing.memory import FakeClock, MemoryAccount
 from sublet.testing.turn_taking import TurnTaking
 
 CLOCK = FakeClock()

@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as replaced
-from sublet.decisions.doctor import Check, Finding, Severity, findings
-from sublet.decisions.doctor_account import RULES, shard_quota, throttling
-from sublet.decisions.examination import (
+from sublet.decisions.status.fleet_status import FleetStatus
+from sublet.decisions.status.shard_verdict import Word
+from sublet.errors import ControlUnreadable, LeaseTableAccessDenied, LeaseTableNotFound, SubletError
+from sublet.operate.doctor import Doctor
+from sublet.operate.memory_inspection import MemoryInspection
+from sublet.operate.rules.doctor import Check, Finding, Severity, findings
+from sublet.operate.rules.doctor_account import RULES, shard_quota, throttling
+from sublet.operate.rules.examination import (
     Examined,
     Executions,
     NotKnown,
@@ -23,19 +28,14 @@ from sublet.decisions.examination import (
     Usage,
     Volume,
 )
-from sublet.decisions.fleet_status import FleetStatus
-from sublet.decisions.role_needs import DeployedRoles
-from sublet.decisions.set_aside_waiting import SetAsideWaiting
-from sublet.decisions.shard_verdict import Word
-from sublet.errors import ControlUnreadable, LeaseTableAccessDenied, LeaseTableNotFound, SubletError
-from sublet.memory import MemoryAccount
-from sublet.memory.inspection import MemoryInspection
-from sublet.operate.doctor import Doctor
+from sublet.operate.rules.role_needs import DeployedRoles
+from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.control import Control
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import MalformedRow
 from sublet.protocol.stream_info import AccountInfo, RecordDistribution
+from sublet.testing.memory import MemoryAccount
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 

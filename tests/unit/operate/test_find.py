@@ -7,11 +7,11 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from sublet.decisions.seek import Found
-from sublet.memory.walk import drawn
-from sublet.operate.find import place_of, places_of
+from sublet.operate.positions.find import place_of, places_of
+from sublet.operate.rules.seek import Found
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.testing.memory.walk import drawn
 
 from tests.doubles.engine_world import NO_WAITING, EngineWorld
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replaced
 from sublet.account import Account
-from sublet.decisions.hot_shards import HeatVerdict
-from sublet.decisions.resharding import Split
+from sublet.decisions.load.resharding import Split
 from sublet.errors import StreamError
-from sublet.memory import memory_ports
-from sublet.memory.account import MemoryAccount
-from sublet.memory.clock import FakeClock
-from sublet.memory.sketch_store import MemorySketchStore
 from sublet.operate.hot_shards import look, reshard, stored_sketches
+from sublet.operate.rules.hot_shards import HeatVerdict
 from sublet.settings import Settings
+from sublet.testing.memory import memory_ports
+from sublet.testing.memory.account import MemoryAccount
+from sublet.testing.memory.clock import FakeClock
+from sublet.testing.memory.sketch_store import MemorySketchStore
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.traffic import NOW, Traffic, sketch_of

@@ -8,31 +8,31 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.cli.hot import looks
-from sublet.cli.peek import wanted
-from sublet.decisions.doctor import Check, Severity, findings_of_each
-from sublet.decisions.doctor_account import RULES
-from sublet.decisions.examination import Volume
-from sublet.decisions.operated_streams import choice_of
-from sublet.decisions.seek_estimate import CountedBy
+from sublet.decisions.streams.operated_streams import choice_of
 from sublet.errors import SeekRefused, ShardNotFound
-from sublet.memory import MemoryAccount, MemoryDestination, MemorySnapshotStore
-from sublet.memory.inspection import MemoryInspection
+from sublet.operate.cli.monitor.hot import looks
+from sublet.operate.cli.records.peek import wanted
 from sublet.operate.doctor import Doctor
+from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.pausing import Pausing
-from sublet.operate.place import place
-from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.seek_target import at_application, at_place, at_positions, before_the_last
-from sublet.operate.skip import planned_skip, skip
-from sublet.operate.snapshots import snapshot_by_hand
+from sublet.operate.positions.place import place
+from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.positions.seek_target import at_application, at_place, at_positions, before_the_last
+from sublet.operate.positions.skip import planned_skip, skip
+from sublet.operate.positions.snapshots import snapshot_by_hand
+from sublet.operate.rules.doctor import Check, Severity, findings_of_each
+from sublet.operate.rules.doctor_account import RULES
+from sublet.operate.rules.examination import Volume
+from sublet.operate.rules.seek_estimate import CountedBy
 from sublet.operate.standing import Watch
 from sublet.operate.tail import Tail
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.control import Order
 from sublet.protocol.lease import Lease, LeaseScan
+from sublet.reading.several_streams import LeasesOfStreams, each_stream
 from sublet.settings import Settings
-from sublet.several_streams import LeasesOfStreams, each_stream
+from sublet.testing.memory import MemoryAccount, MemoryDestination, MemorySnapshotStore
 
 from tests.doubles.several_streams import SeveralWorld
 

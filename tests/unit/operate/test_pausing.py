@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.control import SETTLES_WITHIN, pause_of
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.session.control import SETTLES_WITHIN, pause_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.errors import ControlRefused
-from sublet.memory import MemoryControlStore
 from sublet.operate.pausing import TRIES, Ordered, Pausing, Releasing
 from sublet.ports import Clock, Ports
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
+from sublet.testing.memory import MemoryControlStore
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
 

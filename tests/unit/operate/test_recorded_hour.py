@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.decisions.last_hour import LastHour, RecordedHour
 from sublet.errors import CheckRefused
-from sublet.memory import FakeClock
 from sublet.operate.recorded_hour import PACE, SLOW_PACE, HourRecorder
+from sublet.operate.rules.last_hour import LastHour, RecordedHour
+from sublet.testing.memory import FakeClock
 
 SECOND = timedelta(seconds=1)
 

@@ -10,14 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace as replaced
-from sublet.decisions.seek import Effect, plan_seek, positions_at, positions_like
 from sublet.errors import SeekRefused, StreamNotAdopted
-from sublet.memory import MemoryStream
-from sublet.operate.find import places_of
-from sublet.operate.place import place
-from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.seek import Seek, check_stream, undone_by
-from sublet.operate.seek_target import (
+from sublet.operate.positions.find import places_of
+from sublet.operate.positions.place import place
+from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.positions.seek import Seek, check_stream, undone_by
+from sublet.operate.positions.seek_target import (
     SeekTarget,
     after_record,
     at_application,
@@ -26,7 +24,8 @@ from sublet.operate.seek_target import (
     at_snapshot,
     before_the_last,
 )
-from sublet.operate.snapshots import snapshot_by_hand
+from sublet.operate.positions.snapshots import snapshot_by_hand
+from sublet.operate.rules.seek import Effect, plan_seek, positions_at, positions_like
 from sublet.ports import SnapshotStore
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
@@ -35,6 +34,7 @@ from sublet.protocol.snapshot import Snapshot, unreadable
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.settings import StartPosition
+from sublet.testing.memory import MemoryStream
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 

@@ -9,16 +9,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.examination import Volume
-from sublet.decisions.read_position import ReadPosition
-from sublet.decisions.seek_estimate import CountedBy
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.errors import SeekRefused
-from sublet.memory.inspection import MemoryInspection
-from sublet.operate.place import place
-from sublet.operate.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.seek import Seek
-from sublet.operate.seek_target import at_place, at_positions, shifted
-from sublet.operate.snapshots import snapshot_by_hand
+from sublet.operate.memory_inspection import MemoryInspection
+from sublet.operate.positions.place import place
+from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.positions.seek import Seek
+from sublet.operate.positions.seek_target import at_place, at_positions, shifted
+from sublet.operate.positions.snapshots import snapshot_by_hand
+from sublet.operate.rules.examination import Volume
+from sublet.operate.rules.seek_estimate import CountedBy
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.snapshot import Snapshot
 

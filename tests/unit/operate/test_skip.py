@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.seek import plan_seek
-from sublet.decisions.skip import BYTES_MAX
 from sublet.errors import DestinationRefused, SeekRefused
 from sublet.handler import Batch
-from sublet.operate.seek import Seek
-from sublet.operate.seek_target import before_the_last
-from sublet.operate.skip import PlannedSkip, planned_skip, skip
+from sublet.operate.positions.seek import Seek
+from sublet.operate.positions.seek_target import before_the_last
+from sublet.operate.positions.skip import PlannedSkip, planned_skip, skip
+from sublet.operate.rules.seek import plan_seek
+from sublet.operate.rules.skip import BYTES_MAX
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead

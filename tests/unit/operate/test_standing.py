@@ -7,8 +7,8 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from sublet.decisions.shard_status import ShardStatus
-from sublet.decisions.shard_verdict import Because, Word
+from sublet.decisions.status.shard_status import ShardStatus
+from sublet.decisions.status.shard_verdict import Because, Word
 from sublet.handler import Batch
 from sublet.operate.standing import Watch
 from sublet.ports import Applied

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.stream_standing import StreamStanding
+from sublet.decisions.streams.stream_standing import StreamStanding
 from sublet.errors import RemovalRefused, StreamError, StreamUnavailable
 from sublet.operate.streams import chosen, remove, standings
 from sublet.ports import Stream
-from sublet.several_streams import StreamOfSeveral
+from sublet.reading.several_streams import StreamOfSeveral
 
 from tests.doubles.several_streams import CountedStream, SeveralWorld
 

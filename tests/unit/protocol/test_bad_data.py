@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.aws.sighting_chunks import decode_chunk
-from sublet.decisions.worker_item_json import item_from_json
+from sublet.aws.tables.sighting_chunks import decode_chunk
+from sublet.decisions.manager.worker_item_json import item_from_json
 from sublet.errors import EventError, MalformedCheckpoint, SettingsError
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import Checkpoint

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import ControlUnreadable
-from sublet.memory.clock import BEGINNING
 from sublet.protocol.control import Control, Order, Pause, decode_control, encode_control
+from sublet.testing.memory.clock import BEGINNING
 
 MOMENTS = st.integers(0, 10**12).map(lambda millis: BEGINNING + timedelta(milliseconds=millis))
 PAUSES = st.builds(Pause, st.sampled_from(Order), MOMENTS, st.text(), st.none() | MOMENTS)

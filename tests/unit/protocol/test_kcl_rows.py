@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.shard_end import EndShard, plan_shard_end
-from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.decisions.manager.shard_sync import plan_shard_sync
+from sublet.decisions.session.shard_end import EndShard, plan_shard_end
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_columns import CRASHED_AT, CRASHES

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import SnapshotUnreadable
-from sublet.memory.clock import BEGINNING
 from sublet.protocol.lease import Position
 from sublet.protocol.snapshot import (
     Snapshot,
@@ -17,6 +16,7 @@ from sublet.protocol.snapshot import (
     read_snapshot,
     snapshot_text,
 )
+from sublet.testing.memory.clock import BEGINNING
 
 from tests.property.lease_rows import positions
 

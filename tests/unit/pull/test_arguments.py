@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 from sublet import Consumer, aio
-from sublet.memory import MemoryStream, memory_ports
 from sublet.pull.arguments import ConsumerKeywords, PulledKeywords
 from sublet.settings.keywords import ProcessKeywords
+from sublet.testing.memory import MemoryStream, memory_ports
 
 NOT_FOR_A_CONTEXT = {"self", "application", "stream", "ports", "account", "settings"}
 """A context fills these in, or has no use for them."""

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, cast
 
 import pytest
-from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.pull.pull_events import Event, EventKind
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.errors import (
     AwsNotConfigured,
     LeaseTableAccessDenied,
@@ -21,14 +21,14 @@ from sublet.errors import (
     StreamNotFound,
     StreamUnavailable,
 )
-from sublet.memory import MemoryStream
-from sublet.polling import PollingReader
 from sublet.ports import PollRefusal, Refusal, ShardReader, Stream, Unanswered
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.pull.record import Record
+from sublet.reading.polling import PollingReader
 from sublet.settings import StartPosition
+from sublet.testing.memory import MemoryStream
 
 from tests.doubles.pulled import SECOND, PulledWorld
 from tests.doubles.refusing_table import OutOfReach, RefusingTable

@@ -14,11 +14,11 @@ import pytest
 from sublet import Batch, Consumer, HandlerNotLoadable, Mode, SettingsError
 from sublet.aio import Consumer as AsyncConsumer
 from sublet.aws.ports import with_stream_arn
-from sublet.memory import MemoryAccount, MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 from sublet.pull.streams import Context
 from sublet.settings import Settings, StartKind, StartPosition
+from sublet.testing.memory import MemoryAccount, MemoryLeaseTable, MemoryStream, memory_ports
 
 PATIENCE = 10.0
 FAST: dict[str, Any] = {"failover_time": timedelta(seconds=3), "heartbeat_interval": timedelta(seconds=1)}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream, StreamError, StreamMode
-from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.pull.pull_events import Event, EventKind
 from sublet.errors import LeaseTableNotFound, StreamNotAdopted
-from sublet.memory import FakeClock, MemoryAccount
 from sublet.settings import StartKind, StartPosition
+from sublet.testing.memory import FakeClock, MemoryAccount
 from sublet.testing.turn_taking import TurnTaking
 
 LATEST = StartPosition(StartKind.LATEST)
@@ -188,7 +188,7 @@ def test_a_consumer_of_another_stream_is_not_changed_nor_deleted_here(context: C
 
 
 def test_ports_that_only_reach_into_tables_delete_none(context: Context) -> None:
-    from sublet.memory import memory_ports
+    from sublet.testing.memory import memory_ports
 
     with pytest.raises(SettingsError, match="account"):
         Consumer("audit", "orders", ports=memory_ports()).delete()

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from sublet import Consumer, SettingsError
-from sublet.memory import MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.pull.record import Record
+from sublet.testing.memory import MemoryStream, memory_ports
 
 from tests.doubles.pulled import SECOND, PulledWorld
 

@@ -10,12 +10,12 @@ from weakref import ref
 
 import pytest
 from sublet import Consumer, Context
-from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.pull.pull_events import Event, EventKind
 from sublet.errors import LeaseTableUnavailable
-from sublet.memory import MemoryAccount
 from sublet.pull.events import MAX_WAITING, Events
 from sublet.pull.record import Record
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryAccount
 
 from tests.doubles.pulled import SECOND, PulledWorld
 from tests.doubles.refusing_table import RefusingTable

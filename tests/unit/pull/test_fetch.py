@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from sublet import Consumer, SettingsError
-from sublet.decisions.shard_status import ShardState
-from sublet.decisions.work_distribution import GroupLoad, WorkerLoad
-from sublet.memory import MemoryStream, memory_ports
-from sublet.memory.failure_destination import MemoryDestination
+from sublet.decisions.status.shard_status import ShardState
+from sublet.decisions.status.work_distribution import GroupLoad, WorkerLoad
 from sublet.pull.group import Group
 from sublet.pull.record import Record
+from sublet.testing.memory import MemoryStream, memory_ports
+from sublet.testing.memory.failure_destination import MemoryDestination
 
 from tests.doubles.pulled import SECOND, PulledWorld
 

@@ -14,7 +14,7 @@ PATIENCE = 60
 WITHIN = """
 import os, sys
 from sublet import Context
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 stream = Context(MemoryAccount()).create_stream("orders", shards=1)
 stream.create_consumer("audit")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from sublet import Batch, Consumer
-from sublet.decisions.pull_events import EventKind
+from sublet.decisions.pull.pull_events import EventKind
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 from tests.doubles.pulled import SECOND, PulledWorld
 from tests.doubles.refusing_table import OutOfReach

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sublet.decisions.shard_status import ShardState
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.status.shard_status import ShardState
+from sublet.decisions.status.shard_verdict import Word
 from sublet.protocol.control import Control, Order, Pause
 from sublet.pull.record import Record
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import islice
 
 import pytest
-from sublet.decisions.pull_request import fetch_of
+from sublet.decisions.pull.pull_request import fetch_of
 from sublet.pull.buffer import Buffer
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_state import LookAgain, PullRequest

@@ -18,7 +18,7 @@ import multiprocessing.util
 import sys
 
 from sublet import Context
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 
 def pull():
@@ -64,7 +64,7 @@ import sys
 import threading
 
 from sublet import Context
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins by ignoring it
 stream = Context(MemoryAccount()).create_stream("orders", shards=1)

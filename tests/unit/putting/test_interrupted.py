@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sublet
 from sublet import Producer
-from sublet.memory import MemoryAccount
+from sublet.testing.memory import MemoryAccount
 
 OURS = str(Path(sublet.__file__).parent)
 

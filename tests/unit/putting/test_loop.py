@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Any
 
 import pytest
-from sublet.decisions.outbox import ProducerRules
-from sublet.decisions.producing import Settled
-from sublet.memory import FakeClock, MemoryLog, MemoryRecordWriter, MemoryStream
+from sublet.decisions.putting.outbox import ProducerRules
+from sublet.decisions.putting.producing import Settled
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import PutRecord
 from sublet.putting.loop import ProducerPorts, PuttingLoop
 from sublet.putting.placing_source import PlacingSource
+from sublet.testing.memory import FakeClock, MemoryLog, MemoryRecordWriter, MemoryStream
 from sublet.testing.turn_taking import TurnTaking
 
 SECOND = timedelta(seconds=1)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sublet.aio
 from sublet import Producer, ProducerFailed, RecordsNotPut
-from sublet.memory import MemoryAccount
 from sublet.protocol.stream_info import PutRecord
+from sublet.testing.memory import MemoryAccount
 
 from tests.unit.putting.test_loop import SECOND, Bench
 

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.window import Next, Outcome
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
-from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.runtimes.ending import SPENT, stop_at_signals, stops, told_at_the_end
 from sublet.runtimes.serverless import run_invocation
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import FakeClock
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.engine_world import (

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from sublet import Batch, Consumer
-from sublet.decisions.process_report import ProcessReport, ShardReport
+from sublet.decisions.session.process_report import ProcessReport, ShardReport
 from sublet.errors import SettingsError
-from sublet.memory import MemoryStream, memory_ports
 from sublet.runtimes.health_server import STALLS_TOLD, serving_health
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryStream, memory_ports
 
 PATIENCE = 30
 STALLED = ShardReport("shardId-7", timedelta(minutes=6), "handle", timedelta(minutes=6, seconds=1.5), 1_000)

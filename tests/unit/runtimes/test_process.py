@@ -11,17 +11,15 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.process_end import Ending
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.session.process_end import Ending
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.engine.manager.probing import BOUNDS
 from sublet.engine.process_health import HungCall
 from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
-from sublet.polling import PollingReader
 from sublet.ports import Applied, Refusal, Refused, ShardReader, Signal, Task
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -29,9 +27,11 @@ from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
+from sublet.reading.polling import PollingReader
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.system.threads import ThreadTasks
+from sublet.testing.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
 
 T = TypeVar("T")
 

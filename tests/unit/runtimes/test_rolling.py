@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.announcing import Announcement, What
+from sublet.decisions.manager.announcing import Announcement, What
 
 from tests.doubles.processes import ProcessWorld, Running
 

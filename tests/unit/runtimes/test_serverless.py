@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.window import LeaseReport, Next, Outcome, WindowReport
-from sublet.decisions.worker_item_json import item_from_json, item_to_json
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
+from sublet.decisions.session.window import LeaseReport, Next, Outcome, WindowReport
 from sublet.errors import EventError, HandlerNotLoadable, SettingsError
 from sublet.protocol.lease import LeaseFence
 from sublet.runtimes import serverless

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.held_lease import Tenure
+from sublet.decisions.session.held_lease import Tenure
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Quiet
 from sublet.protocol.lease_writes import WriteKind

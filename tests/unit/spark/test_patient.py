@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 from sublet.errors import StreamAccessDenied, StreamUnavailable, StreamUnreachable
-from sublet.memory import FakeClock, MemoryStream
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
 from sublet.spark.read.patient import PatientStream
+from sublet.testing.memory import FakeClock, MemoryStream
 
 PATIENCE = timedelta(seconds=60)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from sublet.errors import DestinationRefused
+from sublet.operate.set_aside_folder import SetAsideFolder
 from sublet.ports import KeptBatch, Removal
-from sublet.system.set_aside_folder import SetAsideFolder
 
 from tests.contract.test_failure_destination import batch
 

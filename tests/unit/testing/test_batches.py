@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 from sublet import Batch, StreamRecord, UserRecord
-from sublet.memory.clock import BEGINNING
 from sublet.testing import batch, checkpointed
+from sublet.testing.memory.clock import BEGINNING
 
 
 def test_a_batch_is_what_a_handler_meets() -> None:

@@ -13,7 +13,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
-from sublet.pipeline import judging
+from sublet.spark.pipeline import judging
 
 SCHEMA = StructType.fromJson(json.loads(Path(__file__).parents[2].joinpath("flights.json").read_text()))
 PARTITIONS = ["arrivalDate", "shardId"]

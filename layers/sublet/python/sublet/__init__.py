@@ -11,9 +11,9 @@ __version__ = "0.2.0"
 """The only place: the distribution's version is read from this line, and a Lambda layer has no other."""
 
 _PUBLIC = {
-    "sublet.decisions.fleet_status": "FleetStatus",
-    "sublet.decisions.pull_events": "Event EventKind",
-    "sublet.decisions.work_distribution": "WorkDistribution",
+    "sublet.decisions.status.fleet_status": "FleetStatus",
+    "sublet.decisions.pull.pull_events": "Event EventKind",
+    "sublet.decisions.status.work_distribution": "WorkDistribution",
     "sublet.errors": (
         "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableAccessDenied "
         "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed ProducerFailed RecordRefused "
@@ -21,7 +21,7 @@ _PUBLIC = {
         "StreamNotAdopted StreamNotFound SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
-    "sublet.producer": "Producer",
+    "sublet.putting.producer": "Producer",
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
     "sublet.protocol.stream_info": "PutRecord StreamMode",
@@ -40,10 +40,10 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
 
 if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these lines with it
-    from sublet.decisions.fleet_status import FleetStatus as FleetStatus
-    from sublet.decisions.pull_events import Event as Event
-    from sublet.decisions.pull_events import EventKind as EventKind
-    from sublet.decisions.work_distribution import WorkDistribution as WorkDistribution
+    from sublet.decisions.pull.pull_events import Event as Event
+    from sublet.decisions.pull.pull_events import EventKind as EventKind
+    from sublet.decisions.status.fleet_status import FleetStatus as FleetStatus
+    from sublet.decisions.status.work_distribution import WorkDistribution as WorkDistribution
     from sublet.errors import AwsNotConfigured as AwsNotConfigured
     from sublet.errors import BatchItemsFailed as BatchItemsFailed
     from sublet.errors import EventError as EventError
@@ -68,7 +68,6 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.errors import TransientError as TransientError
     from sublet.handler import Batch as Batch
     from sublet.handler import Handler as Handler
-    from sublet.producer import Producer as Producer
     from sublet.protocol.checkpoint import Checkpoint as Checkpoint
     from sublet.protocol.checkpoint import PendingCheckpoint as PendingCheckpoint
     from sublet.protocol.records import StreamRecord as StreamRecord
@@ -80,6 +79,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.pull.streams import Context as Context
     from sublet.pull.streams import Stream as Stream
     from sublet.pull.streams import connect as connect
+    from sublet.putting.producer import Producer as Producer
     from sublet.settings import Balance as Balance
     from sublet.settings import Checkpointing as Checkpointing
     from sublet.settings import FailureDetails as FailureDetails

@@ -1,5 +1,26 @@
-"""`python -m sublet`."""
+"""`sublet` and `python -m sublet`: the one place where the core meets its wings.
 
-from sublet.cli.main import main
+`sublet run` is the core's own. The other commands are in the wing `sublet.operate`, which a Lambda layer lacks.
+"""
 
-raise SystemExit(main())
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from sublet.command_line import program
+
+CORE: program.Groups = {"consume a stream": {"run": "sublet.command_line.run:COMMAND"}}
+
+
+def main() -> int:
+    given = sys.argv[1:]
+    if given[:1] == ["run"] or find_spec("sublet.operate") is None:
+        return program.main(given, CORE)
+    from sublet.operate.cli.main import GROUPS
+
+    return program.main(given, GROUPS)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -10,7 +10,7 @@ from sublet.ports import Clock, Log, Ports, RecordWriter, Remembered, Signal, St
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
-    from sublet.decisions.stream_changes import Change
+    from sublet.decisions.streams.stream_changes import Change
     from sublet.protocol.control import Control
     from sublet.protocol.lease import LeaseScan
     from sublet.protocol.records import NewRecord

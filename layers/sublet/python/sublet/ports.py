@@ -19,16 +19,16 @@ from msgspec import Struct
 from sublet.protocol.stream_info import Placement
 
 if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms without them
-    from sublet.decisions.announcing import Announcement
-    from sublet.decisions.chosen_streams import FoundStreams, KnownStream
-    from sublet.decisions.dispatching import Dispatched
-    from sublet.decisions.liveness import Sighting
-    from sublet.decisions.packing import WorkerItem
-    from sublet.decisions.push import PushEnd
-    from sublet.decisions.read_position import ReadPosition
-    from sublet.decisions.sketch import ShardSketch
+    from sublet.decisions.load.sketch import ShardSketch
+    from sublet.decisions.manager.announcing import Announcement
+    from sublet.decisions.manager.dispatching import Dispatched
+    from sublet.decisions.manager.liveness import Sighting
+    from sublet.decisions.manager.packing import WorkerItem
+    from sublet.decisions.manager.unread_shards import UnreadShard
+    from sublet.decisions.session.push import PushEnd
+    from sublet.decisions.session.read_position import ReadPosition
+    from sublet.decisions.streams.chosen_streams import FoundStreams, KnownStream
     from sublet.decisions.time_and_chance import Chance
-    from sublet.decisions.unread_shards import UnreadShard
     from sublet.metric_names import Metric
     from sublet.protocol.control import Control
     from sublet.protocol.failure_document import SetAsideBatch
@@ -157,7 +157,7 @@ class Streams(Protocol):
 class ShardReader(Protocol):
     """One shard's records from a position on, in order. Raises what Stream raises, and CheckpointNotInStream.
 
-    It reads by polls (`sublet.polling`) or by a push (`sublet.pushing`). It keeps its position whatever is refused.
+    It reads by polls (`reading.polling`) or by a push (`reading.pushing`). It keeps its position whatever is refused.
     """
 
     def open(self) -> None:
@@ -585,7 +585,7 @@ class Log(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Everything an application needs from the world, made in one place: `sublet.aws.ports.aws_ports`,
-    `sublet.memory.memory_ports`.
+    `sublet.testing.memory.memory_ports`.
 
     Besides these a lease manager needs a Dispatcher, which the runtime provides, and a lease worker a Handler, which
     the user does.

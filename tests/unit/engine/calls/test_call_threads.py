@@ -17,10 +17,10 @@ from sublet.engine.process_health import ProcessHealth
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import SettingsError
 from sublet.handlers.load import handler_of
-from sublet.memory import MemoryStream, memory_ports
 from sublet.settings import HandlerContract, Settings
 from sublet.system.threads import ThreadTasks
 from sublet.testing import consume
+from sublet.testing.memory import MemoryStream, memory_ports
 
 from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, EngineWorld
 

@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.window import Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.session.window import Outcome
 from sublet.handler import Batch
 from sublet.ports import Applied
 from sublet.protocol import lease_columns as columns

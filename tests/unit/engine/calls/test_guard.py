@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from sublet.call_turn import TURN
-from sublet.decisions.crash_caution import Caution, caution
-from sublet.decisions.process_end import Ending
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.session.process_end import Ending
+from sublet.decisions.session.window import Next, Outcome
 from sublet.errors import HandlerOverdue
 from sublet.handler import Batch
 from sublet.metric_names import Metric

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.handler import Batch, CheckpointReply
 from sublet.metric_names import Metric

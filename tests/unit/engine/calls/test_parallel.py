@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.engine.calls import parallel
 from sublet.handler import Batch
 from sublet.metric_names import Metric

@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import CRASHES_MAX, Next, WindowReport
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.window import CRASHES_MAX, Next, WindowReport
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.lease_writes import WriteKind

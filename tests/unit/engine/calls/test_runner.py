@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.window import Next, Outcome
 from sublet.handler import Batch
 from sublet.handlers.load import handler_of
 from sublet.metric_names import Metric

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.errors import BatchItemsFailed, HandlerContractBroken
 from sublet.handler import Batch
 from sublet.metric_names import Metric

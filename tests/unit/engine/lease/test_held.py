@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from sublet.decisions.held_lease import Tenure
+from sublet.decisions.session.held_lease import Tenure
 from sublet.engine.lease.held import HeldLease, instant
 from sublet.errors import (
     AwsNotConfigured,

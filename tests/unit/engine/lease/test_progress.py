@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
-from sublet.decisions.held_lease import Tenure
+from sublet.decisions.session.held_lease import Tenure
+from sublet.decisions.session.window import Outcome
 from sublet.decisions.time_and_chance import Instant
-from sublet.decisions.window import Outcome
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.engine.lease.steps import acquire_lease

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from sublet.decisions.lease_cleanup import DeleteReason, Deletion
+from sublet.decisions.manager.lease_cleanup import DeleteReason, Deletion
 from sublet.engine.lease.steps import acquire_lease, delete_lease, is_held_by
 from sublet.metric_names import Metric
 from sublet.ports import LeaseTable

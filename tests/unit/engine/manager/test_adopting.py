@@ -11,11 +11,11 @@ import pytest
 from sublet.engine.manager.adoption import adopt_stream
 from sublet.engine.manager.tick import LeaseManager
 from sublet.errors import StreamAccessDenied, StreamNotAdopted
-from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.testing.memory import MemorySightingStore, MemoryStream
 
 from tests.doubles.engine_world import SECOND, SHARD, EngineWorld, lease_of
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sublet.decisions.announcing import What
+from sublet.decisions.manager.announcing import What
 from sublet.engine.manager.announcing import announce
 from sublet.errors import LeaseTableUnavailable
-from sublet.memory import MemorySightingStore
+from sublet.testing.memory import MemorySightingStore
 
 from tests.doubles.engine_world import CONTINUOUS, EngineWorld, raising
 

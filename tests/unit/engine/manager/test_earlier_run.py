@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.errors import WorkerIdInUse

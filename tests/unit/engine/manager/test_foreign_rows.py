@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.session.window import Next, Outcome
 from sublet.protocol.lease_writes import WriteKind
 
 from tests.doubles.engine_world import NO_WAITING, SECOND, SHARD, EngineWorld, only

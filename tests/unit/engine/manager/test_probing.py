@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.unread_shards import PROBES_MAX
+from sublet.decisions.manager.unread_shards import PROBES_MAX
 from sublet.errors import StreamAccessDenied, StreamKeyUnavailable
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal

@@ -8,12 +8,12 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.manager.tick import LeaseManager
-from sublet.memory import MemoryDispatcher, MemorySightingStore
 from sublet.ports import Applied, Remembered
 from sublet.protocol.lease_writes import acquire, release
+from sublet.testing.memory import MemoryDispatcher, MemorySightingStore
 
 from tests.doubles.engine_world import CONTINUOUS, NO_WAITING, SECOND, EngineWorld
 from tests.exploring import explores

@@ -9,17 +9,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Word
 from sublet.engine.manager.quiet_probing import BOUNDS, show_quiet
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable
-from sublet.memory.metrics import MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, Polled
+from sublet.testing.memory.metrics import MemoryMetrics
 
 from tests.doubles.engine_world import (
     MINUTE,

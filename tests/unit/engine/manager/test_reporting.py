@@ -9,14 +9,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.fleet_kind import FleetKind, ReportPlan
+from sublet.decisions.manager.fleet_kind import FleetKind, ReportPlan
 from sublet.engine.manager.announcing import look_at_reports, make_reports, renew_report, stop_reporting
-from sublet.memory import MemoryWorkerReports
-from sublet.memory.clock import BEGINNING
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import Place, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
+from sublet.testing.memory import MemoryWorkerReports
+from sublet.testing.memory.clock import BEGINNING
 
 from tests.doubles.engine_world import CONTINUOUS, SHARD, EngineWorld
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.window import Next, Outcome
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import adopt_stream
 from sublet.engine.manager.look import look

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.engine.manager.tick import log_start
-from sublet.memory import MemoryLog
 from sublet.settings import Mode, Settings
+from sublet.testing.memory import MemoryLog
 
 from tests.doubles.engine_world import CONTINUOUS, SHARD, EngineWorld
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.prices import METRICS_OF_WORST
 from sublet.metric_names import Metric
+from sublet.operate.rules.prices import METRICS_OF_WORST
 from sublet.protocol.lag_report import LagReport
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sublet.decisions.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Word
 from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.checkpoint import Checkpoint

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.window import Next, Outcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sublet.decisions.record_filter import RecordFilter
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.record_filter import RecordFilter
+from sublet.decisions.session.window import Outcome
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.read_position import IteratorType
+from sublet.decisions.session.read_position import IteratorType
 from sublet.engine.session.gap_watch import GapWatch
 from sublet.handler import Batch
 from sublet.metric_names import Metric

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY
-from sublet.decisions.read_position import MILLISECOND, IteratorType, ReadPosition
+from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY
+from sublet.decisions.session.read_position import MILLISECOND, IteratorType, ReadPosition
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.settings import Checkpointing, StartKind, StartPosition

@@ -8,10 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from sublet.decisions.lag import seen_after
+from sublet.decisions.session.lag import seen_after
 from sublet.engine.session.lag import SessionLag
 from sublet.handler import Batch
-from sublet.memory import FakeClock
 from sublet.ports import Refusal
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_history import LagSeen
@@ -22,6 +21,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.records import Polled
 from sublet.settings import Checkpointing
+from sublet.testing.memory import FakeClock
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, EngineWorld

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.session.window import Next, Outcome
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.process_report import ShardReport
+from sublet.decisions.session.process_report import ShardReport
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease, instant
 from sublet.engine.lease.progress import Progress

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.window import Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.session.window import Outcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.handler import Batch
 from sublet.ports import Applied

@@ -11,8 +11,8 @@ from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.window import Outcome
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
 from sublet.engine.session.pages import PageFeed
 from sublet.errors import StreamKeyUnavailable

@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.push import LASTS, TAKEN_OVER_AFTER, PushEnd
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.push import LASTS, TAKEN_OVER_AFTER, PushEnd
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.window import Outcome
 from sublet.engine.process_shared import Budget, PageSize, QuietShards
 from sublet.engine.session.pages import POLL_REPLY_MAX, PageFeed
 from sublet.handler import Batch
-from sublet.memory import MemoryFanOut
-from sublet.memory.pushes import LOOKS_EVERY, MemorySubscription
 from sublet.metric_names import Metric
 from sublet.ports import ShardSubscription
 from sublet.protocol.checkpoint import SHARD_END
-from sublet.pushing import UnregisteredConsumer
+from sublet.reading.pushing import UnregisteredConsumer
+from sublet.testing.memory import MemoryFanOut
+from sublet.testing.memory.pushes import LOOKS_EVERY, MemorySubscription
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
 

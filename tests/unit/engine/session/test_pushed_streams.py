@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.memory import MemoryFanOut
+from sublet.reading.several_streams import AllPushes
 from sublet.settings import Mode
-from sublet.several_streams import AllPushes
+from sublet.testing.memory import MemoryFanOut
 
 from tests.doubles.several_streams import SeveralWorld
 

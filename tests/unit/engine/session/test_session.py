@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.process_end import Ending
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.process_end import Ending
+from sublet.decisions.session.window import Next, Outcome
 from sublet.engine.session.page_runner import PLAIN_SLICE_BYTES, SLICE_BYTES, slice_bytes, slices
 from sublet.errors import (
     AwsNotConfigured,

@@ -10,16 +10,16 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.decisions.sketch import ShardSketch
-from sublet.decisions.window import Outcome
+from sublet.decisions.load.sketch import ShardSketch
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.window import Outcome
 from sublet.engine.session.sketch import SessionSketch
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.handler import Batch
-from sublet.memory.sketch_store import MemorySketchStore
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.records import Page
 from sublet.protocol.shard import FULL_RANGE
+from sublet.testing.memory.sketch_store import MemorySketchStore
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
 

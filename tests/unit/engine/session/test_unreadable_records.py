@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.record_filter import Fault, apart
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.record_filter import Fault, apart
+from sublet.decisions.session.window import Outcome
 from sublet.engine.session import records as record_making
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import Deaggregation, MayDrop, aggregate, deaggregated

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.read_position import IteratorType
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.read_position import IteratorType
+from sublet.decisions.session.window import Outcome
 from sublet.engine.process_shared import Strays
 from sublet.errors import LeaseTableUnavailable, StreamAccessDenied
 from sublet.metric_names import Metric

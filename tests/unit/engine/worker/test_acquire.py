@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.crash_caution import Caution
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import Outcome, WindowReport
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.crash_caution import Caution
+from sublet.decisions.session.window import Outcome, WindowReport
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import LeaseTableUnavailable
 from sublet.metric_names import Metric

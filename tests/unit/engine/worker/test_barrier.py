@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.window import Next, Outcome, WindowReport
+from sublet.decisions.session.window import Next, Outcome, WindowReport
 from sublet.engine.worker.barrier import LONGEST_WAIT, WindowBarrier
 from sublet.handler import Batch
-from sublet.memory import FakeClock
 from sublet.ports import Task
 from sublet.settings import Mode
+from sublet.testing.memory import FakeClock
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld

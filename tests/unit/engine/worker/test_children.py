@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.session.window import Next, Outcome
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sublet.memory import MemoryControlStore
 from sublet.metric_names import Metric
 from sublet.ports import Task
 from sublet.protocol.control import Control
+from sublet.testing.memory import MemoryControlStore
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.window import Outcome
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import WriteKind

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from sublet.decisions.window import Outcome
+from sublet.decisions.session.window import Outcome
 from sublet.handler import Batch
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 

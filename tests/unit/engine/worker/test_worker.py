@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.pace import Pace, records_to_ask_for
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import Next, Outcome
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.pace import Pace, records_to_ask_for
+from sublet.decisions.session.window import Next, Outcome
 from sublet.engine.session.pages import POLL_REPLY_MAX
 from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch

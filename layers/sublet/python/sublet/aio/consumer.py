@@ -15,10 +15,10 @@ from sublet.aio.consume import Callback, Consuming, check_callback
 from sublet.aio.event_loop import in_thread, to_its_end
 from sublet.aio.record import Record
 from sublet.aio.subscription import Records
-from sublet.decisions.fleet_status import FleetStatus
-from sublet.decisions.pull_events import Event
-from sublet.decisions.pull_request import Buffering, checked_parallelism
-from sublet.decisions.work_distribution import WorkDistribution
+from sublet.decisions.pull.pull_events import Event
+from sublet.decisions.pull.pull_request import Buffering, checked_parallelism
+from sublet.decisions.status.fleet_status import FleetStatus
+from sublet.decisions.status.work_distribution import WorkDistribution
 from sublet.ports import Ports
 from sublet.pull.arguments import Arguments
 from sublet.pull.group import Group

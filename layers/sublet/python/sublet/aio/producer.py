@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from sublet.aio.event_loop import LoopWaiter, in_thread
 from sublet.ports import Signal
-from sublet.producer import WAITED_AT_ONCE, LazyLoop, check_record, raise_failure
 from sublet.protocol.stream_info import PutRecord
+from sublet.putting.producer import WAITED_AT_ONCE, LazyLoop, check_record, raise_failure
 
 if TYPE_CHECKING:  # not loaded with it
     from sublet.account import Account
-    from sublet.decisions.producer_options import ProducerOptions
-    from sublet.decisions.producing import Produced, Settled
+    from sublet.decisions.putting.producer_options import ProducerOptions
+    from sublet.decisions.putting.producing import Produced, Settled
     from sublet.putting.loop import PuttingLoop
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from sublet.account import Account
 from sublet.aio.consumer import Consumer
 from sublet.aio.event_loop import in_thread
-from sublet.decisions.stream_changes import StreamOptions
+from sublet.decisions.streams.stream_changes import StreamOptions
 from sublet.protocol.records import UserRecord
 from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo
 from sublet.pull import streams as plain

@@ -11,28 +11,29 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from sublet.account import ALL, ApplicationRows, Tags
-from sublet.aws import clients, sightings
+from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
-from sublet.aws.control import DynamoDbControlStore
-from sublet.aws.create_tables import create_tables, require_tables
-from sublet.aws.delete_tables import delete_tables
-from sublet.aws.dynamodb import WHAT as LEASES
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.fan_out_consumers import FanOutConsumer, look, registered
 from sublet.aws.faults import code_of
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
-from sublet.aws.kinesis_shapes import stream_info
-from sublet.aws.lasting_sightings import LastingSightings
+from sublet.aws.kinesis.fan_out_consumers import FanOutConsumer, look, registered
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.kinesis_errors import BAD_ARGUMENT, named_stream_errors
+from sublet.aws.kinesis.kinesis_shapes import stream_info
+from sublet.aws.kinesis.put_records import KinesisWriter, entry_of
+from sublet.aws.kinesis.raw_json import keep_raw_json
+from sublet.aws.kinesis.streams import check_regions
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports, log_of
-from sublet.aws.put_records import KinesisWriter, entry_of
-from sublet.aws.raw_json import keep_raw_json
-from sublet.aws.streams import check_regions
-from sublet.aws.table_errors import named_table_errors
-from sublet.decisions.describing import Doubt, doubt_of
-from sublet.decisions.resharding import Merge, Reshard, Split
-from sublet.decisions.stream_changes import (
+from sublet.aws.tables import sightings
+from sublet.aws.tables.control import DynamoDbControlStore
+from sublet.aws.tables.create_tables import create_tables, require_tables
+from sublet.aws.tables.delete_tables import delete_tables
+from sublet.aws.tables.dynamodb import WHAT as LEASES
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.table_errors import named_table_errors
+from sublet.decisions.load.resharding import Merge, Reshard, Split
+from sublet.decisions.manager.describing import Doubt, doubt_of
+from sublet.decisions.streams.stream_changes import (
     Change,
     RemoveKey,
     SetKey,
@@ -63,9 +64,9 @@ from sublet.protocol.stream_info import (
     StreamMode,
     why_too_large,
 )
+from sublet.reading.shared_description import shared_placement
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX
-from sublet.shared_description import shared_placement
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 

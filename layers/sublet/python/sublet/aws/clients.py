@@ -17,7 +17,7 @@ from botocore.config import Config
 
 from sublet import __version__
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
-from sublet.aws.cut_replies import refuse_cut_replies
+from sublet.aws.kinesis.cut_replies import refuse_cut_replies
 from sublet.aws.looked_in import say_region
 from sublet.aws.provider_failures import name_provider_failures
 from sublet.errors import AwsNotConfigured

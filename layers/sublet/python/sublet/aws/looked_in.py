@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.cut_replies import AnyClient
+from sublet.aws.kinesis.cut_replies import AnyClient
 
 REGION = "SubletRegion"
 """The key in an error's ResponseMetadata."""

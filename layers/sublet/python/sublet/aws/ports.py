@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
-from sublet.aws.control import DynamoDbControlStore
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.lasting_sightings import LastingSightings
+from sublet.aws.kinesis.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
-from sublet.aws.sightings import DynamoDbSightingStore
-from sublet.aws.sketch_store import DynamoDbSketchStore
-from sublet.aws.worker_reports import DynamoDbWorkerReports
+from sublet.aws.tables.control import DynamoDbControlStore
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.sightings import DynamoDbSightingStore
+from sublet.aws.tables.sketch_store import DynamoDbSketchStore
+from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
 from sublet.ports import Clock, FailureDestination, Log, Ports, Pushes, SketchStore, Stream, Streams
 from sublet.settings import HotShardKeys, Reading, Settings
@@ -31,7 +31,7 @@ from sublet.system.threads import ThreadTasks
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from sublet.aws.streams import AwsStreams
+    from sublet.aws.kinesis.streams import AwsStreams
 
 COMMANDS = "sublet"
 """The service whose ports say that there is no sightings table: a command then shows what it can without one."""
@@ -81,7 +81,7 @@ def aws_ports(
 
 
 def _all_of(streams: Streams) -> Stream:
-    from sublet.several_streams import AllStreams  # noqa: PLC0415 - would add to every cold start
+    from sublet.reading.several_streams import AllStreams  # noqa: PLC0415 - would add to every cold start
 
     return AllStreams(streams)
 
@@ -112,7 +112,7 @@ def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> Kine
 
 def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> AwsStreams:
     """The streams' port with clients of its own."""
-    from sublet.aws.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.kinesis.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
 
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
     where = connection.region, connection.endpoint_url, connection.session
@@ -127,7 +127,7 @@ def _pushes(
     """
     if settings.reading is Reading.POLLING:
         return None
-    from sublet.aws.push_requests import PushRequests, has_http2  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.push.push_requests import PushRequests, has_http2  # noqa: PLC0415 - would add to every cold start
 
     client = clients.kinesis_poll_client(*connection)
     if client.meta.endpoint_url.startswith("https:") and not has_http2():
@@ -138,14 +138,14 @@ def _pushes(
         )
     requests = PushRequests(client)
     if streams is None:
-        from sublet.aws.fan_out_consumers import StatedConsumer  # noqa: PLC0415 - would add to every cold start
-        from sublet.aws.pushes import KinesisPushes  # noqa: PLC0415 - would add to every cold start
+        from sublet.aws.kinesis.fan_out_consumers import StatedConsumer  # noqa: PLC0415 - would add to every cold start
+        from sublet.aws.push.pushes import KinesisPushes  # noqa: PLC0415 - would add to every cold start
 
         assert settings.fan_out_consumer is not None, "the settings require it"
         stream, consumer = kinesis_stream(settings, connection), StatedConsumer(settings.fan_out_consumer)
         return KinesisPushes(requests, stream, settings.stream, consumer)
-    from sublet.aws.pushes_of_streams import PushesOfStreams  # noqa: PLC0415 - would add to every cold start
-    from sublet.several_streams import AllPushes  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.push.pushes_of_streams import PushesOfStreams  # noqa: PLC0415 - would add to every cold start
+    from sublet.reading.several_streams import AllPushes  # noqa: PLC0415 - would add to every cold start
 
     consumers = clients.kinesis_client(*connection)
     return AllPushes(PushesOfStreams(requests, consumers, streams, settings, clock, log).of)
@@ -154,7 +154,7 @@ def _pushes(
 def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:
     if settings.on_failure is None:
         return None
-    from sublet.aws.failure_destinations import failure_destination  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.set_aside.failure_destinations import failure_destination  # noqa: PLC0415 - would add to every cold start
 
     return failure_destination(settings.on_failure, connection.session, is_connected=True)
 

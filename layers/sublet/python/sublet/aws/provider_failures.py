@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError, CredentialRetrievalError
 
 from sublet.aws.configuration_errors import NOT_CONFIGURED
-from sublet.aws.cut_replies import AnyClient
 from sublet.aws.faults import CONNECTION_FAILED
+from sublet.aws.kinesis.cut_replies import AnyClient
 from sublet.errors import SubletError
 
 _NAMED = (*NOT_CONFIGURED, *CONNECTION_FAILED, ClientError, SubletError)

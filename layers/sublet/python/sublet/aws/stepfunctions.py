@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sublet.decisions.packing import WorkerItem, executions
-from sublet.decisions.worker_item_json import item_to_json
+from sublet.decisions.manager.packing import WorkerItem, executions
+from sublet.decisions.manager.worker_item_json import item_to_json
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient

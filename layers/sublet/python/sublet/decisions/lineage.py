@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sublet.decisions.shard_sync import to_create_again
+from sublet.decisions.manager.shard_sync import to_create_again
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from sublet.decisions.control import READ_EVERY, paused
-from sublet.decisions.liveness import ahead_by
+from sublet.decisions.manager.liveness import ahead_by
+from sublet.decisions.session.control import READ_EVERY, paused
 from sublet.errors import CallFailed, ControlUnreadable
 from sublet.ports import Ports
 from sublet.protocol.control import NO_CONTROL, Control, Pause

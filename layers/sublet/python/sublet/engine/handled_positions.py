@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from sublet.decisions.handled_position import HandledPosition, position_of
-from sublet.decisions.read_position import is_unopened, read_position
+from sublet.decisions.session.handled_position import HandledPosition, position_of
+from sublet.decisions.session.read_position import is_unopened, read_position
 from sublet.errors import CheckpointNotInStream, ShardNotFound, TransientError
 from sublet.ports import Ports, Refusal
 from sublet.protocol.lease import Lease

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sublet.decisions.process_end import Ending, Health, is_stuck, lacking
-from sublet.decisions.process_report import ShardReport
+from sublet.decisions.session.process_end import Ending, Health, is_stuck, lacking
+from sublet.decisions.session.process_report import ShardReport
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 

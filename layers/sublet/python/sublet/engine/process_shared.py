@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.out_of_range import KeptBecause, ask_again_after, why_kept
-from sublet.decisions.record_filter import RecordFilter
+from sublet.decisions.session.out_of_range import KeptBecause, ask_again_after, why_kept
+from sublet.decisions.session.record_filter import RecordFilter
 from sublet.engine.calls.guard import CallGuard
 from sublet.engine.control_watch import ControlWatch
 from sublet.errors import CallFailed
@@ -220,7 +220,7 @@ class ProcessShared:
         if key is None:
             return self
         if key not in self.by_stream:
-            from sublet.several_streams import ports_of_stream, settings_of_stream  # noqa: PLC0415 - would add to every start
+            from sublet.reading.several_streams import ports_of_stream, settings_of_stream  # noqa: PLC0415 - would add to every start
 
             settings = settings_of_stream(self.settings, self.ports, lease_key)
             ports = ports_of_stream(self.ports, lease_key)

@@ -8,15 +8,15 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from sublet.account import Account
-from sublet.decisions.examination import Examined, Known, NotKnown, Volume
-from sublet.decisions.fleet_status import FleetStatus
-from sublet.decisions.role_needs import Runtime, needs_of
-from sublet.decisions.set_aside_waiting import SetAsideWaiting
-from sublet.decisions.stream_adoption import Evidence, Suspect, other_streams_lease
+from sublet.decisions.manager.stream_adoption import Evidence, Suspect, other_streams_lease
+from sublet.decisions.status.fleet_status import FleetStatus
+from sublet.engine.manager.memory_sightings import MemorySightingStore
 from sublet.errors import AwsNotConfigured, LeaseTableNotFound, StreamError, StreamNotAdopted, SubletError
-from sublet.inspection import Inspection
-from sublet.memory import MemorySightingStore
-from sublet.operate.seek import check_stream, opens
+from sublet.operate.inspection import Inspection
+from sublet.operate.positions.seek import check_stream, opens
+from sublet.operate.rules.examination import Examined, Known, NotKnown, Volume
+from sublet.operate.rules.role_needs import Runtime, needs_of
+from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.operate.standing import Watch
 from sublet.ports import Ports
 from sublet.protocol.control import Control
@@ -25,8 +25,8 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import own_id
+from sublet.reading.several_streams import each_stream
 from sublet.settings import Settings
-from sublet.several_streams import each_stream
 
 T = TypeVar("T")
 

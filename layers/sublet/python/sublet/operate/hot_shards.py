@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.account import Account
-from sublet.decisions.fleet_status import Findings, fleet_status
-from sublet.decisions.hot_shards import HotShard, StreamLook, hot_shards
-from sublet.decisions.resharding import Reshard
-from sublet.decisions.shard_status import ShardStatus
-from sublet.decisions.sketch import ShardSketch
-from sublet.decisions.sketch_places import fresh
+from sublet.decisions.load.resharding import Reshard
+from sublet.decisions.load.sketch import ShardSketch
+from sublet.decisions.load.sketch_places import fresh
+from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.decisions.status.shard_status import ShardStatus
 from sublet.errors import LeaseTableError, StreamError
+from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.ports import Ports
 from sublet.protocol.stream_key import own_id, shard_alone, stream_key_of
 from sublet.settings import Settings

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sublet.decisions.hot_shards import HotShard, KeyShare
-from sublet.decisions.sketch import Peak
+from sublet.decisions.load.sketch import Peak
+from sublet.operate.rules.hot_shards import HotShard, KeyShare
 from sublet.operate.shown import time_text
 
 

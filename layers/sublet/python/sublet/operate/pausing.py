@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.control import (
+from sublet.decisions.manager.liveness import Sighting, ahead_by, observe
+from sublet.decisions.session.control import (
     READ_EVERY,
     check_owners,
     held,
@@ -20,8 +21,7 @@ from sublet.decisions.control import (
     unreleased,
     without,
 )
-from sublet.decisions.liveness import Sighting, ahead_by, observe
-from sublet.decisions.operated_streams import shard_named, streams_of
+from sublet.decisions.streams.operated_streams import shard_named, streams_of
 from sublet.errors import ControlRefused, ControlUnreadable, SettingsError
 from sublet.operate.shown import time_text
 from sublet.ports import Clock, ControlStore, Ports

@@ -7,17 +7,17 @@ from datetime import timedelta
 from itertools import count
 from typing import NamedTuple
 
-from sublet.decisions.out_of_range import why_kept
-from sublet.decisions.read_position import (
+from sublet.decisions.session.out_of_range import why_kept
+from sublet.decisions.session.read_position import (
     IteratorType,
     ReadPosition,
     is_unopened,
     not_yet_handled,
     read_position,
 )
-from sublet.decisions.record_filter import RecordFilter
+from sublet.decisions.session.record_filter import RecordFilter
 from sublet.errors import LeaseTableNotFound, ShardNotFound, StreamUnavailable
-from sublet.operate.place import SeekTime
+from sublet.operate.positions.place import SeekTime
 from sublet.ports import Ports, Refusal
 from sublet.protocol.aggregation import ALL, deaggregate, deaggregated
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
@@ -26,8 +26,8 @@ from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.records import Page, StreamRecord, UserRecord, as_put
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
+from sublet.reading.several_streams import ports_of_stream, settings_of_stream
 from sublet.settings import HashRangeFilter, Settings
-from sublet.several_streams import ports_of_stream, settings_of_stream
 
 POLL_INTERVAL = timedelta(milliseconds=500)
 """The pause between two reads, because the shard's other readers share five a second."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.last_hour import LastHour, RecordedHour
 from sublet.errors import CheckRefused
+from sublet.operate.rules.last_hour import LastHour, RecordedHour
 from sublet.ports import Clock
 
 PACE = timedelta(minutes=1)

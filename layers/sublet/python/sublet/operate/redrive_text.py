@@ -6,7 +6,7 @@ from datetime import timedelta
 from math import inf
 
 from sublet.decisions.counted import counted
-from sublet.engine.redrive import Redriven
+from sublet.operate.redrive import Redriven
 from sublet.ports import GIVEN_FOR
 from sublet.settings import HandlerContract
 

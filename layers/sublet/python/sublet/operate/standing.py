@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
-from sublet.decisions.lease_history import History, histories_after, last_word, waiting_times
-from sublet.decisions.liveness import Sighting, observe, with_own
-from sublet.decisions.stream_standing import gone_streams
-from sublet.decisions.unread_shards import Probes, may_be_read
+from sublet.decisions.manager.liveness import Sighting, observe, with_own
+from sublet.decisions.manager.unread_shards import Probes, may_be_read
+from sublet.decisions.status.fleet_status import Findings, FleetStatus, fleet_status
+from sublet.decisions.status.lease_history import History, histories_after, last_word, waiting_times
+from sublet.decisions.streams.stream_standing import gone_streams
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
 from sublet.engine.manager.probing import Probing

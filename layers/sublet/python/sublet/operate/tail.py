@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.ports import Ports, Refusal, ShardReader
 from sublet.protocol.aggregation import deaggregate

@@ -17,7 +17,7 @@ from sublet.settings.keywords import ProcessKeywords
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
     from sublet.account import Account
-    from sublet.decisions.pull_events import Event
+    from sublet.decisions.pull.pull_events import Event
     from sublet.pull.environment import Environment
 
 
@@ -57,7 +57,7 @@ class Arguments:
         on_event: Callable[[Event], object] | None,
         settings: Mapping[str, Any],
     ) -> None:
-        from sublet.decisions.consumer_definition import checked_terms
+        from sublet.decisions.pull.consumer_definition import checked_terms
         from sublet.runtimes.process_settings import process_settings
 
         _check_kinds(ports, account, on_event)
@@ -108,7 +108,7 @@ def _tasks_of(given: Ports | Account | None) -> Tasks:
 def _check_kinds(ports: object, account: object, on_event: object) -> None:
     """Raises SettingsError for an argument of the wrong kind, which would otherwise fail at its first use."""
     if ports is not None and not isinstance(ports, Ports):
-        raise SettingsError("ports", ports, "Ports: sublet.memory.memory_ports(stream), or left out")
+        raise SettingsError("ports", ports, "Ports: sublet.testing.memory.memory_ports(stream), or left out")
     if account is not None and not hasattr(account, "compose"):
         raise SettingsError("account", account, "an account: of a context, `context.account`; or left out")
     if on_event is not None and not callable(on_event):

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Protocol
 
-from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.pull_request import PullSize, as_duration
+from sublet.decisions.pull.pull_events import Event, EventKind
+from sublet.decisions.pull.pull_request import PullSize, as_duration
 from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Tasks

@@ -16,10 +16,10 @@ from sublet.settings import Settings
 
 if TYPE_CHECKING:  # not loaded by `import sublet`; the methods load it
     from sublet.account import Account
-    from sublet.decisions.fleet_status import FleetStatus
-    from sublet.decisions.pull_events import Event
-    from sublet.decisions.pull_request import Buffering
-    from sublet.decisions.work_distribution import WorkDistribution
+    from sublet.decisions.pull.pull_events import Event
+    from sublet.decisions.pull.pull_request import Buffering
+    from sublet.decisions.status.fleet_status import FleetStatus
+    from sublet.decisions.status.work_distribution import WorkDistribution
     from sublet.ports import Ports, Signal
     from sublet.pull.consume import Callback, Consuming
     from sublet.pull.environment import Environment
@@ -47,12 +47,12 @@ class Consumer:
     handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. This
                      consumer's own threads call it, one call at a time unless `handler_concurrency` says otherwise.
                      None: the program pulls
-    ports            where to read and write: AWS by default; `sublet.memory.memory_ports(stream)` for memory
+    ports            where to read and write: AWS by default; `sublet.testing.memory.memory_ports(stream)` for memory
     account          without ports: the AWS account, or memory, to use; by default the one this machine is configured
                      for. A Context passes its own
     ack_wait         pull: a record that is not acknowledged within this time comes again; 5 minutes
     max_ack_pending  pull: how many records of a shard may be out or buffered beyond its checkpoint; 1,000
-    on_event         pull: called with events that do not end the consumer (sublet.decisions.pull_events), from any
+    on_event         pull: called with events that do not end the consumer (sublet.decisions.pull.pull_events), from any
                      thread
     until_signalled  pull: SIGTERM and SIGINT call `stop` during the `with` block. A second signal, or the end of
                      `drain_timeout`, ends the process at once and prints which leases it leaves. Only in the main
@@ -271,7 +271,7 @@ class Consumer:
 
         Raises SettingsError for an async callback, which needs `sublet.aio`, and for one that takes no record.
         """
-        from sublet.decisions.pull_request import checked_parallelism
+        from sublet.decisions.pull.pull_request import checked_parallelism
         from sublet.pull.consume import Consuming, check_callback
         from sublet.pull.subscription import Records
 

@@ -8,16 +8,16 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sublet.account import Account
-from sublet.decisions.announcing import joins_again_after
-from sublet.decisions.consumer_definition import (
+from sublet.decisions.manager.announcing import joins_again_after
+from sublet.decisions.patience import Refusals
+from sublet.decisions.pull.consumer_definition import (
     Options,
     Terms,
     by_definition,
     checked_terms,
     given_options,
 )
-from sublet.decisions.patience import Refusals
-from sublet.decisions.pull_events import Event
+from sublet.decisions.pull.pull_events import Event
 from sublet.errors import CallFailed, TransientError
 from sublet.ports import Clock, Log, Ports, Signal, Tasks
 from sublet.pull.refill import BufferLimits

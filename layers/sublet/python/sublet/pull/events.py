@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import timedelta
 from threading import get_ident
 
-from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.pull.pull_events import Event, EventKind
 from sublet.engine.exception_fields import exception_fields
 from sublet.ports import Log, Signal, Tasks
 from sublet.protocol.checkpoint import Checkpoint

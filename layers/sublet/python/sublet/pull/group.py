@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.consumer_definition import by_definition, options_of, updated
-from sublet.decisions.fleet_status import Findings, FleetStatus, fleet_status
-from sublet.decisions.pull_events import Event
-from sublet.decisions.pull_request import (
+from sublet.decisions.pull.consumer_definition import by_definition, options_of, updated
+from sublet.decisions.pull.pull_events import Event
+from sublet.decisions.pull.pull_request import (
     Buffering,
     Demand,
     FetchProgress,
@@ -19,8 +18,9 @@ from sublet.decisions.pull_request import (
     fetch_of,
     patience_of,
 )
-from sublet.decisions.stream_standing import gone_streams
-from sublet.decisions.work_distribution import WorkDistribution
+from sublet.decisions.status.fleet_status import Findings, FleetStatus, fleet_status
+from sublet.decisions.status.work_distribution import WorkDistribution
+from sublet.decisions.streams.stream_standing import gone_streams
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.handled_positions import positions
 from sublet.engine.manager.adoption import check_adoption

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sublet.decisions.pull_events import EventKind
+from sublet.decisions.pull.pull_events import EventKind
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.pull.buffer import Buffer

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from sublet.decisions.pull_request import NO_DEMAND, Demand, Ends, FetchProgress, together
+from sublet.decisions.pull.pull_request import NO_DEMAND, Demand, Ends, FetchProgress, together
 from sublet.handler import Batch
 from sublet.ports import Clock, Signal
 from sublet.pull.prefetch import MAX_PREFETCH, Delivery, Prefetches

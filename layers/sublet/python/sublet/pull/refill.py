@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sublet.decisions.pull_request import Demand, Ends, fitting
+from sublet.decisions.pull.pull_request import Demand, Ends, fitting
 from sublet.handler import Batch
 from sublet.ports import Signal
 from sublet.pull.shard_queue import ShardQueue, Totals

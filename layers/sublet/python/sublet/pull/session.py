@@ -11,10 +11,10 @@ from functools import partial
 from threading import get_ident
 from weakref import WeakSet
 
-from sublet.decisions.consumer_definition import Options, by_definition
-from sublet.decisions.failure_policy import Answer, Condition, Run, SetAside
-from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.window import handler_backoff
+from sublet.decisions.pull.consumer_definition import Options, by_definition
+from sublet.decisions.pull.pull_events import Event, EventKind
+from sublet.decisions.session.failure_policy import Answer, Condition, Run, SetAside
+from sublet.decisions.session.window import handler_backoff
 from sublet.engine.calls.set_aside import SettingAside
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.process_health import LeftBehind
@@ -28,10 +28,10 @@ from sublet.pull.pull_handler import PullHandler
 from sublet.pull.record import Record
 from sublet.pull.signs import Signs
 from sublet.pull.watched_ports import watched
+from sublet.reading.several_streams import settings_of_stream
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 from sublet.settings.text import duration_text
-from sublet.several_streams import settings_of_stream
 from sublet.system.at_exit import AtExit
 
 CHECK_INTERVAL = timedelta(milliseconds=500)

@@ -12,8 +12,8 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
-from sublet.decisions.acknowledging import Acknowledging, Out
-from sublet.decisions.pull_request import Ends
+from sublet.decisions.pull.acknowledging import Acknowledging, Out
+from sublet.decisions.pull.pull_request import Ends
 from sublet.handler import Batch
 from sublet.protocol.records import UserRecord
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
-from sublet.decisions.pull_events import Event, EventKind, Service, SignsOfLife
+from sublet.decisions.pull.pull_events import Event, EventKind, Service, SignsOfLife
 from sublet.errors import (
     CallFailed,
     CheckpointNotInStream,

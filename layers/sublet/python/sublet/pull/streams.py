@@ -16,7 +16,7 @@ from sublet.settings import DEFINITIONS
 if TYPE_CHECKING:  # not loaded by `import sublet`
     from boto3.session import Session
 
-    from sublet.decisions.stream_changes import StreamOptions, Wanted
+    from sublet.decisions.streams.stream_changes import StreamOptions, Wanted
     from sublet.protocol.stream_info import AccountInfo, PutRecord
     from sublet.pull.arguments import ConsumerKeywords
 
@@ -52,7 +52,7 @@ class Context:
 
     def create_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
         """Create a stream, on demand unless `shards` or `mode` is given. Raises StreamExists."""
-        from sublet.decisions.stream_changes import Wanted
+        from sublet.decisions.streams.stream_changes import Wanted
 
         _create(self.account, stream, Wanted(**options))
         return Stream(self.account, stream)
@@ -61,7 +61,7 @@ class Context:
         """Change a stream; options that are left out stay as they are. More than doubling or halving its shards takes
         several steps.
         """
-        from sublet.decisions.stream_changes import Wanted
+        from sublet.decisions.streams.stream_changes import Wanted
 
         _update(self.account, stream, Wanted(**options))
         return Stream(self.account, stream)
@@ -168,7 +168,7 @@ class Stream:
 
 
 def _create(account: Account, stream: str, wanted: Wanted) -> None:
-    from sublet.decisions.stream_changes import check_wanted
+    from sublet.decisions.streams.stream_changes import check_wanted
 
     named = DEFINITIONS["stream"]
     named.check(stream)
@@ -182,7 +182,7 @@ def _create(account: Account, stream: str, wanted: Wanted) -> None:
 
 
 def _update(account: Account, stream: str, wanted: Wanted) -> None:
-    from sublet.decisions.stream_changes import changes
+    from sublet.decisions.streams.stream_changes import changes
 
     for change in changes(account.info(stream), wanted):
         account.change(stream, change)
@@ -203,7 +203,7 @@ def _wait_until(account: Account, stream: str, is_done: Callable[[StreamInfo], b
 
 def _user_records_at(account: Account, stream: str, shard_id: str, sequence_number: str) -> list[UserRecord]:
     """Leaves out the next record, which Kinesis returns instead of one that is past retention."""
-    from sublet.decisions.read_position import IteratorType, ReadPosition
+    from sublet.decisions.session.read_position import IteratorType, ReadPosition
     from sublet.ports import Refusal
     from sublet.protocol.aggregation import deaggregated
 

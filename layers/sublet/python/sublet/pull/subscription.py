@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from sublet.decisions.pull_events import Event
+from sublet.decisions.pull.pull_events import Event
 from sublet.ports import Clock, Tasks
 from sublet.pull.buffer import Waiter
 from sublet.pull.prefetch import PREFETCH_LASTS, Delivery

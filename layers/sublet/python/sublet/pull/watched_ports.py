@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.announcing import Announcement
-from sublet.decisions.chosen_streams import FoundStreams, KnownStream
-from sublet.decisions.consumer_definition import Options
-from sublet.decisions.dispatching import Dispatched
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.pull_events import Event, EventKind, Service
-from sublet.decisions.push import PushEnd
-from sublet.decisions.read_position import ReadPosition
-from sublet.decisions.unread_shards import UnreadShard
+from sublet.decisions.manager.announcing import Announcement
+from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.liveness import Sighting
+from sublet.decisions.manager.unread_shards import UnreadShard
+from sublet.decisions.pull.consumer_definition import Options
+from sublet.decisions.pull.pull_events import Event, EventKind, Service
+from sublet.decisions.session.push import PushEnd
+from sublet.decisions.session.read_position import ReadPosition
+from sublet.decisions.streams.chosen_streams import FoundStreams, KnownStream
 from sublet.ports import (
     Applied,
     LeaseTable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sublet.decisions.outbox import RECORDS_PER_CALL, ProducerRules, QueuedRecord
+from sublet.decisions.putting.outbox import RECORDS_PER_CALL, ProducerRules, QueuedRecord
 from sublet.ports import Clock
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from sublet.decisions.outbox import ProducerRules, QueuedRecord
-from sublet.decisions.placing import Placing
-from sublet.decisions.producing import Produced, Producing, PutCall
+from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
+from sublet.decisions.putting.placing import Placing
+from sublet.decisions.putting.producing import Produced, Producing, PutCall
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import SubletError
 from sublet.ports import Clock, RecordWriter

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sublet.decisions.counted import counted
-from sublet.decisions.producing import Settled
+from sublet.decisions.putting.producing import Settled
 from sublet.errors import RecordsNotPut
 from sublet.ports import Clock, Log, Tasks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.placing import Placing
+from sublet.decisions.putting.placing import Placing
 from sublet.putting.placing_source import PlacingSource
 
 LISTED_AFTER = timedelta(milliseconds=100)

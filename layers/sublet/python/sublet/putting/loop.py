@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, NoReturn
 
-from sublet.decisions.outbox import ProducerRules, QueuedRecord
-from sublet.decisions.placing import Placing
-from sublet.decisions.producing import Produced, Producing, PutCall, SendPlan, Settled
+from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
+from sublet.decisions.putting.placing import Placing
+from sublet.decisions.putting.producing import Produced, Producing, PutCall, SendPlan, Settled
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import ProducerClosed, ProducerFailed, RecordsNotPut
 from sublet.ports import Clock, Log, RecordWriter, Signal, Tasks

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.out_of_range import ASK_LATEST
-from sublet.decisions.placing import Placing
+from sublet.decisions.putting.placing import Placing
+from sublet.decisions.session.out_of_range import ASK_LATEST
 from sublet.errors import StreamAccessDenied, StreamError
 from sublet.ports import Clock, Log, Stream
 from sublet.protocol.shard_map import ShardMap

@@ -13,7 +13,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from sublet.decisions.process_report import ProcessReport, ShardReport
+from sublet.decisions.session.process_report import ProcessReport, ShardReport
 from sublet.errors import SettingsError
 from sublet.ports import Tasks
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
-from sublet.decisions.fleet_kind import REPORTED_EVERY
-from sublet.decisions.packing import WorkerItem, pack
+from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
+from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
+from sublet.decisions.manager.packing import WorkerItem, pack
 from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
-from sublet.decisions.process_report import ProcessReport, ProcessState, process_report
-from sublet.decisions.window import Next
+from sublet.decisions.session.process_report import ProcessReport, ProcessState, process_report
+from sublet.decisions.session.window import Next
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.manager.announcing import announce, stop_reporting
 from sublet.engine.manager.busy_shards import BusyShardLog

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sublet.aws import clients
 from sublet.aws.ports import aws_ports
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.process_end import Ending, nothing_works
-from sublet.decisions.window import LeaseReport, WindowReport
-from sublet.decisions.worker_item_json import item_from_json, item_to_json
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
+from sublet.decisions.session.process_end import Ending, nothing_works
+from sublet.decisions.session.window import LeaseReport, WindowReport
 from sublet.errors import EventError
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.protocol.json_text import shortened

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own way to import it
 
-from sublet.decisions.exact_sketch import ExactSketching, KeyTotal
-from sublet.decisions.sketch import Peak, ShardSketch
+from sublet.decisions.load.sketch import Peak, ShardSketch
 from sublet.protocol.shard import Shard
+from sublet.spark.plan.exact_sketch import ExactSketching, KeyTotal
 from sublet.spark.source.data_source import SubletDataSource
 
 

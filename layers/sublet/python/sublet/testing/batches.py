@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from sublet.handler import Batch, CheckpointReply
-from sublet.memory.clock import BEGINNING
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.testing.memory.clock import BEGINNING
 
 Given = bytes | tuple[str | None, bytes]
 """A record's data, or its partition key and data. Data alone gets a key of its own: key-0, key-1, ... None: put without

@@ -12,14 +12,20 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Unpack
 
-from sublet.decisions.window import LeaseReport, Outcome
+from sublet.decisions.session.window import LeaseReport, Outcome
 from sublet.engine.manager.tick import LeaseManager
-from sublet.engine.redrive import Redrive, Redriven
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch, Handler, UserHandler
 from sublet.handlers.contract import CONTRACT
 from sublet.handlers.load import handler_of
-from sublet.memory import (
+from sublet.operate.redrive import Redrive, Redriven
+from sublet.ports import Ports
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.stream_info import RecordDistribution
+from sublet.settings import HandlerContract, Settings, setting_values
+from sublet.testing.batches import STREAM, Given, arn_of, keyed
+from sublet.testing.memory import (
     FakeClock,
     MemoryDestination,
     MemoryDispatcher,
@@ -30,12 +36,6 @@ from sublet.memory import (
     MemoryStream,
     memory_ports,
 )
-from sublet.ports import Ports
-from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
-from sublet.protocol.failure_document import SetAsideBatch
-from sublet.protocol.stream_info import RecordDistribution
-from sublet.settings import HandlerContract, Settings, setting_values
-from sublet.testing.batches import STREAM, Given, arn_of, keyed
 from sublet.testing.turn_taking import TurnTaking
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
-from sublet.memory import FakeClock
 from sublet.ports import Signal, Task
+from sublet.testing.memory import FakeClock
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Protocol
 
-from sublet.decisions.record_filter import Faults
-from sublet.decisions.window import MILLISECOND, handler_backoff, millis_left
+from sublet.decisions.session.record_filter import Faults
+from sublet.decisions.session.window import MILLISECOND, handler_backoff, millis_left
 from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.lease.held import HeldLease

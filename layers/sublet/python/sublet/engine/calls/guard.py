@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.call_turn import TURN, Turn
-from sublet.decisions.window import overdue_at
+from sublet.decisions.session.window import overdue_at
 from sublet.engine.calls.call_threads import CallThreads
 from sublet.engine.calls.slots import CallSlots
 from sublet.engine.exception_fields import exception_fields

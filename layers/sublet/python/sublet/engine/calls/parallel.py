@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.crash_caution import Caution, caution
-from sublet.decisions.finished_prefix import FinishedPrefix
+from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.session.finished_prefix import FinishedPrefix
 from sublet.engine.calls.caller import Caller
 from sublet.engine.calls.runner import Attempts, BatchRunner
 from sublet.engine.lease.held import HeldLease

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sublet.decisions.failure_policy import (
+from sublet.decisions.session.failure_policy import (
     Answer,
     ArrivedAt,
     Call,

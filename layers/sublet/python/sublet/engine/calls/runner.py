@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from sublet.decisions.failure_policy import Answer, Run, SetAside, begin, is_noted_before
-from sublet.decisions.record_filter import apart
+from sublet.decisions.session.failure_policy import Answer, Run, SetAside, begin, is_noted_before
+from sublet.decisions.session.record_filter import apart
 from sublet.engine.calls.caller import Caller
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.calls.retry_loop import run_retry_loop

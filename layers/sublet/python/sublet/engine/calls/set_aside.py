@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sublet.decisions.failure_policy import Answer, SetAside
+from sublet.decisions.session.failure_policy import Answer, SetAside
 from sublet.engine.exception_fields import exception_text, frames_of
 from sublet.errors import DestinationRefused
 from sublet.metric_names import Metric

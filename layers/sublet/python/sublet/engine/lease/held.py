@@ -8,7 +8,7 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from sublet.decisions.held_lease import (
+from sublet.decisions.session.held_lease import (
     AfterWrite,
     Holding,
     Tenure,
@@ -17,8 +17,8 @@ from sublet.decisions.held_lease import (
     after_reading,
     after_write,
 )
-from sublet.decisions.refusal import Verdict
-from sublet.decisions.throughput import Throughput
+from sublet.decisions.session.refusal import Verdict
+from sublet.decisions.session.throughput import Throughput
 from sublet.decisions.time_and_chance import Instant
 from sublet.errors import CallFailed, FinalError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal

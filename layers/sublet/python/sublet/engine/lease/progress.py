@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from sublet.decisions.crash_caution import careful_until
-from sublet.decisions.held_lease import Holding, Tenure, is_true_too
-from sublet.decisions.quiet import begun, opening
+from sublet.decisions.session.crash_caution import careful_until
+from sublet.decisions.session.held_lease import Holding, Tenure, is_true_too
+from sublet.decisions.session.quiet import begun, opening
 from sublet.engine.lease.held import Ahead, HeldLease
 from sublet.ports import Clock, Signal
 from sublet.protocol.checkpoint import Checkpoint

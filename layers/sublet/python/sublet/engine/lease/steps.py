@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from sublet.decisions.lease_cleanup import DeleteReason, Deletion
-from sublet.decisions.read_position import needs_pin
-from sublet.decisions.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
-from sublet.decisions.shard_sync import NewLease
+from sublet.decisions.manager.lease_cleanup import DeleteReason, Deletion
+from sublet.decisions.manager.shard_sync import NewLease
+from sublet.decisions.session.read_position import needs_pin
+from sublet.decisions.session.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
 from sublet.engine.lease.held import HeldLease
 from sublet.metric_names import Metric
 from sublet.ports import Applied, LeaseTable, Ports

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sublet.decisions.describing import Doubt, doubt_of, is_known
-from sublet.decisions.stream_adoption import (
+from sublet.decisions.manager.describing import Doubt, doubt_of, is_known
+from sublet.decisions.manager.stream_adoption import (
     Evidence,
     Suspect,
     has_strange_shards,
@@ -21,8 +21,8 @@ from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
+from sublet.reading.shared_description import shared_placement
 from sublet.settings import Settings
-from sublet.shared_description import shared_placement
 
 
 def check_adoption(

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from sublet.decisions.announcing import NOTHING_ANNOUNCED, Announcement, What, long_lapsed
-from sublet.decisions.fleet_kind import ReportPlan, is_due
+from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, Announcement, What, long_lapsed
+from sublet.decisions.manager.fleet_kind import ReportPlan, is_due
 from sublet.errors import CallFailed
 from sublet.ports import Ports, WorkerReports
 from sublet.protocol.lease import LeaseScan

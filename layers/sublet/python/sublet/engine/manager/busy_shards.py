@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.busy_shards import busy_shards
+from sublet.decisions.load.busy_shards import busy_shards
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import own_id, stream_key_of

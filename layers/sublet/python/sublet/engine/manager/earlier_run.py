@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.decisions.choose_leases import Choice, ClaimReason
-from sublet.decisions.control import paused
+from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.session.control import paused
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.look import look
 from sublet.errors import WorkerIdInUse

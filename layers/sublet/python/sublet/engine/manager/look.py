@@ -8,9 +8,9 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from sublet.decisions.liveness import ahead_by
-from sublet.decisions.stream_parts import by_stream, with_leases_of
-from sublet.decisions.tick_plan import Look
+from sublet.decisions.manager.liveness import ahead_by
+from sublet.decisions.manager.tick_plan import Look
+from sublet.decisions.streams.stream_parts import by_stream, with_leases_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import check_adoption
 from sublet.engine.manager.announcing import look_at_reports

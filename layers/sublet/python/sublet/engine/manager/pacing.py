@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.ports import Clock, PollRefusal, Refusal, ShardReader, Stream, Tasks
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard

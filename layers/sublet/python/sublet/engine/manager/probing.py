@@ -8,10 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sublet.decisions.control import not_merely_paused
-from sublet.decisions.probe import Probe, ProbeResult
-from sublet.decisions.quiet import MILLISECOND
-from sublet.decisions.unread_shards import (
+from sublet.decisions.manager.probe import Probe, ProbeResult
+from sublet.decisions.manager.unread_shards import (
     Probes,
     StandsStill,
     UnreadShard,
@@ -19,6 +17,8 @@ from sublet.decisions.unread_shards import (
     remembered,
     stand_still,
 )
+from sublet.decisions.session.control import not_merely_paused
+from sublet.decisions.session.quiet import MILLISECOND
 from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.engine.session.metrics import STANDS_STILL_AFTER
 from sublet.errors import CallFailed

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.probe import Probe
-from sublet.decisions.quiet_shards import ASKED_AT_MOST_EVERY, LastProbe, first_look
-from sublet.decisions.unread_shards import UnreadShard
+from sublet.decisions.manager.probe import Probe
+from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY, LastProbe, first_look
+from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.engine.manager.side_by_side import Bounds, SideBySide
 from sublet.metric_names import Metric
 from sublet.ports import Metrics, Ports, ShardReader

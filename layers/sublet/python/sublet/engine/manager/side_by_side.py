@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.probe import Probe
+from sublet.decisions.manager.probe import Probe
 from sublet.errors import CallFailed, ShardNotFound, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Refusal, ShardReader

@@ -9,15 +9,15 @@ from datetime import timedelta
 
 from msgspec.structs import asdict, replace
 
-from sublet.decisions.announcing import AmongOthers, What
-from sublet.decisions.choose_leases import Choice, ClaimReason, Standing
-from sublet.decisions.crash_caution import Caution, caution
-from sublet.decisions.fleet_kind import FleetKind
-from sublet.decisions.lease_cleanup import Deletion
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.read_position import SHORTEST_RETENTION
-from sublet.decisions.shard_sync import starts_at_latest
-from sublet.decisions.tick_plan import Look, TickPlan, asked_first, has_new_leases, plan_tick
+from sublet.decisions.manager.announcing import AmongOthers, What
+from sublet.decisions.manager.choose_leases import Choice, ClaimReason, Standing
+from sublet.decisions.manager.fleet_kind import FleetKind
+from sublet.decisions.manager.lease_cleanup import Deletion
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.manager.shard_sync import starts_at_latest
+from sublet.decisions.manager.tick_plan import Look, TickPlan, asked_first, has_new_leases, plan_tick
+from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_leases, delete_lease, is_gone
 from sublet.engine.manager.announcing import announce, make_reports

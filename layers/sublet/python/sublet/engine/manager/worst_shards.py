@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.worst_shards import worst_shards
+from sublet.decisions.load.worst_shards import worst_shards
 from sublet.metric_names import Metric
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, reached_by
-from sublet.decisions.read_position import (
+from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY, reached_by
+from sublet.decisions.session.read_position import (
     NOTHING_READ,
     IteratorType,
     Kept,

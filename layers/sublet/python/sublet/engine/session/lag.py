@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.lag import LEAST, RATES_OVER, LastPage, Rates, Stretch, lag_of, seen_beside
-from sublet.decisions.read_position import shows_what_follows
+from sublet.decisions.session.lag import LEAST, RATES_OVER, LastPage, Rates, Stretch, lag_of, seen_beside
+from sublet.decisions.session.read_position import shows_what_follows
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lag_history import LagSeen

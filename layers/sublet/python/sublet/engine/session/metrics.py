@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.process_report import Outage, ShardReport
-from sublet.decisions.read_position import shows_what_follows
+from sublet.decisions.session.process_report import Outage, ShardReport
+from sublet.decisions.session.read_position import shows_what_follows
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.progress import Progress
 from sublet.metric_names import Metric

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sublet.decisions.window import batches
+from sublet.decisions.session.window import batches
 from sublet.engine.calls.parallel import handle_in_lanes, records_at_once
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.lease.held import HeldLease

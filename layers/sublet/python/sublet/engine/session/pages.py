@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from sublet.decisions.pace import Pace, asked_for_at, next_poll_at, records_to_ask_for, throttled_until
-from sublet.decisions.process_report import Outage
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.session.pace import Pace, asked_for_at, next_poll_at, records_to_ask_for, throttled_until
+from sublet.decisions.session.process_report import Outage
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
 from sublet.engine.session.answers import Answers
@@ -184,8 +184,8 @@ class PageFeed:
 def _push_reader(ports: Ports, shard_id: str, position: ReadPosition) -> PushReader | None:
     if ports.pushes is None:
         return None
-    from sublet.pushing import FanOutReader  # noqa: PLC0415 - would add to every start
-    from sublet.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
+    from sublet.reading.pushing import FanOutReader  # noqa: PLC0415 - would add to every start
+    from sublet.reading.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
 
     stream = ports_of_stream(ports, shard_id).stream
     return FanOutReader(ports.pushes, stream, shard_id, position, ports.clock, ports.tasks, ports.chance)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from sublet.decisions.read_position import not_yet_handled
-from sublet.decisions.record_filter import Fault
+from sublet.decisions.session.read_position import not_yet_handled
+from sublet.decisions.session.record_filter import Fault
 from sublet.engine.lease.progress import Progress
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.sketch import SessionSketch

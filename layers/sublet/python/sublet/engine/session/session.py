@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.crash_caution import crashes_by_hanging
-from sublet.decisions.held_lease import Tenure
-from sublet.decisions.process_report import ShardReport
-from sublet.decisions.quiet import opening
-from sublet.decisions.shard_end import Blocked
-from sublet.decisions.window import AtTip, LeaseReport, Outcome, has_caught_up
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.session.crash_caution import crashes_by_hanging
+from sublet.decisions.session.held_lease import Tenure
+from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.quiet import opening
+from sublet.decisions.session.shard_end import Blocked
+from sublet.decisions.session.window import AtTip, LeaseReport, Outcome, has_caught_up
 from sublet.engine.calls.caller import Caller, SessionCalls
 from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.runner import BatchRunner

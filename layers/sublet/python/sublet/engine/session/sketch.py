@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sublet.decisions.sketch_places import WARM
-from sublet.decisions.sketching import Sketching
+from sublet.decisions.load.sketch_places import WARM
+from sublet.decisions.load.sketching import Sketching
 from sublet.errors import TransientError
 from sublet.ports import Ports, Signal
 from sublet.protocol.records import Page, UserRecord

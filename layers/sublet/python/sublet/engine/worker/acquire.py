@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.announcing import asked_for
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.crash_caution import Caution, caution
-from sublet.decisions.dispatching import may_steal_as_it_stands
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.manager.announcing import asked_for
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.dispatching import may_steal_as_it_stands
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.patience import may_pass
+from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.session.window import Outcome
 from sublet.decisions.time_and_chance import Instant
-from sublet.decisions.window import Outcome
 from sublet.engine.lease.held import instant
 from sublet.engine.lease.steps import acquire_lease, is_held_by
 from sublet.errors import CallFailed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sublet.decisions.control import pause_of
-from sublet.decisions.shard_end import may_begin
-from sublet.decisions.window import LeaseReport
+from sublet.decisions.session.control import pause_of
+from sublet.decisions.session.shard_end import may_begin
+from sublet.decisions.session.window import LeaseReport
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.errors import CallFailed
@@ -30,7 +30,7 @@ class Children:
         crashed. Once children are being read, the parent's row is cleaned up, and only the listing of shards names
         them.
         """
-        from sublet.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
+        from sublet.reading.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
 
         try:
             unstarted = self._take_over_below(

@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.patience import may_pass
+from sublet.decisions.session.window import LeaseReport, Outcome, keeps_leases
 from sublet.decisions.time_and_chance import Instant
-from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.process_shared import Exclusion, ProcessShared

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.control import READ_EVERY, pause_of
-from sublet.decisions.fleet_kind import REPORTED_EVERY
+from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
+from sublet.decisions.session.control import READ_EVERY, pause_of
 from sublet.engine.manager.announcing import renew_report
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.metrics import SHOWN_EVERY

@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.process_report import ShardReport
-from sublet.decisions.window import LeaseReport
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.window import LeaseReport
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import Exclusion, ProcessShared
 from sublet.engine.worker.acquire import LeaseAcquirer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.process_report import ShardReport
-from sublet.decisions.record_filter import RecordFilter
-from sublet.decisions.window import WindowReport, after_window
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.record_filter import RecordFilter
+from sublet.decisions.session.window import WindowReport, after_window
 from sublet.engine.calls.guard import CallGuard
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.process_health import LeftBehind, ProcessHealth

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from sublet.decisions.held_lease import MAY_WRITE, Tenure
-from sublet.decisions.shard_end import Blocked
+from sublet.decisions.session.held_lease import MAY_WRITE, Tenure
+from sublet.decisions.session.shard_end import Blocked
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import HeldLease, MakeWrite
 from sublet.engine.lease.steps import end_shard, plan_end
@@ -16,8 +16,8 @@ from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
+from sublet.reading.several_streams import ports_of_stream
 from sublet.settings import Settings
-from sublet.several_streams import ports_of_stream
 from sublet.spark.keeper.lease_lag import LeaseLag
 from sublet.spark.plan.committed import listed_children, next_write, quiet_of
 from sublet.spark.plan.lag import ShardLook

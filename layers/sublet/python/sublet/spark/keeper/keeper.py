@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from sublet.decisions.control import pause_of
 from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
-from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.decisions.session.control import pause_of
+from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.engine.control_watch import ControlWatch
 from sublet.errors import CallFailed, SettingsError
 from sublet.metric_names import Metric

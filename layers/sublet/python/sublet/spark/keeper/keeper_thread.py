@@ -29,20 +29,20 @@ from typing import TypeVar
 
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.control import DynamoDbControlStore
-from sublet.aws.create_tables import create_tables
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.lasting_sightings import LastingSightings
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import MetricsLogger
-from sublet.aws.worker_reports import DynamoDbWorkerReports
+from sublet.aws.tables.control import DynamoDbControlStore
+from sublet.aws.tables.create_tables import create_tables
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Metrics, Ports, Streams, Tasks
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
+from sublet.reading.several_streams import AllStreams
 from sublet.settings import Settings
-from sublet.several_streams import AllStreams
 from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options

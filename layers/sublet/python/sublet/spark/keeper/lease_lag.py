@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sublet.decisions.lag import RATES_OVER, Rates, seen_beside
+from sublet.decisions.session.lag import RATES_OVER, Rates, seen_beside
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lag_history import LagSeen

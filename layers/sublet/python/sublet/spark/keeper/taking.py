@@ -10,11 +10,11 @@ from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.choose_leases import Choice
-from sublet.decisions.control import pause_of
-from sublet.decisions.fleet_kind import REPORTED_EVERY
-from sublet.decisions.lease_cleanup import Deletion
-from sublet.decisions.tick_plan import Look, plan_tick
+from sublet.decisions.manager.choose_leases import Choice
+from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
+from sublet.decisions.manager.lease_cleanup import Deletion
+from sublet.decisions.manager.tick_plan import Look, plan_tick
+from sublet.decisions.session.control import pause_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.held import instant
 from sublet.engine.lease.steps import (
@@ -33,8 +33,8 @@ from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.protocol.stream_key import StreamKey
+from sublet.reading.several_streams import ports_of_stream, settings_of_stream
 from sublet.settings import Settings
-from sublet.several_streams import ports_of_stream, settings_of_stream
 from sublet.spark.keeper.held_leases import HeldLeases
 
 AGAIN = timedelta(seconds=1)

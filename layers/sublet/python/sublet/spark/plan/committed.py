@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from sublet.decisions.held_lease import Tenure
+from sublet.decisions.session.held_lease import Tenure
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, Quiet
 from sublet.protocol.lease_columns import whole_milliseconds

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from sublet.decisions.hash_range_audit import holes
-from sublet.decisions.read_position import LONGEST_RETENTION, needs_pin
-from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.decisions.manager.hash_range_audit import holes
+from sublet.decisions.manager.shard_sync import plan_shard_sync
+from sublet.decisions.session.read_position import LONGEST_RETENTION, needs_pin
 from sublet.errors import MalformedCheckpoint, StreamUnavailable
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard

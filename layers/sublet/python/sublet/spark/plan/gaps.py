@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.protocol.shard import Shard
 from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sublet.decisions.lag import LEAST, NOTHING
+from sublet.decisions.session.lag import LEAST, NOTHING
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.gaps import unread_since

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.read_position import SHORTEST_RETENTION
-from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.decisions.manager.shard_sync import plan_shard_sync
+from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.errors import OffsetMalformed, StreamRecreated, StreamUnavailable
 from sublet.protocol.shard import HashKeyRange, Shard, children_by_parent
 from sublet.protocol.stream_identity import StreamIdentity

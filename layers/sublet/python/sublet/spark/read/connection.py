@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from sublet.aws.access import Access
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import kinesis_client, kinesis_poll_client, tagging_client
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.streams import AwsStreams
+from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.streams import AwsStreams
 from sublet.ports import Clock, Log, Stream, Streams
 from sublet.protocol.stream_key import StreamKey
+from sublet.reading.several_streams import StreamOfSeveral
 from sublet.settings import Settings
-from sublet.several_streams import StreamOfSeveral
 from sublet.spark.options import Options
 from sublet.spark.read.pace import CallPace, Sleep
 from sublet.spark.read.patient import PatientStream, PatientStreams

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil
 
-from sublet.decisions.quiet import reached_by
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.session.quiet import reached_by
+from sublet.decisions.session.read_position import ReadPosition
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import read_aggregate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sublet.decisions.chosen_streams import FoundStreams
+from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import SettingsError, StreamNotFound
 from sublet.spark.options import Options
 

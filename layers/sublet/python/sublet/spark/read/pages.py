@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
-from sublet.decisions.pace import throttled_until
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, reached_by
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.pace import throttled_until
+from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY, reached_by
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.ports import PollRefusal, Refusal, ShardReader
 from sublet.protocol.records import Page, StreamRecord

@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from sublet.decisions.chosen_streams import FoundStreams
-from sublet.decisions.pace import throttled_until
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.session.pace import throttled_until
+from sublet.decisions.session.read_position import ReadPosition
+from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import StreamUnavailable, StreamUnreachable
-from sublet.polling import PolledStream, PollingReader
 from sublet.ports import Clock, Refusal, ShardReader, Stream, Streams
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey
+from sublet.reading.polling import PolledStream, PollingReader
 from sublet.settings import StartPosition
 from sublet.spark.read.pace import Sleep
 

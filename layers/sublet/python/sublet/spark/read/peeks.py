@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
-from sublet.decisions.quiet import reached_by
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.quiet import reached_by
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import Shard

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, opened_at
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY, opened_at
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.records import Page, StreamRecord
 from sublet.spark.plan.offsets import ReadTo, Unread
 from sublet.spark.plan.planning import Begin

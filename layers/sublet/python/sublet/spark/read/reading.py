@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import DataGap, ShardNotFound, StreamUnavailable
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord

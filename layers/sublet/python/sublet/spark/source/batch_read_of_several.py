@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from sublet.decisions.chosen_streams import ChosenStream, FoundStreams
+from sublet.decisions.streams.chosen_streams import ChosenStream, FoundStreams
 from sublet.errors import SettingsError
 from sublet.ports import Streams
 from sublet.protocol.stream_key import stream_key_of

@@ -11,9 +11,9 @@ from pyspark.sql.types import StructType
 
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_put_client
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.put_records import KinesisWriter
-from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.kinesis.put_records import KinesisWriter
+from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.errors import SettingsError, SubletError, TransientError
 from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import connect_keeper

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.failure_policy import Answer, Run, SetAside
-from sublet.decisions.record_filter import Faults
-from sublet.decisions.window import millis_left
+from sublet.decisions.session.failure_policy import Answer, Run, SetAside
+from sublet.decisions.session.record_filter import Faults
+from sublet.decisions.session.window import millis_left
 from sublet.engine.calls.set_aside import SettingAside
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import BatchItemsFailed, DestinationRefused

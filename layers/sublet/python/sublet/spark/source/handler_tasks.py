@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from sublet.aws.failure_destinations import failure_destination
-from sublet.decisions.failure_policy import begin
-from sublet.decisions.record_filter import RecordFilter, apart
+from sublet.aws.set_aside.failure_destinations import failure_destination
+from sublet.decisions.session.failure_policy import begin
+from sublet.decisions.session.record_filter import RecordFilter, apart
 from sublet.engine.calls.retry_loop import run_retry_loop
 from sublet.engine.calls.set_aside import SettingAside
 from sublet.errors import SettingsError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sublet.decisions.chosen_streams import FoundStreams
+from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import StreamError, TransientError
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import StartPosition

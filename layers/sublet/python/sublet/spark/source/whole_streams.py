@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from sublet.decisions.stream_parts import with_leases_of
+from sublet.decisions.streams.stream_parts import with_leases_of
 from sublet.ports import LeaseTable, Remembered, SightingStore
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.stream_info import NOT_DESCRIBED

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from sublet.decisions.outbox import ProducerRules
-from sublet.decisions.placing import Placing
+from sublet.decisions.putting.outbox import ProducerRules
+from sublet.decisions.putting.placing import Placing
 from sublet.errors import RecordRefused, SettingsError
 from sublet.ports import RecordWriter
 from sublet.protocol.records import NewRecord, why_not_put

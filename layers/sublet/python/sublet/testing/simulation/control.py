@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sublet.decisions.control import READ_EVERY, pause_of
+from sublet.decisions.session.control import READ_EVERY, pause_of
 from sublet.errors import LeaseTableUnavailable
-from sublet.memory import MemoryControlStore
 from sublet.protocol.control import Control
+from sublet.testing.memory import MemoryControlStore
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process
 from sublet.testing.simulation.weather import Fault
 

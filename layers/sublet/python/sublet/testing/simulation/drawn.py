@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from random import Random
 
-from sublet.memory.clock import BEGINNING
 from sublet.settings import Balance, Mode, Settings, StartKind, StartPosition
+from sublet.testing.memory.clock import BEGINNING
 
 
 def draw_settings(chance: Random) -> Settings:

@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.describing import Doubt, is_known
-from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.stream_adoption import suspects
-from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
+from sublet.decisions.manager.describing import Doubt, is_known
+from sublet.decisions.manager.liveness import CLOCK_RIGHT_WITHIN
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.manager.stream_adoption import suspects
+from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import StreamNotAdopted, SubletError
 from sublet.handler import Handler
-from sublet.memory import MemorySightingStore, MemoryStream
-from sublet.polling import PolledStream
 from sublet.ports import FailureDestination, LeaseTable, Ports, Pushes, SketchStore, Stream
 from sublet.protocol.lease import Lease
+from sublet.reading.polling import PolledStream
 from sublet.settings import Settings
+from sublet.testing.memory import MemorySightingStore, MemoryStream
 from sublet.testing.simulation.control import SimControlStore
 from sublet.testing.simulation.handlers import SimHandler
 from sublet.testing.simulation.older import OlderTable, Version

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sublet.decisions.announcing import Announcement, What
+from sublet.decisions.manager.announcing import Announcement, What
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint

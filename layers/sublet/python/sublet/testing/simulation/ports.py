@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from sublet.decisions.packing import WorkerItem
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.manager.packing import WorkerItem
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import (
     DestinationRefused,
     LeaseTableAccessDenied,
@@ -17,7 +17,6 @@ from sublet.errors import (
     SubletError,
 )
 from sublet.metric_names import Metric
-from sublet.polling import PollingReader
 from sublet.ports import Applied, PollRefusal, Refused, ShardReader
 from sublet.protocol.conditions import Row
 from sublet.protocol.failure_document import SetAsideBatch
@@ -27,6 +26,7 @@ from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled, UserRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
+from sublet.reading.polling import PollingReader
 from sublet.settings import StartPosition
 from sublet.testing.simulation.ledger import OrderBroken
 from sublet.testing.simulation.retention import told_of_gap

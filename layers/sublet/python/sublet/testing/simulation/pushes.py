@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.push import PushEnd
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.session.push import PushEnd
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
-from sublet.memory.pushes import MemoryFanOut
 from sublet.ports import Pushed, Pushes, ShardSubscription, Unanswered
+from sublet.testing.memory.pushes import MemoryFanOut
 from sublet.testing.simulation.scheduler import SECOND, Process, SimTasks
 from sublet.testing.simulation.world import World
 

@@ -6,7 +6,7 @@ It is gone for a while, as the service takes its time for either, so that poller
 
 from __future__ import annotations
 
-from sublet.memory import MemoryStream
+from sublet.testing.memory import MemoryStream
 from sublet.testing.simulation.scheduler import SECOND
 from sublet.testing.simulation.world import World
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 

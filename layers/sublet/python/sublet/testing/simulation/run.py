@@ -9,9 +9,9 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings, StartKind
+from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.testing.simulation.balance import Neighbours, SharedOut
 from sublet.testing.simulation.drawn import draw_settings
 from sublet.testing.simulation.fleet import SimulatedFleet, Wiring

@@ -15,7 +15,7 @@ from random import Random
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from sublet.memory.clock import BEGINNING
+from sublet.testing.memory.clock import BEGINNING
 
 try:
     from greenlet import getcurrent, greenlet

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from sublet.memory.walk import LONGEST, Advance, drawn
+from sublet.testing.memory.walk import LONGEST, Advance, drawn
 from sublet.testing.simulation.scheduler import SECOND
 
 STAMPS_DIFFER_BY = timedelta(seconds=55)

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from sublet.decisions.announcing import Announcement
-from sublet.decisions.chosen_streams import KnownStream
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
-from sublet.decisions.liveness import Sighting
-from sublet.decisions.unread_shards import UnreadShard
+from sublet.decisions.manager.announcing import Announcement
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.manager.liveness import Sighting
+from sublet.decisions.manager.unread_shards import UnreadShard
+from sublet.decisions.streams.chosen_streams import KnownStream
 from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from random import Random
 
-from sublet.decisions.sketch import ShardSketch
+from sublet.decisions.load.sketch import ShardSketch
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.testing.simulation.ports import fail_oddly
 from sublet.testing.simulation.scheduler import SECOND, Process

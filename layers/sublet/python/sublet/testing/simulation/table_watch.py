@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.ports import Applied, Refused
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint, Sentinel

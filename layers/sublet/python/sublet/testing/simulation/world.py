@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.dispatching import Dispatched
-from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN, Sighting
-from sublet.decisions.packing import WorkerItem
-from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
-from sublet.memory.sketch_store import MemorySketchStore
+from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.liveness import CLOCK_RIGHT_WITHIN, Sighting
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
+from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
+from sublet.testing.memory.sketch_store import MemorySketchStore
 from sublet.testing.simulation.control import ControlOfWorld
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.older import Rollouts, Version

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sublet.decisions.window import Outcome, WindowReport
+from sublet.decisions.session.window import Outcome, WindowReport
 from sublet.ports import Applied, Refused
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint

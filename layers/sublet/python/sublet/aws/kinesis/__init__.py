@@ -1,0 +1,1 @@
+"""The ports over Kinesis: read, list, describe and put."""

@@ -1,0 +1,1 @@
+"""SubscribeToShard over HTTP/2."""

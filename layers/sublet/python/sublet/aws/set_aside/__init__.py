@@ -1,0 +1,1 @@
+"""Failure destinations on SQS, SNS and S3, and reading from them again."""

@@ -1,0 +1,1 @@
+"""The ports over DynamoDB: leases, sightings, sketches, reports and control."""

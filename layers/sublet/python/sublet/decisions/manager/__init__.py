@@ -1,0 +1,1 @@
+"""What a lease manager decides in a tick."""

@@ -1,0 +1,1 @@
+"""What a pull consumer delivers and acknowledges."""

@@ -1,0 +1,1 @@
+"""What a producer puts next."""

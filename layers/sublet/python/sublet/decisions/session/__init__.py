@@ -1,0 +1,1 @@
+"""What a lease worker decides for a lease that it holds."""

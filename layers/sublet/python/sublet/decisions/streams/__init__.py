@@ -1,0 +1,1 @@
+"""Which streams an application consumes, and what is known of each."""

@@ -1,0 +1,1 @@
+"""What only an operator asks of AWS."""

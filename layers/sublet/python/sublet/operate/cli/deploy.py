@@ -1,0 +1,159 @@
+"""`sublet deploy` and `sublet synth`: a consumer on Lambda without any CDK code. The CDK app is sublet_cdk's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+
+from sublet.command_line.command import Command
+from sublet.errors import SettingsError, SubletError
+
+DESCRIPTION = """\
+{does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are relative to this
+folder.
+
+It runs the CDK's command line, which npx fetches from npm: it needs Node.js, and sublet's extra cdk. An account and
+region without the CDK need `npx cdk bootstrap` once. Arguments after -- go to cdk unchanged.
+
+--set takes every setting of `sublet run --help`, and what sublet_cdk/consumer_stack.py lists besides, such as
+tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, existing_lease_table=true. With --set stack=pipeline
+the stack is a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
+
+EXAMPLES = """\
+example:
+  sublet {name} --application orders-audit --stream-arn arn:aws:kinesis:eu-west-1:123456789012:stream/orders \\
+      --handler-code handlers --handler orders:handle --set mode=continuous --set window=5m"""
+
+OPTIONS = {
+    "application": "the consumer group: it names the lease table and the stack",
+    "stream_arn": "an existing stream; without it the stack makes one, unless --set streams=... names several",
+    "handler_code": "the folder of the handler's module; its requirements.txt is installed for Lambda",
+    "handler": "module:function",
+}
+
+COMMAND_LINE = "sublet"
+"""The context key that sublet_cdk reads instead of all others."""
+
+CDK_VERSION = "2.1148.1"
+"""The version of aws-cdk on npm, the CDK's command line, as in the repository's package.json. It is pinned, because it
+runs with your credentials and should not change by itself. It reads the output of aws-cdk-lib up to 2.275 (cloud
+assembly schema 55).
+"""
+
+
+class CannotDeploy(SubletError):
+    """Something that the CDK's command line needs is not installed. The text says how to install it."""
+
+
+def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
+    def add(parser: ArgumentParser) -> None:
+        parser.description, parser.epilog = DESCRIPTION.format(does=does), EXAMPLES.format(name=name)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        for option, meaning in OPTIONS.items():
+            parser.add_argument("--" + option.replace("_", "-"), metavar="TEXT", help=meaning)
+        parser.add_argument(
+            "--set",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="any other setting or option, by name",
+        )
+        parser.add_argument(
+            "--cdk-version",
+            metavar="VERSION",
+            default=CDK_VERSION,
+            help=f"version of aws-cdk on npm; a newer aws-cdk-lib may need a newer one than {CDK_VERSION}",
+        )
+        if name == "synth":
+            parser.add_argument(
+                "--plain",
+                metavar="FOLDER",
+                help="write the template and its zip files there, for SAM, Terraform and others; without the CDK's "
+                "command line",
+            )
+        parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="options for cdk itself")
+        parser.set_defaults(verb=name)
+
+    return add
+
+
+def run_cdk(options: Namespace) -> int:
+    """The exit code of the CDK's command line, or of the app itself."""
+    folder = getattr(options, "plain", None)
+    if folder is not None:
+        _require_cdk()
+        command = [sys.executable, "-m", "sublet_cdk.plain", folder]
+        return subprocess.run(command, check=False, env=plain_environment(options, os.environ)).returncode  # noqa: S603 -- as below
+    return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
+
+
+def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment with the context in it, as the CDK's command line passes it to an app."""
+    if options.cdk:
+        raise SettingsError("--plain", " ".join(options.cdk), "no options for cdk, which it does not run")
+    return {**environment, "CDK_CONTEXT_JSON": json.dumps({COMMAND_LINE: json.dumps(_context(options))})}
+
+
+def cdk_command(options: Namespace) -> list[str]:
+    """Raises SettingsError for malformed arguments, and CannotDeploy if something is not installed."""
+    given = _context(options)
+    _check_context(options.cdk)
+    app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
+    # All in one key: a cdk.json in this folder may have other keys, for another app.
+    context = ("--context", f"{COMMAND_LINE}={json.dumps(given)}")
+    return [
+        *(_npx(), "--yes", "--package", f"aws-cdk@{options.cdk_version}", "cdk"),
+        options.verb,
+        "--app",
+        app,
+        *context,
+        *options.cdk,
+    ]
+
+
+def _context(options: Namespace) -> dict[str, str]:
+    given = {name: text for name in OPTIONS if (text := getattr(options, name)) is not None}
+    for pair in options.set:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError("--set", pair, "NAME=VALUE")
+        given[name] = value
+    return given
+
+
+def _check_context(cdk: Sequence[str]) -> None:
+    """CDK's own keys contain a colon, a slash or an @. A key of ours would be ignored here."""
+    options = re.finditer(r"(?:^|\0)(?:-c|--context)(?:=|\0)?([^\0=]+)=", "\0".join(cdk))
+    for name in (option[1] for option in options):
+        if not set(name) & set(":/@"):
+            raise SettingsError("--context", name, f"not a context key of cdk; use --set {name}=VALUE")
+
+
+def _require_cdk() -> None:
+    if find_spec("aws_cdk") is None:
+        raise CannotDeploy("the AWS CDK is not installed here: install sublet with its extra cdk")
+
+
+def _npx() -> str:
+    _require_cdk()
+    npx = shutil.which("npx", path=os.environ.get("PATH"))
+    if npx is None:
+        raise CannotDeploy("there is no npx on the PATH: the CDK's command line needs Node.js 20 or newer (nodejs.org)")
+    return npx
+
+
+DEPLOY = Command("deploy", "deploy a consumer to Lambda", add_arguments("deploy", "Deploy a consumer:"), run_cdk)
+SYNTH = Command(
+    "synth",
+    "write the CloudFormation template that deploy deploys",
+    add_arguments("synth", "Write the template of a consumer:"),
+    run_cdk,
+)

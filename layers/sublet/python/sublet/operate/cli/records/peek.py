@@ -1,0 +1,102 @@
+"""`sublet peek`: shows the records that come next in a shard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sublet.command_line.command import Command, explain
+from sublet.command_line.settings_options import add_setting
+from sublet.operate.cli.options.operated import AS_HANDLED, operated
+from sublet.operate.cli.options.place import place
+from sublet.operate.cli.options.stream_option import stream_named
+from sublet.operate.cli.text.record_text import add_form, add_selecting, count, is_selected, text_of
+from sublet.protocol.stream_key import own_id
+from sublet.settings import DEFINITIONS
+
+if TYPE_CHECKING:
+    from sublet.ports import Ports
+    from sublet.protocol.records import UserRecord
+    from sublet.settings import Settings
+
+DESCRIPTION = """\
+Show the records that come next in a shard: after its lease's checkpoint, or from the position of --from, which needs no
+application. KPL aggregates are expanded; with the application's --filter-criteria or --deaggregate false, the records
+are shown as its handler gets them. It moves nothing, holds no lease, and reads the shard at most twice a second.
+Records are payload: mind who sees the terminal. If the application reads several streams, give the shard's full name,
+as `sublet status` shows it, or --stream.
+
+The exit code is 1 if nothing follows."""
+
+EXAMPLES = """\
+examples:
+  sublet peek shardId-000000000003 --application orders-audit --stream orders
+  sublet peek shardId-000000000003 --stream orders --from 10m -n 100 --key customer-7
+  sublet peek shardId-000000000003 --application orders-audit --stream orders -n 1 --hex"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("shard", metavar="SHARD")
+    parser.add_argument(
+        "--from",
+        dest="place",
+        type=place,
+        metavar="POSITION",
+        help="begin at earliest, latest, a time, or how long ago, instead of at the checkpoint",
+    )
+    parser.add_argument(
+        "-n", "--records", type=count, default=10, metavar="NUMBER", help="how many at most (default: 10)"
+    )
+    add_selecting(parser)
+    add_form(parser)
+    for name in ("application", "stream", *AS_HANDLED):
+        add_setting(parser, DEFINITIONS[name])
+
+
+def peek(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
+
+    if options.place is None:
+        settings, ports = operated(options, required=("application", "stream"))
+    else:
+        settings = stream_named(options, os.environ, shard=options.shard)
+        ports = aws_ports(settings, "sublet", output=None)
+    found = 0
+    for record in islice(wanted(options, ports, settings), options.records):
+        print(text_of(record, options.form), flush=True)
+        found += 1
+    if not found:
+        print(f"sublet: nothing{_of_those(options)} follows in shard {options.shard}", file=sys.stderr)
+    return 0 if found else 1
+
+
+def _of_those(options: Namespace) -> str:
+    return "" if options.key is None and options.grep is None else " with that key or text"
+
+
+def wanted(options: Namespace, ports: Ports, settings: Settings) -> Iterator[UserRecord]:
+    from sublet.operate.peek import as_handled_by, start_at, start_at_lease, unopened_text, upcoming
+    from sublet.reading.several_streams import named_shards
+
+    shard = own_id(options.shard) if ports.streams is None else named_shards([options.shard], ports)[0]
+    if options.place is not None:
+        start = start_at(options.place, ports)
+    else:
+        opened = start_at_lease(shard, options.application or "this application", ports)
+        if opened is None:
+            return
+        start = opened
+        if start.is_unopened:
+            print(f"sublet: {unopened_text(shard)}", file=sys.stderr)
+    as_handled = as_handled_by(shard, ports, settings)
+    for record in upcoming(shard, start.at, start.after, ports, as_handled=as_handled):
+        if is_selected(record, options):
+            yield record
+
+
+COMMAND = Command("peek", "show the records that come next in a shard", add_arguments, peek)

@@ -1,0 +1,78 @@
+"""`sublet tail`: shows the records of all shards as they arrive."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sublet.command_line.command import Command, explain
+from sublet.operate.cli.options.place import place
+from sublet.operate.cli.options.stream_option import add_streams, streams_named
+from sublet.operate.cli.text.record_text import add_form, add_selecting, count, is_selected, text_of
+
+if TYPE_CHECKING:
+    from sublet.ports import Ports
+
+DESCRIPTION = """\
+Show the records of one stream or several as they arrive in any shard, until Ctrl-C. KPL aggregates are expanded, and
+reshards are followed. It holds no lease, moves nothing, and reads each shard at most once a second: the readers of a
+provisioned shard share five reads and 2 MB a second, and reading an on-demand stream is charged for. Records are
+payload: mind who sees the terminal."""
+
+EXAMPLES = """\
+examples:
+  sublet tail --stream orders
+  sublet tail --stream orders --key customer-7 --text
+  sublet tail --stream orders --from earliest --grep total -n 4 --json
+  sublet tail --streams 'orders,audit-*'"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    explain(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument(
+        "--from",
+        dest="place",
+        type=place,
+        default="latest",
+        metavar="POSITION",
+        help="begin at earliest, latest, a time, or how long ago (default: latest)",
+    )
+    parser.add_argument(
+        "--shard",
+        dest="shards",
+        metavar="SHARD",
+        action="append",
+        default=[],
+        help="only this shard and its children; may be repeated",
+    )
+    parser.add_argument("-n", "--records", type=count, metavar="NUMBER", help="end after so many")
+    add_selecting(parser)
+    add_form(parser)
+    add_streams(parser)
+
+
+def tail(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports
+
+    with suppress(KeyboardInterrupt):
+        show(options, aws_ports(streams_named(options, os.environ), "sublet", output=None))
+    return 0
+
+
+def show(options: Namespace, ports: Ports) -> None:
+    from sublet.operate.tail import Tail
+    from sublet.reading.several_streams import named_shards
+
+    shards = frozenset(named_shards(options.shards, ports)) or None
+    shown = 0
+    for shard_id, record in Tail(ports, options.place.moment(ports.stream.service_time()), shards).records():
+        if is_selected(record, options):
+            print(text_of(record, options.form, shard_id), flush=True)
+            shown += 1
+            if shown == options.records:
+                return
+
+
+COMMAND = Command("tail", "show the records of all shards as they arrive", add_arguments, tail)

@@ -1,0 +1,42 @@
+"""The console's parts as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sublet.operate.console.access import SignIn
+from sublet.operate.console.applications import Applications, OpenApplication
+from sublet.operate.console.plans import Plans
+from sublet.operate.console.watching import Watching
+from sublet.ports import Clock, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What a page needs.
+
+    allows_changes  if False, every form that changes more than the session is refused
+    operator        the person who runs the console, as its changes name them
+    """
+
+    applications: Applications
+    access: SignIn
+    watching: Watching
+    plans: Plans
+    clock: Clock
+    log: Log
+    allows_changes: bool
+    operator: str
+    version: str
+
+
+class NoSuchApplication(Exception):
+    """The address names an application that this console does not show."""
+
+
+def opened(console: Console, name: str) -> OpenApplication:
+    """Returns the application. Raises NoSuchApplication."""
+    found = console.watching.opened(name)
+    if found is None:
+        raise NoSuchApplication(name)
+    return found

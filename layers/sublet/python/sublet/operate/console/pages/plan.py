@@ -1,0 +1,56 @@
+"""The page of a planned change: what it does as a table, the command that does the same, and the button."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sublet.operate.console.console import Console, opened
+from sublet.operate.console.forms import Form
+from sublet.operate.console.plans import Plan
+from sublet.operate.console.rendering import address_of, page, problem
+
+SHOWN_ROWS = 500
+"""How many rows of a plan the page shows; the command's `--json` has all."""
+
+
+def show(console: Console, request: Request) -> Response:
+    application = opened(console, request.path_params["application"])
+    plan = console.plans.get(application.name, request.path_params["number"])
+    if plan is None:
+        return _gone(request)
+    return _page(console, request, plan, "")
+
+
+def execute(console: Console, request: Request, form: Form) -> Response:
+    application = opened(console, request.path_params["application"])
+    plan = console.plans.get(application.name, request.path_params["number"])
+    if plan is None:
+        return _gone(request)
+    if plan.prepared is not None and plan.prepared.needs_name and form.get("name") != application.name:
+        return _page(console, request, plan, f"Type {application.name} to go on: nothing has been changed.")
+    who = f"{console.operator} from {address_of(request)}"
+    refused = console.plans.execute(plan, who, lambda: console.watching.look_soon(application.name))
+    if refused:
+        return _page(console, request, plan, refused)
+    return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
+
+
+def _page(console: Console, request: Request, plan: Plan, said: str) -> Response:
+    application = opened(console, plan.application)
+    return page(
+        request,
+        "plan.html",
+        HTTPStatus.CONFLICT if said else HTTPStatus.OK,
+        application=application,
+        plan=plan,
+        shown_rows=SHOWN_ROWS,
+        said=said,
+        tab=plan.tab,
+    )
+
+
+def _gone(request: Request) -> Response:
+    return problem(request, HTTPStatus.NOT_FOUND, "No such plan", "The console drops old plans: plan again.")

@@ -1,0 +1,111 @@
+"""The page Positions, which moves positions, undoes the last move, and shows the snapshots."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sublet.errors import SeekRefused, StreamNotFound
+from sublet.operate.console.applications import OpenApplication
+from sublet.operate.console.console import Console, opened
+from sublet.operate.console.forms import Form
+from sublet.operate.console.rendering import address_of, page
+from sublet.operate.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
+from sublet.operate.positions.place import EARLIEST, LATEST, place
+from sublet.operate.positions.snapshots import snapshot_by_hand
+
+SHARDS_NAMED = 50
+
+
+def show(console: Console, request: Request) -> Response:
+    application = opened(console, request.path_params["application"])
+    snapshots = application.snapshots.snapshots()
+    seen = console.watching.seen(application.name)
+    shards = () if seen is None or seen.status is None else seen.status.shards
+    return page(
+        request,
+        "positions.html",
+        application=application,
+        snapshots=tuple(reversed(snapshots)),
+        last_move=next((each for each in reversed(snapshots) if each.moved), None),
+        shard=request.query_params.get("shard", ""),
+        shard_ids=[shard.shard_id for shard in shards][:1000],
+        others=[name for name in console.applications.names() if name != application.name],
+        now=f"{console.clock.now():%Y-%m-%dT%H:%M:%S}",
+        tab="positions",
+    )
+
+
+def plan_a_seek(console: Console, request: Request, form: Form) -> Response:
+    application = with_stream(opened(console, request.path_params["application"]))
+    return _planned(console, application, request_of(form))
+
+
+def plan_an_undo(console: Console, request: Request, form: Form) -> Response:  # noqa: ARG001 - every form has the same shape
+    application = with_stream(opened(console, request.path_params["application"]))
+    return _planned(console, application, SeekRequest())
+
+
+def keep_a_snapshot(console: Console, request: Request, form: Form) -> Response:
+    application = opened(console, request.path_params["application"])
+    name = form.get("name", "")
+    scan = application.ports.table.scan()
+    taken = snapshot_by_hand(name, scan, console.clock.now(), console.operator, application.known)
+    application.snapshots.keep_snapshot(taken)
+    console.log.info(
+        "console change",
+        application=application.name,
+        what=f"keep snapshot {name}",
+        who=f"{console.operator} from {address_of(request)}",
+    )
+    return RedirectResponse(f"/a/{application.name}/positions", HTTPStatus.SEE_OTHER)
+
+
+def request_of(form: Form) -> SeekRequest:
+    """Raises SeekRefused."""
+    shards = shards_of(form)
+    match form.get("to"):
+        case "earliest":
+            return SeekRequest(place(EARLIEST), shards=shards)
+        case "latest":
+            return SeekRequest(place(LATEST), shards=shards)
+        case "ago":
+            return SeekRequest(place(form.get("ago", "")), shards=shards)
+        case "time":
+            picked = form.get("utc", "")  # as a date picker sends it: without a zone
+            return SeekRequest(place(f"{picked}Z" if picked else form.get("time", "")), shards=shards)
+        case "snapshot":
+            return SeekRequest(snapshot=form.get("snapshot", ""), shards=shards)
+        case "like":
+            return SeekRequest(like=form.get("like", ""), shards=shards)
+    raise SeekRefused("choose where to move the positions")
+
+
+def shards_of(form: Form) -> tuple[str, ...]:
+    """Raises SeekRefused."""
+    shards = tuple(form.get("shards", "").replace(",", " ").split())
+    if len(shards) > SHARDS_NAMED:
+        raise SeekRefused(f"name at most {SHARDS_NAMED} shards, or none for all")
+    return shards
+
+
+def with_stream(application: OpenApplication) -> OpenApplication:
+    if not application.streams:
+        raise StreamNotFound(
+            f"the stream of {application.name} is not known: start the console with {application.name}=STREAM"
+        )
+    return application
+
+
+def _planned(console: Console, application: OpenApplication, wanted: SeekRequest) -> Response:
+    wanted = fixed(wanted, application.ports.stream.service_time())
+    plan = console.plans.begin(
+        application.name,
+        "positions",
+        words_of(wanted),
+        command_of(wanted, application),
+        lambda: prepare_seek(wanted, application, console.applications, console.operator),
+    )
+    return RedirectResponse(f"/a/{application.name}/plans/{plan.number}", HTTPStatus.SEE_OTHER)

@@ -1,0 +1,1 @@
+"""Moves an application's positions: seek, undo, restore and skip."""

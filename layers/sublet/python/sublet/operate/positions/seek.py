@@ -1,0 +1,185 @@
+"""Carries a seek out, lease by lease, beside a running fleet, and keeps what undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace as replaced
+
+from sublet.decisions.manager.stream_adoption import other_stream, other_streams_lease, suspects
+from sublet.decisions.session.read_position import read_position
+from sublet.engine.manager.adoption import is_foreign
+from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
+from sublet.operate.rules.seek import Move, SeekPlan
+from sublet.operate.rules.seek_stands import moved_already, why_not
+from sublet.ports import Applied, Ports
+from sublet.protocol.lease import Lease, Position
+from sublet.protocol.lease_writes import create, seek
+from sublet.protocol.shard import Shard
+from sublet.protocol.snapshot import Snapshot
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
+
+TRIES = 10
+"""How often a lease is tried, because its owner's heartbeats and checkpoints come in between."""
+
+
+def check_stream(
+    application: str,
+    known: StreamIdentity | None,
+    leases: Sequence[Lease],
+    shards: Sequence[Shard],
+    ports: Ports,
+) -> StreamDescription | None:
+    """The stream as it is; None in an application of several, where a lease's key says which stream it is of, so that
+    no lease is another's. Raises StreamNotAdopted if the leases are another stream's: its sequence numbers would stop
+    every shard.
+
+    known  the stream of the leases, as lease managers have stored it; None if it is not known
+    """
+    if ports.streams is not None:
+        return None
+    described = ports.stream.describe()
+    found = described.identity
+    if known is not None and not known.is_same_as(found):
+        raise other_stream(application, known, found)
+    for suspect in suspects(leases, shards):
+        if is_foreign(suspect, ports):
+            raise other_streams_lease(application, suspect, found)
+    return described
+
+
+def opens(lease: Lease, ports: Ports) -> bool:
+    """Whether the stream accepts the lease's position, by one GetShardIterator."""
+    position = read_position(lease) if lease.checkpoint.is_sequence_number else None
+    if position is None:
+        return True
+    try:
+        ports.stream.reader(lease.shard_id, position).open()
+    except (CheckpointNotInStream, ShardNotFound):
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class Seek:
+    """`run` it once.
+
+    only_from_there  refuse a lease that is no longer where the plan found it
+    before           the positions that were replaced, by lease key, which undo it exactly
+    """
+
+    plan: SeekPlan
+    ports: Ports
+    why: str
+    only_from_there: bool = False
+    before: dict[str, Position] = field(default_factory=dict, init=False)
+    _checked: Mapping[str, Lease] | None = field(default=None, init=False)
+
+    def check(self) -> None:
+        """Looks at all leases of the plan at once, before the first is moved. Raises SeekRefused where it is no longer
+        true.
+        """
+        self._checked = {lease.lease_key: lease for lease in self.ports.table.scan().leases}
+        for move in (*self.plan.moves, *self.plan.waiting):
+            if move.lease is not None:
+                self._refuse(move, self._checked.get(move.lease_key), None)
+
+    def run(self) -> None:
+        """Raises SeekRefused where a lease has changed so that the plan is no longer true of it. Those before it have
+        been moved then, and are named; the same seek planned again goes on from there.
+        """
+        if self._checked is None:
+            self.check()
+        for move in self.plan.ended:
+            self._create(move)
+        for move in self.plan.moves:
+            self._note(move, self._create(move) if move.lease is None else self._move(move))
+        for move in self.plan.waiting:
+            before = self._move(move)
+            if before != move.then:
+                self._note(move, before)
+
+    def _note(self, move: Move, before: Position) -> None:
+        self.before[move.lease_key] = before
+        self.ports.log.info(
+            "position moved",
+            lease_key=move.lease_key,
+            before=_text(before),
+            now=_text(move.then),
+            why=self.why,
+        )
+
+    def _create(self, move: Move) -> Position:
+        shard = move.shard
+        lease = Lease(
+            move.lease_key,
+            move.then.checkpoint,
+            parent_shard_ids=shard.parent_shard_ids,
+            hash_key_range=shard.hash_key_range,
+            start_at=move.then.start_at,
+        )
+        if isinstance(self.ports.table.apply(create(lease)), Applied):
+            return move.before
+        return self._move(replace(move, lease=lease))
+
+    def _move(self, move: Move) -> Position:
+        """Returns the position that was replaced."""
+        assert self._checked is not None
+        before: Position | None = None
+        for _ in range(TRIES):
+            found = self.ports.table.get(move.lease_key)
+            row = found if isinstance(found, Lease) else None
+            if row is not None and (before is None or row.position != move.then):
+                before = row.position  # else it may be our write, whose answer was lost
+            if before is not None and row is not None and row.position == move.then and row.actual_owner is None:
+                return before
+            row = self._refuse(move, row, self._checked.get(move.lease_key))
+            if isinstance(self.ports.table.apply(seek(row, move.then)), Applied):
+                assert before is not None
+                return before
+        moved = moved_already(tuple(self.before))
+        raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again. {moved}")
+
+    def _refuse(self, move: Move, row: Lease | None, checked: Lease | None) -> Lease:
+        """Returns the row if the move may be made on it. Raises SeekRefused."""
+        why = why_not(move, row, checked, only_from_there=self.only_from_there)
+        moved = moved_already(tuple(self.before))
+        if why or row is None:
+            raise SeekRefused(f"lease {move.lease_key} {why}: plan again. {moved}")
+        if row.checkpoint_owner is not None:
+            raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds. {moved}")
+        return row
+
+
+def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
+    """Returns the snapshot that is kept before the first move. If the seek's process is killed, it takes all leases of
+    the plan back to where they were.
+    """
+    return replaced(
+        snapshot,
+        positions={**snapshot.positions, **{move.lease_key: move.before for move in plan.moves}},
+        moved=tuple(move.lease_key for move in plan.moves),
+        then={move.lease_key: move.then for move in plan.moves},
+        absent=tuple(move.lease_key for move in plan.moves if move.lease is None),
+        is_begun=True,
+    )
+
+
+def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:
+    """Returns the snapshot with the positions that the seek has replaced; some had moved on since it was taken."""
+    return replaced(
+        snapshot,
+        positions={**snapshot.positions, **seek.before},
+        moved=tuple(seek.before),
+        then={move.lease_key: move.then for move in seek.plan.moves if move.lease_key in seek.before},
+        absent=tuple(
+            move.lease_key for move in seek.plan.moves if move.lease is None and move.lease_key in seek.before
+        ),
+    )
+
+
+def _text(position: Position) -> str:
+    at = "" if position.start_at is None else f" from {position.start_at.isoformat()}"
+    return f"{position.checkpoint}{at}"

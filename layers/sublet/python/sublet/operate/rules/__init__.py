@@ -1,0 +1,1 @@
+"""What an operator's commands and pages decide: pure, as `sublet.decisions` is."""

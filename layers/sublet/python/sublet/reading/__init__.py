@@ -1,0 +1,1 @@
+"""Reads a stream's records, by polling or push, of one stream or several."""

@@ -1,0 +1,157 @@
+"""The command `sublet pipeline`: its arguments, and how it shows errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from sublet.errors import SettingsError, SubletError
+from sublet.settings import parse_duration
+from sublet.spark.pipeline.settings import PipelineSettings, Sink, pairs, pipeline_settings
+
+DESCRIPTION = """\
+Write a Kinesis stream into tables, each record exactly once:
+
+  raw        every user record
+  parsed     the records that fit --schema, with its columns
+  rejected   the records that do not fit: the reason, and the original bytes
+  ...        the tables that --transform makes from a batch of `parsed`
+
+The tables are partitioned by arrival date and shard. Each run continues where the last one ended."""
+
+EXAMPLES = """\
+examples:
+  sublet pipeline --stream orders --output lake --schema "id BIGINT NOT NULL, price DECIMAL(9,2)" --available-now
+  sublet pipeline --stream orders --output s3://lake/orders --sink delta --schema orders.json --every 5m
+  sublet pipeline --stream orders --output lake --application orders-audit --leases follow --transform orders:tables"""
+
+_NAMED = {"stream": "stream", "start": "startPosition", "application": "application", "leases": "leases"}
+"""The arguments that are also options of the source."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0; 1 if the query failed; 2 if it could not start, with one line on standard error."""
+    parser = argparse.ArgumentParser(prog="python -m sublet.spark.pipeline")
+    add_arguments(parser)
+    return run(parser.parse_args(arguments))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        settings = settings_of(arguments)
+        try:
+            from sublet.spark.pipeline.running import run_in_this_process
+        except ModuleNotFoundError as missing:
+            raise SettingsError(
+                "pipeline", missing.name, "is not installed: install sublet with its extra spark"
+            ) from None
+        return run_in_this_process(settings)
+    except SubletError as problem:
+        print(f"sublet: {problem}", file=sys.stderr)
+        return 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _add_what(parser.add_argument_group("what"))
+    _add_when(parser.add_argument_group("from where, and when"))
+    other = parser.add_argument_group("everything else")
+    other.add_argument(
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the source, such as region=eu-west-1 or maxSpanPerTrigger=5m (docs/spark.md lists them)",
+    )
+    other.add_argument(
+        "--metrics",
+        action="store_true",
+        help="write lag and records to standard output as CloudWatch's embedded metrics, for --application or the "
+        "stream's name",
+    )
+    other.add_argument(
+        "--conf",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a configuration of the Spark session, such as spark.driver.memory=4g",
+    )
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--stream",
+        metavar="NAME",
+        required=True,
+        help="the stream's name, or several as in the option stream (docs/spark.md)",
+    )
+    group.add_argument(
+        "--output",
+        metavar="WHERE",
+        required=True,
+        help="where the tables go: a folder or URI; for iceberg a namespace, such as glue.orders",
+    )
+    group.add_argument(
+        "--sink",
+        choices=list(Sink),
+        default=Sink.PARQUET,
+        help="the kind of tables (default: parquet); delta needs the package deltalake, iceberg jars in the session",
+    )
+    group.add_argument(
+        "--checkpoint",
+        metavar="WHERE",
+        help="where the query keeps its checkpoint (default: _checkpoint in the output). It belongs to this output",
+    )
+    group.add_argument(
+        "--schema",
+        metavar="DDL|FILE",
+        help="the schema of the records' JSON: DDL, or a .json file in Spark's form; without it there is only raw",
+    )
+    group.add_argument(
+        "--transform",
+        metavar="MODULE:FUNCTION",
+        help="a function that gets a batch of parsed (of raw without --schema) and returns {table name: DataFrame}",
+    )
+
+
+def _add_when(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--application", metavar="NAME", help="the application whose lease table --leases uses")
+    group.add_argument("--leases", metavar="HOW", help="how to use its leases (follow: start at their checkpoints)")
+    group.add_argument(
+        "--start",
+        metavar="POSITION",
+        help="where the first run starts: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
+    )
+    when = group.add_mutually_exclusive_group()
+    when.add_argument(
+        "--available-now", action="store_true", help="read what is available, then end: for a scheduled run"
+    )
+    when.add_argument(
+        "--every",
+        metavar="DURATION",
+        default="1m",
+        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file per table "
+        "and shard)",
+    )
+
+
+def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
+    """The pipeline's settings from the arguments. Raises SettingsError with the argument's or the option's name."""
+    named = {option: value for name, option in _NAMED.items() if (value := getattr(arguments, name)) is not None}
+    options = pairs("option", arguments.option)
+    for name in named:
+        if name.lower() in {option.lower() for option in options}:
+            raise SettingsError("option", name, "has an argument of its own: give one of the two")
+    return pipeline_settings(
+        output=arguments.output,
+        checkpoint=arguments.checkpoint,
+        sink=Sink(arguments.sink),
+        schema=arguments.schema,
+        transform=arguments.transform,
+        every=None if arguments.available_now else parse_duration("every", arguments.every),
+        options={**named, **options},
+        spark=pairs("conf", arguments.conf),
+        metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
+    )

@@ -1,0 +1,303 @@
+"""Checks a JSON value against a Spark type, strictly, so that conversion changes nothing.
+
+A type is given as Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A
+number that would lose digits does not fit. A timestamp needs a zone, or must have none, depending on its type. Fields
+that are not in the schema are ignored.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import partial
+from typing import Any, NoReturn
+
+from sublet.errors import SettingsError
+from sublet.spark.pipeline.numerals import Numeral, as_float
+
+SHOWN_MAX = 60
+"""How many characters of a value a reason shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a value does not fit. `path`: where in the record, such as `items[2].price`; "" is the record itself."""
+
+    path: str
+    wanted: str
+    found: object
+
+    def __str__(self) -> str:
+        return f"{self.path or 'the record'}: {self.wanted} expected, found {_shown(self.found)}"
+
+    def within(self, outer: str) -> Misfit:
+        return Misfit(outer + self.path, self.wanted, self.found)
+
+
+def _shown(found: object) -> str:
+    """The beginning of the value as JSON. Stops encoding there, because a value may be large, or deeply nested."""
+    shown = ""
+    for piece in [found] if type(found) is Numeral else _TEXT_OF.iterencode(found):
+        shown += piece
+        if len(shown) > SHOWN_MAX:
+            return shown[: SHOWN_MAX - 1] + "…"
+    return shown
+
+
+_TEXT_OF = json.JSONEncoder()
+
+Fit = Callable[[Any], Any]
+"""Converts a JSON value (never None) to what Arrow takes for the type, or returns a Misfit."""
+
+
+def fit_of(kind: Any, path: str = "schema") -> Fit:
+    """Returns the Fit for a type. Raises SettingsError for a type that JSON cannot represent, at `path` in the
+    schema.
+    """
+    if isinstance(kind, str):
+        decimal = re.fullmatch(r"decimal\((\d+), ?(-?\d+)\)", kind)
+        fit = _decimal(int(decimal[1]), int(decimal[2])) if decimal else _SIMPLE.get(kind)
+    else:
+        nested = _NESTED.get(kind.get("type")) if isinstance(kind, Mapping) else None
+        fit = nested(kind, path) if nested else None
+    if fit is None:
+        raise SettingsError(path, kind, f"one of {', '.join(_SIMPLE)}, decimal, struct, array, map")
+    return fit
+
+
+def _text(value: Any) -> Any:
+    if type(value) is not str:
+        return Misfit("", "text", value)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, which JSON can encode but UTF-8 cannot
+            return Misfit("", "text without half a surrogate pair", value)
+    return value
+
+
+def _whole(bits: int) -> Fit:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+    def fit(value: Any) -> Any:
+        if type(value) is int and low <= value <= high:
+            return value
+        return Misfit("", f"a whole number of {bits} bits", value)
+
+    return fit
+
+
+def _floating(size: str, wanted: str) -> Fit:
+    def fit(value: Any) -> Any:
+        if type(value) is Numeral or type(value) is int:
+            number = as_float(value, size)
+            if number is not None:
+                return number
+        return Misfit("", wanted, value)
+
+    return fit
+
+
+def _decimal(precision: int, scale: int) -> Fit:
+    """Also accepts text, which is usual for money. A value with more decimals does not fit, because rounding would
+    change it.
+    """
+    context = Context(prec=precision, traps=[Inexact, InvalidOperation])
+    unit = Decimal(1).scaleb(-scale)
+    wanted = f"a number of {precision} digits ({scale} of them decimals)"
+
+    def fit(value: Any) -> Any:
+        if type(value) in (int, Numeral) or (type(value) is str and _NUMBER.fullmatch(value)):
+            try:
+                return Decimal(value).quantize(unit, context=context)
+            except (Inexact, InvalidOperation):
+                pass
+        return Misfit("", wanted, value)
+
+    return fit
+
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def _truth(value: Any) -> Any:
+    return value if type(value) is bool else Misfit("", "true or false", value)
+
+
+def _day(value: Any) -> Any:
+    if type(value) is str and re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    return Misfit("", "a date such as 2026-01-31", value)
+
+
+def _moment(zoned: bool) -> Fit:
+    example = "2026-01-31T08:00:00Z" if zoned else "2026-01-31T08:00:00 (no zone)"
+    wanted = f"a moment such as {example}"
+
+    def fit(value: Any) -> Any:
+        found = _MOMENT.fullmatch(value) if type(value) is str else None
+        if found is not None and zoned == (found["zone"] is not None) and _is_in_microseconds(found):
+            try:
+                moment = datetime.fromisoformat(value)
+                return moment.astimezone(UTC) if zoned else moment
+            except (ValueError, OverflowError):
+                pass
+        return Misfit("", wanted, value)
+
+    return fit
+
+
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):\d\d(:\d\d(\.(?P<fraction>\d+))?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?",
+    re.ASCII,
+)
+"""A moment in RFC 3339, or without seconds, or with a short form of its zone."""
+
+
+def _is_in_microseconds(moment: re.Match[str]) -> bool:
+    """True if the moment has no more than microseconds, which is Spark's resolution."""
+    return not (moment["fraction"] or "")[6:].strip("0")
+
+
+def _bytes(value: Any) -> Any:
+    if type(value) is str:
+        try:
+            return binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
+        except (binascii.Error, UnicodeEncodeError):
+            pass
+    return Misfit("", "base64", value)
+
+
+def _struct(kind: Mapping[str, Any], path: str) -> Fit:
+    fields = [
+        (field["name"], fit_of(field["type"], f"{path}.{field['name']}"), bool(field.get("nullable", True)))
+        for field in kind["fields"]
+    ]
+
+    def fit(value: Any) -> Any:
+        if type(value) is not dict:
+            return Misfit("", "an object", value)
+        fitted = {}
+        for name, fit_field, nullable in fields:
+            part = value.get(name)
+            if part is not None:
+                part = fit_field(part)
+                if type(part) is Misfit:
+                    return part.within(f".{name}")
+            elif not nullable:
+                return Misfit(f".{name}", "a value", None)
+            fitted[name] = part
+        return fitted
+
+    return fit
+
+
+def _array(kind: Mapping[str, Any], path: str) -> Fit:
+    fit_element, nullable = fit_of(kind["elementType"], f"{path}[]"), bool(kind.get("containsNull", True))
+
+    def fit(value: Any) -> Any:
+        if type(value) is not list:
+            return Misfit("", "an array", value)
+        fitted = []
+        for index, element in enumerate(value):
+            part = _element(fit_element, element, nullable)
+            if type(part) is Misfit:
+                return part.within(f"[{index}]")
+            fitted.append(part)
+        return fitted
+
+    return fit
+
+
+def _map(kind: Mapping[str, Any], path: str) -> Fit:
+    if kind["keyType"] != "string":
+        raise SettingsError(path, kind["keyType"], "string: JSON has no other keys")
+    fit_value, nullable = fit_of(kind["valueType"], f"{path}{{}}"), bool(kind.get("valueContainsNull", True))
+
+    def fit(value: Any) -> Any:
+        if type(value) is not dict:
+            return Misfit("", "an object", value)
+        fitted = []
+        for key, element in value.items():
+            for part in (_text(key), _element(fit_value, element, nullable)):
+                if type(part) is Misfit:
+                    return part.within(f"[{key!r}]")
+            fitted.append((key, part))
+        return fitted
+
+    return fit
+
+
+def _element(fit: Fit, value: Any, nullable: bool) -> Any:
+    if value is None:
+        return None if nullable else Misfit("", "a value", None)
+    return fit(value)
+
+
+_SIMPLE: dict[str, Fit] = {
+    "string": _text,
+    "boolean": _truth,
+    "byte": _whole(8),
+    "short": _whole(16),
+    "integer": _whole(32),
+    "long": _whole(64),
+    "float": _floating("f", "a number that 32 bits hold"),
+    "double": _floating("d", "a number that 64 bits hold"),
+    "date": _day,
+    "timestamp": _moment(zoned=True),
+    "timestamp_ntz": _moment(zoned=False),
+    "binary": _bytes,
+}
+_NESTED: dict[Any, Callable[[Mapping[str, Any], str], Fit]] = {
+    "struct": _struct,
+    "array": _array,
+    "map": _map,
+}
+
+
+def reader_of(schema: Mapping[str, Any]) -> Callable[[bytes], dict[str, Any] | str]:
+    """Converts a record's data to its fitted fields, or to the reason why it does not fit."""
+    decode = json.JSONDecoder(parse_constant=_refuse, parse_float=Numeral).decode
+    return partial(_read, decode, fit_of(schema))
+
+
+def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
+    """Reads one record. An error concerns only this record."""
+    try:
+        return _fitted(decode, fit, data)
+    except MemoryError:
+        raise  # the process is out of memory
+    except Exception as fault:  # noqa: BLE001 - unforeseen errors are the record's too
+        return unreadable(fault)
+
+
+def unreadable(fault: Exception) -> str:
+    """The reason for a record that failed in an unforeseen way."""
+    return f"cannot be read: {type(fault).__name__}: {str(fault)[:SHOWN_MAX]}".encode("utf-8", "replace").decode()
+
+
+def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
+    try:
+        value = decode(data.decode("utf-8"))
+    except UnicodeDecodeError as fault:
+        return f"not UTF-8: {fault.reason} at byte {fault.start}"
+    except RecursionError:
+        return "not JSON that can be read: nested too deeply"
+    except ValueError as fault:  # invalid JSON, or a number with thousands of digits
+        return f"not JSON: {fault}"
+    fitted = fit(value)
+    if type(fitted) is Misfit:
+        return str(Misfit(fitted.path.removeprefix("."), fitted.wanted, fitted.found))
+    return fitted  # type: ignore[no-any-return]
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")

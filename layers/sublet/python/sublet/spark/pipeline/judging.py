@@ -1,0 +1,69 @@
+"""Splits rows into those that fit the schema and those that do not, as a step of a query, and makes the tables."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sublet.errors import SettingsError
+from sublet.spark.pipeline.json_fit import fit_of
+from sublet.spark.pipeline.parsing import PARSED, REASON, parse_array
+from sublet.spark.read.rows import ARROW_SCHEMA
+from sublet.spark.release import arrow_type, with_column
+
+ARRIVAL_DATE = "arrivalDate"
+_COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)
+_WHENCE = tuple(name for name in _COLUMNS if name not in ("data", "explicitHashKey"))
+_ARRIVAL_DATE_SQL = "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
+"""The arrival date in UTC, whatever the session's time zone is."""
+
+
+def check_schema(schema: StructType) -> None:
+    """Raises SettingsError for a type that JSON cannot represent, and for a column that the pipeline adds itself."""
+    fit_of(schema.jsonValue())
+    taken = {name.lower(): name for name in (*_WHENCE, "batch")}
+    names = [field.name.lower() for field in schema.fields]
+    for name in names:
+        if name in taken:
+            raise SettingsError("schema", name, f"another name: the pipeline adds a column {taken[name]}")
+        if names.count(name) > 1:
+            raise SettingsError("schema", name, "each name once: to Spark, Id and id are the same")
+
+
+def judge(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The source's rows, with `arrivalDate`, and either `parsed`, a struct of `schema`, or the `reason` why it does
+    not fit.
+
+    Works on batches and streams, and makes no calls to Spark: a declarative pipeline allows none while its tables are
+    being defined. The package must be installed on the executors.
+    """
+    kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
+    text, arrow_kind = schema.json(), arrow_type(kind)
+
+    def parse(data: pa.Array) -> pa.Array:
+        return parse_array(text, arrow_kind, data)
+
+    judged = with_column(with_arrival_date(rows), "judged", kind, parse, of="data")
+    return judged.select(*_COLUMNS, f"judged.{PARSED}", f"judged.{REASON}")
+
+
+def with_arrival_date(rows: DataFrame) -> DataFrame:
+    return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE))
+
+
+def raw(judged: DataFrame) -> DataFrame:
+    """Every row, with its bytes."""
+    return judged.select(*_COLUMNS)
+
+
+def parsed(judged: DataFrame) -> DataFrame:
+    """The rows that fit: the schema's columns, and where each row comes from."""
+    fitting = judged.where(F.col(REASON).isNull())
+    return fitting.select(f"{PARSED}.*", *_WHENCE)
+
+
+def rejected(judged: DataFrame) -> DataFrame:
+    """The rows that do not fit: the `reason`, and all columns of `raw`."""
+    return judged.where(F.col(REASON).isNotNull()).select(REASON, *_COLUMNS)

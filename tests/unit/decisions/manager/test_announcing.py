@@ -1,0 +1,157 @@
+"""An announcement makes other processes look often for a while, and nothing is stolen before all of them have read
+it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.manager.announcing import (
+    LEAVES_WITHIN,
+    Announcement,
+    What,
+    ask_first,
+    asked_for,
+    heard_within,
+    is_heard,
+    joins_again_after,
+    long_lapsed,
+    next_look,
+    standing,
+)
+from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.settings import Mode, Settings
+from sublet.testing.memory.clock import BEGINNING
+
+SETTINGS = Settings(
+    application="orders",
+    stream="events",
+    worker_id="me",
+    mode=Mode.CONTINUOUS,
+    failover_time=timedelta(seconds=30),
+)
+TICK = timedelta(seconds=20)
+SECOND = timedelta(seconds=1)
+NOW = BEGINNING + timedelta(hours=1)
+NOTHING = timedelta(0)
+
+
+def said(ago: timedelta, what: What = What.JOINS, who: str = "another") -> dict[str, Announcement]:
+    return {who: Announcement(what, NOW - ago)}
+
+
+def after(announced: dict[str, Announcement], leases: int = 8, workers: int = 4) -> timedelta:
+    return next_look(announced, NOW, leases, workers, SETTINGS).after
+
+
+def test_while_nothing_is_announced_the_next_look_is_the_next_tick() -> None:
+    assert next_look({}, NOW, 8, 4, SETTINGS) == (TICK, "nothing is announced")
+
+
+def test_after_an_announcement_others_look_each_second_until_it_lapses() -> None:
+    assert next_look(said(NOTHING, What.LEAVES), NOW, 8, 4, SETTINGS) == (SECOND, "another leaves")
+    assert after(said(3 * TICK - SECOND)) == SECOND
+    assert after(said(3 * TICK)) == TICK
+
+
+def test_one_by_a_clock_that_is_far_ahead_has_lapsed() -> None:
+    assert after(said(-3 * TICK)) == TICK
+    assert not is_heard(said(-TICK), NOW, SETTINGS)
+
+
+def test_a_look_that_finds_an_owner_silent_has_another_follow_when_that_owner_is_lost() -> None:
+    """The tick after next would be up to a third of failover_time late."""
+    soon = NOW + timedelta(seconds=7)
+    assert next_look({}, NOW, 8, 4, SETTINGS, soon).after == timedelta(seconds=7)
+    assert next_look({}, NOW, 8, 4, SETTINGS, NOW).after == SECOND, "many of them, one by one"
+    assert next_look({}, NOW, 1_000, 50, SETTINGS, NOW).after == timedelta(seconds=2.5)
+    assert next_look({}, NOW, 8, 4, SETTINGS, NOW + TICK) == (TICK, "nothing is announced")
+
+
+def test_looking_more_often_is_bounded() -> None:
+    """All processes scan all leases at each look."""
+    assert after(said(NOTHING), leases=1_000, workers=50) == timedelta(seconds=2.5)
+    assert after(said(NOTHING), leases=10_000, workers=200) == TICK
+    slow = replace(SETTINGS, failover_time=timedelta(hours=1))
+    assert next_look(said(NOTHING), NOW, 8, 4, slow).after == timedelta(minutes=1), "40 looks in a tick"
+
+
+@pytest.mark.parametrize(
+    ("ago", "heard"), [(0, False), (20.9, False), (21, True), (55, True), (55.1, False), (60, False)]
+)
+def test_it_is_heard_when_everybody_has_ticked_and_will_look_often_for_a_while(ago: float, heard: bool) -> None:
+    assert is_heard(said(timedelta(seconds=ago)), NOW, SETTINGS) is heard
+
+
+def test_what_is_said_while_they_look_often_is_heard_at_once() -> None:
+    """A rolling deployment: one joins and another leaves, before what was said first lapses."""
+    announced = said(timedelta(seconds=90), who="1") | said(timedelta(seconds=45), who="2")
+    assert is_heard(announced | said(NOTHING, who="3"), NOW, SETTINGS)
+    later = said(timedelta(seconds=90), who="1") | said(timedelta(seconds=29), who="2")
+    assert is_heard(later, NOW, SETTINGS), "by itself: the first had lapsed"
+    assert not is_heard(said(timedelta(seconds=90), who="1") | said(timedelta(seconds=5), who="2"), NOW, SETTINGS)
+
+
+def test_what_is_said_now_keeps_them_looking_if_they_still_do() -> None:
+    soon_over = said(timedelta(seconds=57))
+    assert not is_heard(soon_over, NOW, SETTINGS)
+    assert is_heard(soon_over | said(NOTHING, who="2"), NOW, SETTINGS)
+    assert not is_heard(said(3 * TICK) | said(NOTHING, who="2"), NOW, SETTINGS), "the first has just lapsed"
+
+
+def test_what_is_asked_for_is_waited_for_while_a_steal_holds() -> None:
+    assert asked_for(SETTINGS) == 5 * SECOND
+    assert asked_for(replace(SETTINGS, failover_time=6 * SECOND, heartbeat_interval=SECOND)) == 3 * SECOND
+
+
+def test_with_the_shortest_failover_time_too() -> None:
+    quick = replace(SETTINGS, failover_time=timedelta(seconds=3), heartbeat_interval=SECOND)
+    assert is_heard(said(timedelta(seconds=3)), NOW, quick)
+
+
+STOLEN = Choice(Lease("shardId-0", TRIM_HORIZON, 7, "another"), "me", ClaimReason.STEAL)
+FREE = Choice(Lease("shardId-1", TRIM_HORIZON, 7), "me", ClaimReason.FREE)
+
+
+def test_nothing_is_stolen_before_it_has_been_said_and_heard() -> None:
+    assert ask_first([STOLEN, FREE], {}, NOW, SETTINGS) == ((FREE,), True)
+    mine = said(SECOND, What.ASKS, "me")
+    assert ask_first([STOLEN, FREE], mine, NOW, SETTINGS) == ((FREE,), False), "it is said already"
+    mine = said(TICK + SECOND, What.ASKS, "me")
+    assert ask_first([STOLEN, FREE], mine, NOW, SETTINGS) == ((STOLEN, FREE), False)
+
+
+def test_where_nothing_is_to_be_stolen_nothing_is_said() -> None:
+    assert ask_first([FREE], {}, NOW, SETTINGS) == ((FREE,), False)
+
+
+def test_nothing_is_stolen_from_one_that_leaves() -> None:
+    leaves = said(TICK + SECOND, What.LEAVES)
+    assert ask_first([STOLEN, FREE], leaves, NOW, SETTINGS) == ((FREE,), False)
+    expired = Choice(STOLEN.lease, STOLEN.worker_id, ClaimReason.EXPIRED)
+    assert ask_first([expired], leaves, NOW, SETTINGS) == ((expired,), False), "it has left without a word"
+
+
+def test_one_that_leaves_waits_until_it_is_heard() -> None:
+    assert heard_within({}, NOW, False, SETTINGS) == LEAVES_WITHIN, "and not for a tick of 20 s"
+    quick = replace(SETTINGS, failover_time=timedelta(seconds=6), heartbeat_interval=SECOND)
+    assert heard_within({}, NOW, False, quick) == timedelta(seconds=5)
+
+
+def test_but_not_where_they_look_often_by_now_nor_alone() -> None:
+    assert heard_within(said(TICK + SECOND), NOW, False, SETTINGS) == NOTHING
+    assert heard_within({}, NOW, True, SETTINGS) == NOTHING
+
+
+def test_what_lapsed_long_ago_is_forgotten() -> None:
+    old, lapsed = said(timedelta(minutes=10), who="old"), said(timedelta(minutes=2), who="lapsed")
+    assert standing(old | lapsed, NOW, SETTINGS) == {}
+    assert long_lapsed(old | lapsed, NOW, SETTINGS) == {"old"}
+
+
+def test_the_pause_before_another_attempt_to_join_doubles_up_to_five_seconds() -> None:
+    assert [joins_again_after(failures) / SECOND for failures in (1, 2, 3, 4, 1000)] == [1, 2, 4, 5, 5]

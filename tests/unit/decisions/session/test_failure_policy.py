@@ -1,0 +1,91 @@
+"""The failure policy beyond the scenarios of tests/scenarios/failure_policy: what is noted before a call that may kill
+the process, and in which call records last failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sublet.decisions.session.crash_caution import Caution
+from sublet.decisions.session.failure_policy import (
+    FOR_EVER,
+    Answer,
+    Called,
+    Course,
+    GiveUp,
+    Run,
+    Wait,
+    after_answer,
+    after_call,
+    is_noted_before,
+    last_answer,
+    next_step,
+)
+from sublet.settings import Settings
+
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+ONE, TWO = Run(0, 1), Run(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("run", "crashes", "retries", "bisects", "is_noted"),
+    [
+        (TWO, Caution.ALONE, 0, False, True),
+        (TWO, Caution.PAUSES, 3, False, True),
+        (TWO, Caution.CHECKPOINT_EACH_BATCH, 3, False, False),
+        (TWO, Caution.PAUSES, FOR_EVER, False, False),
+        (TWO, Caution.PAUSES, 3, True, False),
+        (ONE, Caution.PAUSES, 3, True, True),
+    ],
+    ids=["alone", "with pauses", "among others", "for ever", "to be split", "cannot be split"],
+)
+def test_an_attempt_is_noted_before_a_call_whose_crash_would_be_its_own(
+    run: Run, crashes: int, retries: int, bisects: bool, is_noted: bool
+) -> None:
+    settings = replace(
+        Settings(application="orders", stream="events", on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"),
+        maximum_retry_attempts=retries,
+        bisect_batch_on_function_error=bisects,
+    )
+    assert is_noted_before(run, crashes, settings) is is_noted
+
+
+def test_where_nothing_is_left_nothing_was_tried_in_vain() -> None:
+    assert Course(()).attempts == 0
+
+
+def test_what_follows_on_a_run_that_was_finished_in_part_is_still_to_be_called() -> None:
+    settings = Settings(application="orders", stream="events")
+    assert after_call(Course((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))
+
+
+WHOLE, HALF, FIRST = (Answer(0, has_raised=True, failure=ValueError(text)) for text in ("whole", "half", "first"))
+
+
+def test_records_have_the_answer_to_the_smallest_call_that_they_were_in() -> None:
+    called: tuple[Called, ...] = ()
+    for run, answer in ((Run(0, 4), WHOLE), (Run(0, 2), HALF), (Run(0, 1), FIRST), (Run(0, 1, 1), FIRST)):
+        called = after_answer(called, run, answer)
+    found = [last_answer(called, run) for run in (Run(0, 1, 2), Run(1, 2), Run(2, 4), Run(4, 5))]
+    assert found == [FIRST, HALF, WHOLE, None]
+    assert len(called) == 3, "one for each size"
+
+
+def test_a_call_that_did_all_of_its_run_says_nothing_of_what_is_left() -> None:
+    called = after_answer((), Run(0, 4), WHOLE)
+    called = after_answer(called, Run(0, 2), Answer(2))
+    assert last_answer(called, Run(2, 4)) is WHOLE
+
+
+def test_what_follows_on_progress_was_in_that_very_call() -> None:
+    named = Answer(1)
+    assert last_answer(after_answer((), Run(0, 4), named), Run(1, 4)) is named
+
+
+def test_a_wait_that_would_last_until_the_end_is_not_begun() -> None:
+    settings = Settings(application="orders", stream="events", handler_backoff=timedelta(seconds=10))
+    tired = Course((ONE,), in_a_row=1, is_tired=True)
+    for left, step in ((10, GiveUp), (10.001, Wait)):
+        assert isinstance(next_step(tired, lambda _: NOW, NOW, timedelta(seconds=left), settings), step)

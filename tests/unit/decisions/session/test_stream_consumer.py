@@ -1,0 +1,82 @@
+"""A consumer that is known by its name is found, waited for, or polled instead."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sublet.decisions.session.stream_consumer import (
+    CREATED_WITHIN,
+    LOOKED_AT_EVERY,
+    LOOKED_FOR_EVERY,
+    UNSEEN,
+    ConsumerStanding,
+    KnownConsumer,
+    Search,
+    is_to_register,
+    search,
+)
+
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/audit:1769846400"
+JUST_BEFORE = timedelta(milliseconds=1)
+
+
+def seen(standing: ConsumerStanding, at: datetime = NOW, before: KnownConsumer = UNSEEN) -> KnownConsumer:
+    return before.seen(standing, ARN if standing in (ConsumerStanding.ACTIVE, ConsumerStanding.CREATING) else None, at)
+
+
+def test_it_is_looked_for_at_first_and_used_while_it_is_active() -> None:
+    assert search(UNSEEN, NOW) is Search.LOOK
+    assert search(seen(ConsumerStanding.ACTIVE), NOW + timedelta(days=1)) is Search.USE
+
+
+@pytest.mark.parametrize("standing", [ConsumerStanding.MISSING, ConsumerStanding.NO_ROOM])
+def test_without_one_the_stream_is_polled_and_one_look_a_minute_finds_one_that_comes(
+    standing: ConsumerStanding,
+) -> None:
+    known = seen(standing)
+    assert search(known, NOW + LOOKED_FOR_EVERY - JUST_BEFORE) is Search.POLL
+    assert search(known, NOW + LOOKED_FOR_EVERY) is Search.LOOK
+
+
+@pytest.mark.parametrize("standing", [ConsumerStanding.CREATING, ConsumerStanding.BUSY])
+def test_one_that_comes_is_waited_for_up_to_a_minute(standing: ConsumerStanding) -> None:
+    known = seen(standing)
+    assert search(known, NOW + LOOKED_AT_EVERY - JUST_BEFORE) is Search.WAIT
+    assert search(known, NOW + LOOKED_AT_EVERY) is Search.LOOK
+    still = seen(standing, NOW + CREATED_WITHIN, known)
+    assert search(still, NOW + CREATED_WITHIN) is Search.POLL
+    assert search(still, NOW + CREATED_WITHIN + LOOKED_FOR_EVERY) is Search.LOOK
+
+
+def test_a_second_creation_is_waited_for_like_the_first() -> None:
+    known = seen(ConsumerStanding.ACTIVE, NOW, seen(ConsumerStanding.CREATING, NOW - CREATED_WITHIN))
+    assert search(seen(ConsumerStanding.CREATING, NOW, known.lost(ARN)), NOW) is Search.WAIT
+
+
+def test_one_that_is_lost_is_looked_for_at_once_and_only_by_the_reader_that_noticed_first() -> None:
+    known = seen(ConsumerStanding.ACTIVE)
+    assert search(known.lost(ARN), NOW) is Search.LOOK
+    gone = seen(ConsumerStanding.MISSING, NOW, known.lost(ARN))
+    assert gone.lost(ARN) == gone
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "is_wanted"),
+    [
+        (ConsumerStanding.MISSING, UNSEEN, True),
+        (ConsumerStanding.MISSING, seen(ConsumerStanding.NO_ROOM), True),
+        (ConsumerStanding.MISSING, seen(ConsumerStanding.BUSY), True),
+        (ConsumerStanding.MISSING, seen(ConsumerStanding.ACTIVE).lost(ARN), False),
+        (ConsumerStanding.MISSING, seen(ConsumerStanding.MISSING, NOW, seen(ConsumerStanding.ACTIVE)), False),
+        (ConsumerStanding.MISSING, seen(ConsumerStanding.CREATING), False),
+        (ConsumerStanding.CREATING, UNSEEN, False),
+        (ConsumerStanding.ACTIVE, UNSEEN, False),
+    ],
+)
+def test_only_one_that_has_never_been_there_is_registered(
+    found: ConsumerStanding, before: KnownConsumer, is_wanted: bool
+) -> None:
+    assert is_to_register(found, before, may_register=True) is is_wanted
+    assert not is_to_register(found, before, may_register=False)

@@ -1,0 +1,91 @@
+"""`sublet deploy`: the command that it runs with npx, and its errors when something is not installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from sublet.errors import SettingsError
+from sublet.operate.cli.deploy import CDK_VERSION, CannotDeploy, cdk_command
+from sublet.operate.cli.main import main, parser
+
+GIVEN = ["deploy", "--application", "orders-audit", "--handler", "orders:handle"]
+
+
+@pytest.fixture
+def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    npx = tmp_path / "npx"
+    npx.write_text("#!/bin/sh\nexit 3\n")
+    npx.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return npx
+
+
+def test_options_and_settings_are_context_and_the_rest_is_cdks(npx: Path) -> None:
+    arguments = [
+        *GIVEN,
+        "--set",
+        "window=5m",
+        "--set",
+        "handler_environment={}",
+        "--",
+        "--require-approval",
+        "never",
+    ]
+    command = cdk_command(parser().parse_args(arguments))
+    assert command == [
+        *(
+            str(npx),
+            "--yes",
+            "--package",
+            f"aws-cdk@{CDK_VERSION}",
+            "cdk",
+            "deploy",
+            "--app",
+            f"{sys.executable} -m sublet_cdk.app",
+        ),
+        "--context",
+        (
+            'sublet={"application": "orders-audit", "handler": "orders:handle", "window": "5m", '
+            '"handler_environment": "{}"}'
+        ),
+        *("--require-approval", "never"),
+    ]
+
+
+def test_its_exit_code_is_cdks(npx: Path) -> None:
+    assert main(GIVEN) == 3
+
+
+def test_something_set_to_nothing_is_refused(npx: Path) -> None:
+    with pytest.raises(SettingsError, match="NAME=VALUE"):
+        cdk_command(parser().parse_args([*GIVEN, "--set", "window"]))
+
+
+def test_without_node_it_says_what_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotDeploy, match="Node"):
+        cdk_command(parser().parse_args(GIVEN))
+
+
+@pytest.mark.parametrize("words", [["-c", "window=5m"], ["--context", "window=5m"], ["--context=window=5m"]])
+def test_context_after_the_dashes_would_be_passed_over_and_is_refused(npx: Path, words: list[str]) -> None:
+    with pytest.raises(SettingsError, match="--set window=VALUE"):
+        cdk_command(parser().parse_args([*GIVEN, "--", *words]))
+
+
+def test_but_cdks_own_is_cdks(npx: Path) -> None:
+    words = ["--context", "@aws-cdk/core:bootstrapQualifier=ours"]
+    assert cdk_command(parser().parse_args([*GIVEN, "--", *words]))[-2:] == words
+
+
+def test_the_cdks_command_line_is_the_one_that_the_repository_is_tested_with() -> None:
+    tools = json.loads((Path(__file__).resolve().parents[4] / "package.json").read_text())
+    assert tools["devDependencies"]["aws-cdk"] == CDK_VERSION
+
+
+def test_another_one_may_be_named(npx: Path) -> None:
+    command = cdk_command(parser().parse_args([*GIVEN, "--cdk-version", "2.2000.0"]))
+    assert command[command.index("--package") + 1] == "aws-cdk@2.2000.0"

@@ -1,0 +1,174 @@
+"""How records are shown: no payload moves the cursor, and JSON, text and hex show all of it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import UTC, datetime
+
+import pytest
+from sublet.errors import StreamError
+from sublet.operate.cli.main import main
+from sublet.operate.cli.records.get import RecordNumber, record_number
+from sublet.operate.cli.records.get import show as show_found
+from sublet.operate.cli.records.put import data_of, put_all
+from sublet.operate.cli.records.tail import show as show_tail
+from sublet.operate.cli.text.record_text import RecordForm, add_form, add_selecting, is_selected, text_of
+from sublet.operate.positions.place import place
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.stream_info import PutRecord
+from sublet.pull.streams import Stream
+from sublet.putting.producer import Producer
+from sublet.testing.memory import FakeClock, MemoryAccount
+from sublet.testing.turn_taking import TurnTaking
+
+from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
+
+AT = datetime(2026, 11, 22, 8, tzinfo=UTC)
+
+
+def record(data: bytes, key: str | None = "customer-7") -> UserRecord:
+    return UserRecord(data, key, 0, StreamRecord("5", data, key, AT))
+
+
+def test_a_form_is_one_of_four() -> None:
+    parser = ArgumentParser()
+    add_form(parser)
+    forms = [parser.parse_args(words).form for words in ([], ["--text"], ["--hex"], ["--json"])]
+    assert forms == list(RecordForm)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--text", "--hex"])
+
+
+def test_all_of_the_data_as_text_or_as_bytes() -> None:
+    of = record(b'{"a": 1}\nsecond\x1b[2J' + b"x" * 200)
+    head, first, second = text_of(of, RecordForm.TEXT).split("\n")
+    assert head == "2026-11-22T08:00:00Z       219 B  customer-7                5:0"
+    assert first == '  {"a": 1}'
+    assert second == "  second·[2J" + "x" * 200
+    lines = text_of(of, RecordForm.HEX).split("\n")
+    assert lines[1] == '  00000000  7b 22 61 22 3a 20 31 7d 0a 73 65 63 6f 6e 64 1b  |{"a": 1}.second.|'
+    assert len(lines) == 1 + 14
+    assert bytes.fromhex("".join(line[12:59] for line in lines[1:])) == of.data
+
+
+def test_where_shards_mix_each_record_names_its_own() -> None:
+    assert f"  {SHARD}  " in text_of(record(b"1"), RecordForm.LINE, SHARD)
+    assert f'"shard_id": "{SHARD}"' in text_of(record(b"1"), RecordForm.JSON, SHARD)
+    assert "shard_id" not in text_of(record(b"1"), RecordForm.JSON)
+
+
+@pytest.mark.parametrize("form", [RecordForm.LINE, RecordForm.JSON])
+def test_control_characters_in_a_key_or_in_data_are_escaped(form: RecordForm) -> None:
+    assert text_of(record(b"\x1b[2J\r\n", "k\x1b[2Jey"), form).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("words", "selected"),
+    [
+        ([], True),
+        (["--key", "customer-7"], True),
+        (["--key", "customer-8"], False),
+        (["--grep", "ber"], True),
+        (["--grep", "ber", "--key", "other"], False),
+    ],
+)
+def test_records_are_selected_by_key_and_text(words: list[str], selected: bool) -> None:
+    parser = ArgumentParser()
+    add_selecting(parser)
+    assert is_selected(record("über".encode()), parser.parse_args(words)) is selected
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("49", RecordNumber("49", None)), ("49:2", RecordNumber("49", 2)), ("49/0", RecordNumber("49", 0))],
+)
+def test_a_record_is_named_by_its_number_and_its_number_within_the_aggregate(text: str, number: RecordNumber) -> None:
+    assert record_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "LATEST", "49:", "49:x", "-1", "49:1:2", "٤٩", "49:٢"])
+def test_other_text_is_no_record(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a sequence number"):
+        record_number(text)
+
+
+@pytest.fixture
+def stream() -> Stream:
+    clock = FakeClock()
+    account = MemoryAccount(clock=clock, tasks=TurnTaking(clock))
+    account.create("events", 1)
+    return Stream(account, "events")
+
+
+def put(stream: Stream, data: list[bytes], key: str | None) -> list[PutRecord]:
+    """As `sublet put --lines` shows them."""
+    shown: list[PutRecord] = []
+    producer = Producer(stream.name, account=stream._account, aggregation_enabled=False)
+    put_all(producer, data, key, shown.append)
+    return shown
+
+
+def test_what_is_put_is_got_by_its_number(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = put(stream, [b"1", b"2"], "customer-7")
+    options = Namespace(
+        shard=one.shard_id, number=RecordNumber(two.sequence_number, None), form=RecordForm.LINE, data=False
+    )
+    assert show_found(stream, options) == 0
+    assert capsys.readouterr().out.endswith(f"{two.sequence_number}:0\n  2\n")
+
+
+def test_one_user_record_of_an_aggregate(stream: Stream, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    packed = aggregate([("a", None, b"first"), ("b", None, b"sec\xffond")])
+    (one,) = put(stream, [packed], "a")
+    options = Namespace(
+        shard=one.shard_id, number=RecordNumber(one.sequence_number, 1), form=RecordForm.LINE, data=True
+    )
+    assert show_found(stream, options) == 0
+    assert capsysbinary.readouterr().out == b"sec\xffond"
+    options.number = RecordNumber(one.sequence_number, 2)
+    assert show_found(stream, options) == 1
+
+
+def test_without_a_key_each_record_has_one_of_its_own(stream: Stream) -> None:
+    found = [stream.get(one.shard_id, one.sequence_number)[0] for one in put(stream, [b"1", b"2", b"3"], None)]
+    assert len({each.partition_key for each in found}) == 3
+
+
+def test_lines_are_records_without_their_ends() -> None:
+    lines = [b"one\n", b"two\r\n", b"three"]
+    assert list(data_of(Namespace(lines=True, data=None), lines)) == [b"one", b"two", b"three"]
+    assert list(data_of(Namespace(lines=False, data="-"), lines)) == [b"one\ntwo\r\nthree"]
+    assert list(data_of(Namespace(lines=False, data="é"), [])) == ["é".encode()]
+
+
+def test_a_line_that_is_refused_is_told_with_what_was_put_before(stream: Stream) -> None:
+    with pytest.raises(StreamError, match="; 2 records before it were put"):
+        put(stream, [b"1", b"2", bytes(11 * 2**20)], "k")
+    with pytest.raises(StreamError, match=r"MaxRecordSizeInKiB.*; 1 record before it was put"):
+        put(stream, [b"1", bytes(2 * 2**20), b"2"], "k")
+
+
+def test_output_that_is_cut_short_ends_it(stream: Stream) -> None:
+    def broken(_: PutRecord) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        put_all(Producer(stream.name, account=stream._account), [b"1", b"2"], None, broken)
+
+
+def test_tail_ends_after_as_many_as_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    world = EngineWorld(NO_WAITING)
+    world.put("1", "2", "3")
+    options = Namespace(place=place("earliest"), shards=[], records=2, key=None, grep=None, form=RecordForm.LINE)
+    show_tail(options, world.ports)
+    assert [line[-1] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
+
+
+@pytest.mark.parametrize("command", [["tail"], ["put", "x"], ["get", "shardId-0", "5"]])
+def test_a_stream_is_needed(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUBLET_STREAM", raising=False)
+    assert main(command) == 2
+    assert capsys.readouterr().err == ("sublet: setting stream is required; give --stream, or set SUBLET_STREAM\n")

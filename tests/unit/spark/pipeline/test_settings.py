@@ -1,0 +1,109 @@
+"""`sublet pipeline`: its arguments, and which are refused, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from sublet.errors import SettingsError
+from sublet.operate.cli import main as command_line
+from sublet.spark.pipeline import command
+from sublet.spark.pipeline.settings import PipelineSettings, Sink
+
+NAMED = ("--stream", "orders", "--output", "lake/")
+
+
+def settings(*arguments: str) -> PipelineSettings:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.settings_of(parser.parse_args([*NAMED, *arguments]))
+
+
+def test_the_defaults() -> None:
+    given = settings()
+    assert given.stream == "orders"
+    assert (given.output, given.checkpoint) == ("lake", "lake/_checkpoint")
+    assert given.sink is Sink.PARQUET
+    assert given.every == timedelta(minutes=1)
+    assert given.options == {"stream": "orders", "maxSpanPerTrigger": "10m"}
+
+
+def test_what_is_given() -> None:
+    given = settings(
+        *("--sink", "delta", "--checkpoint", "s3://b/c/", "--available-now", "--start", "LATEST"),
+        *("--application", "audit", "--leases", "follow"),
+        *("--option", "region=eu-west-1", "--option", "maxrecordspertrigger=5"),
+        *("--conf", "spark.driver.memory=4g", "--schema", "a INT", "--transform", "orders:tables"),
+    )
+    assert given.checkpoint == "s3://b/c"
+    assert given.every is None
+    assert given.options == {
+        "stream": "orders",
+        "startPosition": "LATEST",
+        "application": "audit",
+        "leases": "follow",
+        "region": "eu-west-1",
+        "maxrecordspertrigger": "5",
+        "availableNow": "true",
+    }
+    assert given.spark == {"spark.driver.memory": "4g"}
+    assert (given.schema, given.transform) == ("a INT", "orders:tables")
+
+
+def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
+    given = settings("--application", "audit", "--leases", "hold", "--metrics")
+    assert given.options["checkpointLocation"] == "lake/_checkpoint"
+    assert given.metrics_of == "audit"
+    assert settings("--metrics").metrics_of == "orders"
+    assert settings().metrics_of is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (("--option", "startingPosition=LATEST"), r"startingPosition.*did you mean startPosition"),
+        (("--option", "region"), r"option = 'region': NAME=VALUE"),
+        (("--option", "region=a", "--option", "Region=b"), "Region is given twice"),
+        (("--option", "stream=b"), "option = 'stream': has an argument of its own"),
+        (("--option", "endPosition=AT_TIMESTAMP:2026-01-01T00:00:00Z"), "endPosition.*not for readStream"),
+        (("--start", "YESTERDAY"), "startPosition = 'YESTERDAY'"),
+        (("--leases", "follow"), "setting leases .*application"),
+        (("--every", "60"), "every = '60': a number and a unit"),
+        (("--every", "0s"), "every = '0s': longer than 0"),
+        (("--sink", "iceberg"), "checkpoint is required with iceberg"),
+        (("--output", " "), "output = ' '"),
+        (("--option", "checkpointLocation=x"), "checkpointLocation.*set by the pipeline"),
+        (("--option", "availablenow=true"), "availableNow.*set by the pipeline.*--available-now"),
+        (("--conf", "=x"), "conf = '=x': NAME=VALUE"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_its_name(wrong: tuple[str, ...], says: str) -> None:
+    with pytest.raises(SettingsError, match=f"(?i){says}"):
+        settings(*wrong)
+
+
+def test_a_word_that_is_no_argument_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        settings("--format", "delta")
+    assert "unrecognized arguments: --format" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("call", [command.main, lambda given: command_line.main(["pipeline", *given])])
+def test_both_ways_to_call_it_say_one_sentence_and_end_with_2(capsys: pytest.CaptureFixture[str], call: object) -> None:
+    assert callable(call)
+    assert call([*NAMED, "--option", "x=y"]) == 2
+    assert capsys.readouterr().err.startswith("sublet: setting x = 'y': no such option")
+
+
+def test_its_help_needs_no_spark() -> None:
+    program = (
+        "import sys; from sublet.operate.cli.main import main\n"
+        "try: main(['pipeline', '--help'])\n"
+        "finally: assert not {'pyspark', 'pyarrow', 'numpy', 'boto3'} & set(sys.modules), sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "rejected   the records that do not fit" in done.stdout
