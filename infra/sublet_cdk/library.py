@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,26 +13,34 @@ from constructs import Construct
 from sublet_cdk.bytecode import LAYERS, add_bytecode
 
 PACKAGES = ("sublet", "pyspark_sublet")
+WINGS = ("operate", "spark", "testing")
+OLD_PATHS = ("cli", "memory", "pipeline")
+"""Folders of `sublet` that only forward to a wing."""
 
 
-def stage_library(scope: Construct, python_version: str | None = None) -> Path:
-    """Returns a Lambda layer's folder below the app's output, with the packages in `python/`, and bytecode for
-    `python_version`.
+def stage_library(scope: Construct, python_version: str | None = None, *, with_spark: bool = False) -> Path:
+    """Returns a Lambda layer's folder below the app's output, with the library's core in `python/`, and bytecode for
+    `python_version`. Of the wings, it has at most Spark's.
 
     Copies the packages from where they are imported: a checkout, or site-packages, where other packages are beside
     them.
     """
-    target = stage_folder(scope) / "sublet-library"
+    target = stage_folder(scope) / ("sublet-library-with-spark" if with_spark else "sublet-library")
     shutil.rmtree(target, ignore_errors=True)
-    for package in PACKAGES:
+    for package in PACKAGES if with_spark else PACKAGES[:1]:
         spec = find_spec(package)
         assert spec is not None  # this package's own wheel contains them
         assert spec.origin is not None
         source = Path(spec.origin).parent
-        shutil.copytree(source, target / "python" / package, ignore=shutil.ignore_patterns("__pycache__"))
+        absent = {str(source / each) for each in (*WINGS, *OLD_PATHS) if not (with_spark and each == "spark")}
+        shutil.copytree(source, target / "python" / package, ignore=partial(_left_out, absent))
     if python_version is not None:
         add_bytecode(target, python_version, LAYERS)
     return target
+
+
+def _left_out(absent: Collection[str], folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if name == "__pycache__" or str(Path(folder, name)) in absent}
 
 
 def stage_folder(scope: Construct) -> Path:

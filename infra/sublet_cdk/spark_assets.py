@@ -52,7 +52,7 @@ def add_assets(
     _check(code, transform, dependencies)
     leave_out = EXCLUDE if sink is Sink.DELTA else [*EXCLUDE, *DELTA_ONLY]
     folders = {
-        "library": (stage_library(scope) / "python", EXCLUDE),
+        "library": (stage_library(scope, with_spark=True) / "python", EXCLUDE),
         "dependencies": (dependencies, leave_out),
     }
     if code is not None:

@@ -1,0 +1,1 @@
+"""The commands are in `sublet.operate.cli`; this path stays for one release."""
