@@ -17,8 +17,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import boto3
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.manager.packing import WorkerItem

@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sublet import Batch, Checkpoint, Mode, Settings
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.window import WindowReport

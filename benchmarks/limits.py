@@ -22,9 +22,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import boto3
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.stepfunctions import StepFunctionsDispatcher
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
 from sublet.engine.manager.tick import LeaseManager

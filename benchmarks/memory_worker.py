@@ -6,7 +6,7 @@ import time
 
 from sublet import Batch, Checkpoint, Mode, Settings
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import Claim, WorkerItem
 from sublet.engine.worker.worker import LeaseWorker

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from boto3.dynamodb.types import TypeDeserializer
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.operate.standing import Watch
 from sublet.ports import LeaseTable, Stream

@@ -18,7 +18,7 @@ from random import Random
 
 from sublet.account import Account
 from sublet.aws.account import AwsAccount
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.load.resharding import Merge, Split
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import Stream

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis.fan_out_consumers import StatedConsumer
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.kinesis.streams import AwsStreams
 from sublet.aws.push.push_requests import PushRequests
 from sublet.aws.push.pushes import KinesisPushes

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.reading.polling import PolledStream
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock

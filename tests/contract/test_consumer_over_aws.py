@@ -18,7 +18,7 @@ from sublet import Batch, Consumer
 from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.aws.ports import aws_ports, with_stream_arn
 from sublet.aws.tables.create_tables import create_tables
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseTableNotFound, StreamNotFound

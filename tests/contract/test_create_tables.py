@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.tables.create_tables import create_tables, missing_tables, require_tables
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.aws.tables.table_errors import RESTORE
 from sublet.decisions.manager.liveness import Sighting

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client, stepfunctions_client
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.ports import Applied, Unanswered

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.ports import aws_ports
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.settings import Settings

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.session.read_position import IteratorType, ReadPosition, after
 from sublet.errors import (
     CheckpointNotInStream,

@@ -10,8 +10,9 @@ from random import Random
 
 import pytest
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream, kinesis
-from sublet.aws.kinesis.kinesis_shapes import decode_records_reply
+from sublet.aws.kinesis import stream as kinesis
+from sublet.aws.kinesis.shapes import decode_records_reply
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.session.quiet import reached_by
 from sublet.errors import StreamError
 from sublet.protocol.records import Polled

@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.tables.create_tables import create_tables, require_tables
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.manager.dispatching import Dispatched
 from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableNotFound

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.protocol.shard import FULL_RANGE
 from sublet.reading.polling import PolledStream
 from sublet.settings import Settings, StartKind, StartPosition

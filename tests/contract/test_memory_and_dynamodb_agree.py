@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.testing.memory import MemoryLeaseTable

@@ -13,9 +13,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream
 from sublet.aws.kinesis.repeated_call import sent
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.errors import AwsNotConfigured, StreamAccessDenied
 from sublet.ports import Applied, PollRefusal, Refusal, Refused, Unanswered
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint

@@ -12,10 +12,10 @@ from botocore.stub import Stubber
 from sublet.aws import clients
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.kinesis.streams import AwsStreams
 from sublet.aws.tables.delete_tables import delete_tables
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import LeaseTableNotFound, SettingsError, StreamAccessDenied, StreamNotFound
 from sublet.ports import PollRefusal, Stream, Streams

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.client import BaseClient
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client, kinesis_put_client
-from sublet.aws.kinesis.kinesis import KinesisStream
 from sublet.aws.kinesis.put_records import KinesisWriter
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.push.push_requests import PushRequests
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.records import NewRecord, Polled
 from sublet.protocol.stream_info import PutRecord

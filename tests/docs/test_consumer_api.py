@@ -28,7 +28,7 @@ def test_each_sentence_of_adr_37_has_a_test() -> None:
     there = {
         name
         for folder in ("unit/pull", "unit/decisions", "contract")
-        for path in (ROOT / "tests" / folder).glob("test_*.py")
+        for path in (ROOT / "tests" / folder).rglob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     assert named

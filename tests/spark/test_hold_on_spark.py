@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.handlers.batch import HandlerFunctions
 from sublet.protocol.lease import Lease
 from sublet.runtimes.process import ConsumerProcess

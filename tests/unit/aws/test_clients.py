@@ -19,11 +19,11 @@ import sublet
 from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import ClientError, RefreshWithMFAUnsupportedError
 from sublet.aws import clients
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.kinesis.kinesis_errors import stream_error
+from sublet.aws.kinesis.errors import stream_error
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.ports import aws_ports
 from sublet.aws.set_aside.failure_destinations import set_aside_store
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.table_errors import named_table_errors
 from sublet.decisions.patience import may_pass
 from sublet.errors import AwsNotConfigured, DestinationRefused, LeaseTableAccessDenied, LeaseTableError

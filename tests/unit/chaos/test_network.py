@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from sublet.aws.faults import CONNECTION_FAILED, is_transient
 from sublet.aws.kinesis.cut_replies import refuse_cut_replies
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.errors import LeaseTableUnavailable
 
 from benchmarks.counting_proxy import Connection, Reply, serving

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import sublet.operate.cli.main
+import sublet
 from botocore.exceptions import ClientError
+from sublet.command_line import program
 from sublet.command_line.command import Command
 from sublet.command_line.unexpected import unexpected
 from sublet.errors import SeekRefused
@@ -83,9 +84,8 @@ def run_raising(fault: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def add_nothing(_: ArgumentParser) -> None: ...
 
     command = Command("raise", "raise", add_nothing, Raising(fault).run)
-    monkeypatch.setattr(sublet.operate.cli.main, "PLACES", {"raise": ""})
-    monkeypatch.setattr(sublet.operate.cli.main, "_command", lambda _: command)
-    return main(["raise"])
+    monkeypatch.setattr(program, "_command", lambda _: command)
+    return program.main(["raise"], {"": {"raise": ""}})
 
 
 def test_what_a_row_holds_moves_no_cursor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_a_fault_of_ours_is_one_line_that_says_where(
 ) -> None:
     assert run_raising(KeyError("lease"), monkeypatch) == 2
     said = capsys.readouterr().err
-    assert said.startswith("sublet: an error of sublet, KeyError: 'lease' (cli/main.py, line ")
+    assert said.startswith("sublet: an error of sublet, KeyError: 'lease' (command_line/program.py, line ")
     assert said.count("\n") == 1
 
 
@@ -154,7 +154,7 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line(
     def interrupted(_: str) -> Command:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sublet.operate.cli.main, "_command", interrupted)
+    monkeypatch.setattr(program, "_command", interrupted)
     assert main(["status"]) == 130
     assert capsys.readouterr().err == "sublet: interrupted\n"
 
@@ -278,10 +278,12 @@ def said_to(output: int, arguments: tuple[str, ...]) -> tuple[int, str]:
 def test_what_the_output_s_encoding_lacks_is_escaped(encoding: str) -> None:
     """Records have any characters, and a pipe on Windows is cp1252."""
     program = (
-        "from argparse import ArgumentParser; from sublet.operate.cli import main\n"
+        "from argparse import ArgumentParser; from sublet.operate.cli.main import main\n"
+        "from sublet.command_line import program\n"
         "from sublet.command_line.command import Command\n"
-        "main._command = lambda name: Command(name, '', lambda parser: None, lambda _: print('caf\\u00e9 \\u4f60'))\n"
-        "main.main(['status'])\n"
+        "command = Command('status', '', lambda parser: None, lambda _: print('caf\\u00e9 \\u4f60'))\n"
+        "program._command = lambda _: command\n"
+        "main(['status'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -14,12 +14,12 @@ from sublet.account import ALL, ApplicationRows, Tags
 from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.faults import code_of
+from sublet.aws.kinesis.errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis.fan_out_consumers import FanOutConsumer, look, registered
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.kinesis.kinesis_errors import BAD_ARGUMENT, named_stream_errors
-from sublet.aws.kinesis.kinesis_shapes import stream_info
 from sublet.aws.kinesis.put_records import KinesisWriter, entry_of
 from sublet.aws.kinesis.raw_json import keep_raw_json
+from sublet.aws.kinesis.shapes import stream_info
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.kinesis.streams import check_regions
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports, log_of
@@ -27,9 +27,9 @@ from sublet.aws.tables import sightings
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables, require_tables
 from sublet.aws.tables.delete_tables import delete_tables
-from sublet.aws.tables.dynamodb import WHAT as LEASES
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.lease_table import WHAT as LEASES
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.table_errors import named_table_errors
 from sublet.decisions.load.resharding import Merge, Reshard, Split
 from sublet.decisions.manager.describing import Doubt, doubt_of

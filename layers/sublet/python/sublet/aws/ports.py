@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
-from sublet.aws.kinesis.kinesis import KinesisStream
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.tables.control import DynamoDbControlStore
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.aws.tables.sketch_store import DynamoDbSketchStore
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports

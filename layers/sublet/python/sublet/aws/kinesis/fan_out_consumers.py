@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import ACCESS_DENIED, code_of
-from sublet.aws.kinesis.kinesis_errors import NOT_FOUND, named_stream_errors
+from sublet.aws.kinesis.errors import NOT_FOUND, named_stream_errors
 from sublet.decisions.session.push import PushEnd
 from sublet.decisions.session.stream_consumer import UNSEEN, ConsumerStanding, Search, is_to_register, search
 from sublet.errors import StreamError, TransientError

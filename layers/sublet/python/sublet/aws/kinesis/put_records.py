@@ -11,10 +11,10 @@ from msgspec import Struct, convert
 from msgspec.json import Decoder
 
 from sublet.aws.faults import CONNECTION_FAILED, code_of, is_transient
-from sublet.aws.kinesis.kinesis_errors import BAD_ARGUMENT, named_stream_errors
-from sublet.aws.kinesis.kinesis_shapes import stream_info
+from sublet.aws.kinesis.errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis.raw_json import RAW, keep_raw_json
 from sublet.aws.kinesis.repeated_call import RepeatedCall, error_of
+from sublet.aws.kinesis.shapes import stream_info
 from sublet.errors import RecordRefused, StreamError
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import MAX_RECORD_KIB, PutRecord, why_too_large

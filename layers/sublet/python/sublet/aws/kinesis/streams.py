@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
-from sublet.aws.kinesis.kinesis import KinesisStream
-from sublet.aws.kinesis.kinesis_errors import named_stream_errors
+from sublet.aws.kinesis.errors import named_stream_errors
+from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.streams.chosen_streams import FoundStreams, Tag, choose_streams, of_one_stream, settings_for
 from sublet.errors import CallFailed, SettingsError, StreamNotFound
 from sublet.ports import Stream

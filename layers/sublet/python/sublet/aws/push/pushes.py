@@ -10,17 +10,17 @@ import msgspec
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import code_of
-from sublet.aws.kinesis.fan_out_consumers import StreamConsumer
-from sublet.aws.kinesis.kinesis import UNSTATED_LAG, KinesisStream
-from sublet.aws.kinesis.kinesis_errors import (
+from sublet.aws.kinesis.errors import (
     BAD_ARGUMENT,
     NOT_FOUND,
     named_stream_errors,
     shard_not_found,
     stream_error,
 )
-from sublet.aws.kinesis.kinesis_shapes import child_shards, data_bytes_of, decode_pushed_reply, with_arrivals
+from sublet.aws.kinesis.fan_out_consumers import StreamConsumer
 from sublet.aws.kinesis.repeated_call import HttpReply, error_of
+from sublet.aws.kinesis.shapes import child_shards, data_bytes_of, decode_pushed_reply, with_arrivals
+from sublet.aws.kinesis.stream import UNSTATED_LAG, KinesisStream
 from sublet.aws.push.push_connection import PushConnection
 from sublet.aws.push.push_http import ReplyDamaged
 from sublet.aws.push.push_requests import OPERATION, PushRequests

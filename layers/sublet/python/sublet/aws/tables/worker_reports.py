@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sublet.aws.tables.dynamodb import WHAT as LEASE_TABLE
+from sublet.aws.tables.lease_table import WHAT as LEASE_TABLE
 from sublet.aws.tables.table_errors import named_table_errors
 from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound
 from sublet.ports import Clock

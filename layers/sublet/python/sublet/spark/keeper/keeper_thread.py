@@ -33,8 +33,8 @@ from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import MetricsLogger
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
 from sublet.aws.tables.lasting_sightings import LastingSightings
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Metrics, Ports, Streams, Tasks

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_put_client
 from sublet.aws.kinesis.put_records import KinesisWriter
-from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.errors import SettingsError, SubletError, TransientError
 from sublet.ports import LeaseTable, SightingStore

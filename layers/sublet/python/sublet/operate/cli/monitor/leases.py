@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def show_leases(options: Namespace) -> int:
     from sublet.aws import clients
-    from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+    from sublet.aws.tables.lease_table import DynamoDbLeaseTable
     from sublet.aws.tables.sightings import DynamoDbSightingStore
     from sublet.decisions.status.fleet_status import Findings, fleet_status
     from sublet.errors import LeaseTableError

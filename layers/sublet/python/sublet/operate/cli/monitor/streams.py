@@ -69,7 +69,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run_streams(options: Namespace) -> int:
     from sublet.aws import clients
-    from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+    from sublet.aws.tables.lease_table import DynamoDbLeaseTable
     from sublet.aws.tables.sightings import DynamoDbSightingStore
     from sublet.operate.streams import chosen, remove, standings
     from sublet.system.clock import SystemClock

@@ -221,7 +221,7 @@ def snapshot_store(settings: Settings) -> SnapshotStore:
 def lease_table(application: str, *, several: bool | None = None) -> LeaseTable:
     """`several`: see `scan_of`."""
     from sublet.aws import clients
-    from sublet.aws.tables.dynamodb import DynamoDbLeaseTable
+    from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 
     return DynamoDbLeaseTable(clients.dynamodb_client(), application, several=several)
 

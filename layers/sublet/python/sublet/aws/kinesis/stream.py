@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import CONNECTION_FAILED, code_of
-from sublet.aws.kinesis.kinesis_errors import (
+from sublet.aws.kinesis.errors import (
     BAD_ARGUMENT,
     EXPIRED_LISTING,
     named_stream_errors,
@@ -22,7 +22,9 @@ from sublet.aws.kinesis.kinesis_errors import (
     shard_not_found,
     stream_not_found,
 )
-from sublet.aws.kinesis.kinesis_shapes import (
+from sublet.aws.kinesis.raw_json import RAW, keep_raw_json, service_date
+from sublet.aws.kinesis.repeated_call import RepeatedCall, error_of
+from sublet.aws.kinesis.shapes import (
     child_shards,
     decode_records_reply,
     described,
@@ -30,8 +32,6 @@ from sublet.aws.kinesis.kinesis_shapes import (
     shard_of,
     with_arrivals,
 )
-from sublet.aws.kinesis.raw_json import RAW, keep_raw_json, service_date
-from sublet.aws.kinesis.repeated_call import RepeatedCall, error_of
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
 from sublet.ports import PollRefusal, Refusal, ShardReader, Unanswered
