@@ -13,6 +13,7 @@ from functools import cache
 
 import boto3
 import pytest
+import pytest_timeout
 from botocore.loaders import JSONFileLoader
 from hypothesis import HealthCheck, settings
 from sublet.system.garbage_collection import collect_seldom
@@ -34,6 +35,10 @@ settings.register_profile(
     "explore", settings.get_profile("repeatable"), derandomize=False, max_examples=5_000, print_blob=True
 )
 settings.load_profile("repeatable")
+
+# `timeout_func_only` limits a test's call, and these two its setup and its teardown. What pytest does in between has no
+# limit: one that ran out while pytest wrote a report would end the whole run.
+pytest_runtest_setup = pytest_runtest_teardown = pytest_timeout.pytest_runtest_call
 
 
 def pytest_collection_finish() -> None:
