@@ -13,9 +13,9 @@ import botocore.session
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_THE_LIBRARY = ROOT / "layers/sublet/python/sublet/aws"
-"""Only this package uses boto3, as import-linter checks."""
-FOLDERS = (OF_THE_LIBRARY, ROOT / "functions", ROOT / "infra/sublet_cdk")
+LIBRARY = ROOT / "layers/sublet/python/sublet"
+FOLDERS = (LIBRARY / "aws", LIBRARY / "operate/aws", ROOT / "functions", ROOT / "infra/sublet_cdk")
+"""Of the library, only these packages use boto3, as import-linter checks."""
 
 SERVICES = (
     *("cloudwatch", "dynamodb", "iam", "kinesis", "lambda", "resourcegroupstaggingapi", "s3", "sns", "sqs"),
@@ -52,7 +52,7 @@ def call_sites() -> list[CallSite]:
     found = []
     for folder in FOLDERS:
         for path in sorted(folder.rglob("*.py")):
-            name = str(path.relative_to(folder)) if folder == OF_THE_LIBRARY else str(path.relative_to(ROOT))
+            name = str(path.relative_to(LIBRARY if LIBRARY in path.parents else ROOT))
             found += [CallSite(name, *each) for each in _calls(ast.parse(path.read_text()), "")]
     return found
 

@@ -75,39 +75,41 @@ OF_STREAMS = [
 
 USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     # file and function, "" for any other; then by operation
-    ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM)
+    ("aws/account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM)
     | dict.fromkeys(("dynamodb:ListTables", "tag:GetResources"), OF_THE_PROGRAM),
-    ("account.py", "application_rows"): dict.fromkeys(("dynamodb:DescribeTable", "dynamodb:Scan"), OF_THE_PROGRAM),
-    ("account.py", "compose"): {"kinesis:ListShards": {"stream": "process"}},
-    ("account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
-    ("assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},
-    ("control.py", ""): {
+    ("aws/account.py", "application_rows"): dict.fromkeys(("dynamodb:DescribeTable", "dynamodb:Scan"), OF_THE_PROGRAM),
+    ("aws/account.py", "compose"): {"kinesis:ListShards": {"stream": "process"}},
+    ("aws/account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
+    ("aws/assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},
+    ("aws/tables/control.py", ""): {
         "dynamodb:GetItem": {"sightings": OF_LEASES},
         **dict.fromkeys(("dynamodb:PutItem", "dynamodb:DeleteItem"), OF_THE_PROGRAM),
     },
-    ("create_tables.py", ""): {
+    ("aws/tables/create_tables.py", ""): {
         "dynamodb:GetItem": {"leases": "process hold"},
         "dynamodb:Scan": {"sightings": "process hold", "leases": "manager process hold"},
         "dynamodb:CreateTable": MAKES,
         "dynamodb:DescribeTable": MAKES,
         "dynamodb:UpdateContinuousBackups": {"leases": "creator hold"},
     },
-    ("delete_tables.py", ""): dict.fromkeys(("dynamodb:DeleteTable", "dynamodb:DescribeTable"), OF_THE_PROGRAM),
-    ("dynamodb.py", ""): {
+    ("aws/tables/delete_tables.py", ""): dict.fromkeys(
+        ("dynamodb:DeleteTable", "dynamodb:DescribeTable"), OF_THE_PROGRAM
+    ),
+    ("aws/tables/lease_table.py", ""): {
         "dynamodb:Scan": {"leases": "manager process hold follow reader"},
         "dynamodb:GetItem": {"leases": "worker process hold"},
         "dynamodb:PutItem": {"leases": OF_LEASES},
         "dynamodb:UpdateItem": {"leases": "worker process hold"},
         "dynamodb:DeleteItem": {"leases": "manager process hold"},
     },
-    ("failure_destinations.py", ""): {
+    ("aws/set_aside/failure_destinations.py", ""): {
         "sqs:GetQueueUrl": {"on-failure": "worker process redrive"},
         "sqs:SendMessage": SETS_ASIDE,
         "sqs:GetQueueAttributes": TAKES_BACK,
         "sns:Publish": SETS_ASIDE,
     },
-    ("figures.py", ""): {"cloudwatch:GetMetricData": OF_THE_PROGRAM},
-    ("inspection.py", ""): dict.fromkeys(
+    ("operate/aws/figures.py", ""): {"cloudwatch:GetMetricData": OF_THE_PROGRAM},
+    ("operate/aws/inspection.py", ""): dict.fromkeys(
         (
             *("kinesis:GetShardIterator", "kinesis:GetRecords", "kinesis:ListStreamConsumers"),
             *("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"),
@@ -115,29 +117,31 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         ),
         OF_THE_PROGRAM,
     ),
-    ("kept_objects.py", ""): {
+    ("aws/set_aside/kept_objects.py", ""): {
         "s3:PutObject": SETS_ASIDE,
         "s3:ListObjectsV2": TAKES_BACK,
         "s3:GetObject": TAKES_BACK,
         "s3:HeadObject": TAKES_BACK,
         "s3:DeleteObject": TAKES_BACK,
     },
-    ("kinesis.py", ""): {
+    ("aws/kinesis/stream.py", ""): {
         f"kinesis:{name}": EVERYONE
         for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
     },
-    ("objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
-    ("fan_out_consumers.py", ""): dict.fromkeys(
+    ("aws/objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
+    ("aws/kinesis/fan_out_consumers.py", ""): dict.fromkeys(
         ("kinesis:DescribeStreamConsumer", "kinesis:RegisterStreamConsumer", "kinesis:ListStreamConsumers"),
         OF_THE_PROGRAM,
     ),
-    ("push_requests.py", ""): {"kinesis:SubscribeToShard": WITH_FAN_OUT},
-    ("put_records.py", ""): dict.fromkeys(("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM),
-    ("received_messages.py", ""): {
+    ("aws/push/push_requests.py", ""): {"kinesis:SubscribeToShard": WITH_FAN_OUT},
+    ("aws/kinesis/put_records.py", ""): dict.fromkeys(
+        ("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM
+    ),
+    ("aws/set_aside/received_messages.py", ""): {
         f"sqs:{name}": TAKES_BACK
         for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
     },
-    ("role_permissions.py", ""): dict.fromkeys(
+    ("operate/aws/role_permissions.py", ""): dict.fromkeys(
         (
             "states:DescribeStateMachine",
             "lambda:GetFunctionConfiguration",
@@ -145,34 +149,37 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         ),
         OF_THE_PROGRAM,
     ),
-    ("sightings.py", ""): {
+    ("aws/tables/sightings.py", ""): {
         "dynamodb:Scan": {"sightings": "manager process hold follow reader"},
         "dynamodb:PutItem": SIGHTED,
         "dynamodb:DeleteItem": SIGHTED,
     },
-    ("streams.py", ""): {"kinesis:ListStreams": {"streams": "several"}, "tag:GetResources": {"tags": "several"}},
-    ("snapshots.py", ""): dict.fromkeys(
+    ("aws/kinesis/streams.py", ""): {
+        "kinesis:ListStreams": {"streams": "several"},
+        "tag:GetResources": {"tags": "several"},
+    },
+    ("operate/aws/snapshots.py", ""): dict.fromkeys(
         ("dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"), OF_THE_PROGRAM
     ),
-    ("sketch_store.py", ""): {
+    ("aws/tables/sketch_store.py", ""): {
         "dynamodb:GetItem": {"sightings": "worker process"},
         "dynamodb:PutItem": {"sketches": "worker", "sightings": "process"},
     },
-    ("stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
-    ("waiting_set_aside.py", ""): dict.fromkeys(
+    ("aws/stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
+    ("operate/aws/waiting_set_aside.py", ""): dict.fromkeys(
         (
             *("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
             *("s3:ListObjectsV2", "s3:GetBucketLifecycleConfiguration"),
         ),
         OF_THE_PROGRAM,
     ),
-    ("worker_reports.py", ""): {
+    ("aws/tables/worker_reports.py", ""): {
         "dynamodb:Scan": {"worker-reports": "manager process"},
         "dynamodb:GetItem": {"worker-reports": "worker process", "leases": "worker process"},
         "dynamodb:PutItem": {"worker-reports": "manager worker process", "leases": "manager worker process"},
         "dynamodb:DeleteItem": {"worker-reports": "manager process", "leases": "manager process"},
     },
-    ("worker_reports.py", "_client_version"): {"dynamodb:GetItem": {"kcl-state": "manager process"}},
+    ("aws/tables/worker_reports.py", "_client_version"): {"dynamodb:GetItem": {"kcl-state": "manager process"}},
     ("functions/deployment_check/app.py", ""): {
         "lambda:Invoke": {"invoke": "check", "prompt": "check"},
         "cloudwatch:GetMetricData": {"figures": "check"},

@@ -372,7 +372,7 @@ def test_the_library_s_asset_is_the_library(make: Make) -> None:
     make(app)
     app.synth()
     (staged,) = [path for path in Path(app.outdir).glob("asset.*") if (path / "pyspark_sublet").is_dir()]
-    assert (staged / "sublet" / "pipeline" / "command.py").is_file()
+    assert (staged / "sublet" / "spark" / "pipeline" / "command.py").is_file()
     assert not list(staged.rglob("__pycache__"))
 
 

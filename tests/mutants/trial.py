@@ -41,8 +41,9 @@ TESTS = {
         "tests/property",
         "tests/unit/engine",
         "tests/unit/operate",
-        "tests/unit/putting/test_producer.py",
+        "tests/unit/putting",
     ),
+    "operate": ("tests/unit/operate", "tests/property", "tests/unit/engine"),
     "engine": ("tests/unit/engine",),
     "protocol": ("tests/unit/protocol", "tests/property", "tests/unit/engine"),
 }

@@ -33,7 +33,7 @@ TESTS = (
     "tests/unit/handlers",
     "tests/unit/operate",
     "tests/unit/runtimes",
-    "tests/unit/putting/test_producer.py",
+    "tests/unit/putting",
     "tests/scenarios",
     "tests/property",
 )

@@ -13,10 +13,16 @@ from sublet.command_line import program
 CORE: program.Groups = {"consume a stream": {"run": "sublet.command_line.run:COMMAND"}}
 
 
+DEPLOYED = "this copy of sublet was deployed with `sublet run` alone; `pip install sublet` has every command"
+
+
 def main() -> int:
     given = sys.argv[1:]
-    if given[:1] == ["run"] or find_spec("sublet.operate") is None:
+    if given[:1] == ["run"]:
         return program.main(given, CORE)
+    if find_spec("sublet.operate") is None:
+        print(f"sublet: {DEPLOYED}", file=sys.stderr)
+        return 2
     from sublet.operate.cli.main import GROUPS
 
     return program.main(given, GROUPS)
