@@ -50,7 +50,7 @@ def test_a_refusal_later_ends_it_only_if_it_lasts() -> None:
     assert later.after(REFUSED, NOW + 10 * MINUTE).is_over(REFUSED, NOW + 10 * MINUTE, 10 * MINUTE)
 
 
-def test_what_waiting_does_not_help_ends_it_at_once() -> None:
+def test_patience_ends_at_once_for_an_error_that_does_not_pass() -> None:
     gone = errors.LeaseTableNotFound("no table orders")
     assert WORKED.after(gone, NOW).is_over(gone, NOW, 10 * MINUTE)
 

@@ -148,7 +148,7 @@ def test_the_other_shards_go_on() -> None:
     assert world.table.lease(SHARD).lease_owner is None
 
 
-def test_what_is_released_so_prompts_a_tick_that_leaves_it_alone() -> None:
+def test_window_ended_by_a_pause_prompts_a_tick_that_dispatches_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.at(5 * SECOND, lambda: pause(world))
     assert world.window(lasts=MINUTE).next is Next.PROMPT
@@ -245,7 +245,7 @@ def test_a_tick_reads_it_once() -> None:
 @pytest.mark.parametrize(
     "problem", [LeaseTableUnavailable("timed out"), LeaseTableAccessDenied("not allowed on sightings table")]
 )
-def test_what_is_known_counts_while_it_cannot_be_read_and_the_log_says_so_once(problem: Exception) -> None:
+def test_last_known_pause_holds_while_the_control_is_unreadable_with_one_warning(problem: Exception) -> None:
     world = EngineWorld(shards=2)
     store = counting(world)
     manager = LeaseManager(world.ports, world.dispatcher, world.settings, watch=(watch := ControlWatch(world.ports)))

@@ -132,7 +132,7 @@ def test_a_batch_tells_how_long_its_call_may_take() -> None:
     assert told == [6_000]
 
 
-def test_what_fails_again_stays_and_holds_nothing_up() -> None:
+def test_redrive_keeps_a_batch_that_fails_again_and_goes_on() -> None:
     redriving = Redriving(batch(100), batch(200))
     redriving.bad = {"100"}
     done = redriving.run()
@@ -211,7 +211,7 @@ def test_whichever_call_fails_the_lease_is_released_and_others_go_on(
 
 
 @pytest.mark.parametrize("checkpoints", ["", "a part", "all"])
-def test_what_a_handler_that_checkpoints_by_hand_has_not_checkpointed_stays(checkpoints: str) -> None:
+def test_redrive_keeps_a_batch_until_a_manual_handler_checkpoints_its_end(checkpoints: str) -> None:
     redriving, kept = Redriving(batch(100)), Kept(checkpoints)
     done = redriving.run(handler=handler_of(kept, MANUAL), settings=MANUAL)
     assert (done.done, done.failed) == ((1, 0) if checkpoints == "all" else (0, 1))
@@ -239,7 +239,7 @@ def test_a_record_processor_is_asked_to_shut_down_and_its_checkpoint_counts(chec
     assert done.done == (2 if checkpoints else 0)
 
 
-def test_what_was_checkpointed_to_its_end_before_it_failed_is_done() -> None:
+def test_redrive_finishes_a_batch_checkpointed_to_its_end_before_a_failure() -> None:
     def handle(given: Batch) -> None:
         given.checkpoint(given.records[-1])
         raise ValueError("in what comes after")
@@ -273,7 +273,7 @@ def test_a_dry_run_calls_nothing_and_removes_nothing() -> None:
     assert len(kept_in(redriving)) == 2
 
 
-def test_what_other_applications_put_there_is_left_alone() -> None:
+def test_redrive_leaves_batches_of_other_applications() -> None:
     redriving = Redriving(batch(100, application="audit"), batch(200))
     done = redriving.run()
     assert (done.done, done.foreign) == (1, 1)
@@ -307,7 +307,7 @@ def test_the_log_says_why_a_batch_stays(raises: bool, what: str) -> None:
     assert [line.message for line in redriving.log.lines] == [what]
 
 
-def test_what_was_set_aside_twice_is_handled_once_and_removed_twice() -> None:
+def test_redrive_handles_a_duplicate_once_and_removes_both() -> None:
     twice = [KeptBatch("one", batch(100)), KeptBatch("two", batch(100)), KeptBatch("three", None, "no JSON")]
     store = Given(twice)
     redriving = Redriving(store=store)
@@ -354,7 +354,7 @@ def test_an_unreadable_batch_is_left_alone_and_reported() -> None:
 
 
 @pytest.mark.parametrize("fault", [DestinationRefused("gone"), KeyboardInterrupt()])
-def test_what_is_not_handled_can_be_had_again_at_once(fault: BaseException) -> None:
+def test_redrive_gives_up_its_batch_and_closes_the_store_on_a_fault(fault: BaseException) -> None:
     """The one in hand is left; the store is told that no more are wanted, and sees to the others."""
     store = Given([KeptBatch(name, batch(100)) for name in ("one", "two")], {"one": fault})
     redriving = Redriving(store=store)
@@ -387,7 +387,7 @@ def test_of_two_redrives_at_once_one_stops() -> None:
     assert store.closed
 
 
-def test_what_is_behind_what_stays_is_counted_and_its_groups_are_named() -> None:
+def test_redrive_counts_batches_held_back_and_names_their_groups() -> None:
     """Of 31 there are ten that fail again, and one of another application's; 2 more, that somebody else was given, are
     hidden.
     """

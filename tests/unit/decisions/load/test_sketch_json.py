@@ -15,7 +15,7 @@ from tests.doubles.traffic import Traffic, sketch_of
 FEW = [Traffic("a", 10, 100), Traffic("b", 1, 300, explicit=99, is_aggregated=True), Traffic(None, 1, 10)]
 
 
-def test_what_is_stored_is_read() -> None:
+def test_sketch_round_trips_through_its_stored_form() -> None:
     found = sketch_of("shardId-7", FEW, dropped=3)
     assert decode_sketch(encode_sketch(found, with_names=True)) == found
 
@@ -44,13 +44,13 @@ def test_it_is_small_whatever_came() -> None:
 @pytest.mark.parametrize(
     "change", [{"version": 2}, {"buckets": [1]}, {"range": ["x", "y"]}, {"keys": [[1]]}, {"sums": []}]
 )
-def test_what_cannot_be_read_is_none(change: dict[str, object]) -> None:
+def test_decoding_gives_none_for_a_sketch_with_a_bad_field(change: dict[str, object]) -> None:
     written = json.loads(zlib.decompress(encode_sketch(sketch_of("0", FEW), with_names=True)))
     assert decode_sketch(zlib.compress(json.dumps(written | change).encode())) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"no", zlib.compress(b"[1]")])
-def test_what_is_no_sketch_is_none(data: bytes) -> None:
+def test_decoding_gives_none_for_bytes_of_no_sketch(data: bytes) -> None:
     assert decode_sketch(data) is None
 
 

@@ -87,7 +87,7 @@ def test_it_is_heard_when_everybody_has_ticked_and_will_look_often_for_a_while(a
     assert is_heard(said(timedelta(seconds=ago)), NOW, SETTINGS) is heard
 
 
-def test_what_is_said_while_they_look_often_is_heard_at_once() -> None:
+def test_announcement_is_heard_at_once_while_workers_still_look_often() -> None:
     """A rolling deployment: one joins and another leaves, before what was said first lapses."""
     announced = said(timedelta(seconds=90), who="1") | said(timedelta(seconds=45), who="2")
     assert is_heard(announced | said(NOTHING, who="3"), NOW, SETTINGS)
@@ -96,14 +96,14 @@ def test_what_is_said_while_they_look_often_is_heard_at_once() -> None:
     assert not is_heard(said(timedelta(seconds=90), who="1") | said(timedelta(seconds=5), who="2"), NOW, SETTINGS)
 
 
-def test_what_is_said_now_keeps_them_looking_if_they_still_do() -> None:
+def test_new_announcement_keeps_workers_looking_often_if_the_last_has_not_lapsed() -> None:
     soon_over = said(timedelta(seconds=57))
     assert not is_heard(soon_over, NOW, SETTINGS)
     assert is_heard(soon_over | said(NOTHING, who="2"), NOW, SETTINGS)
     assert not is_heard(said(3 * TICK) | said(NOTHING, who="2"), NOW, SETTINGS), "the first has just lapsed"
 
 
-def test_what_is_asked_for_is_waited_for_while_a_steal_holds() -> None:
+def test_wait_for_a_handover_ends_before_failover_time() -> None:
     assert asked_for(SETTINGS) == 5 * SECOND
     assert asked_for(replace(SETTINGS, failover_time=6 * SECOND, heartbeat_interval=SECOND)) == 3 * SECOND
 
@@ -147,7 +147,7 @@ def test_but_not_where_they_look_often_by_now_nor_alone() -> None:
     assert heard_within({}, NOW, True, SETTINGS) == NOTHING
 
 
-def test_what_lapsed_long_ago_is_forgotten() -> None:
+def test_announcement_is_forgotten_long_after_it_lapsed() -> None:
     old, lapsed = said(timedelta(minutes=10), who="old"), said(timedelta(minutes=2), who="lapsed")
     assert standing(old | lapsed, NOW, SETTINGS) == {}
     assert long_lapsed(old | lapsed, NOW, SETTINGS) == {"old"}

@@ -139,7 +139,7 @@ def _tick(held: Counter[str], groups: dict[str, str], target: int, now: datetime
     return moves
 
 
-def test_what_is_planned_is_what_is_short_and_no_worker_s_twice() -> None:
+def test_moves_between_groups_cover_the_shortage_and_use_each_worker_once() -> None:
     groups = {worker: worker[0] for worker in A + B}
     held = Counter(dict.fromkeys(A, 3) | dict.fromkeys(B, 2))
     moves = moves_between_groups(held, held, groups, groups, 3, 1, ranked_at(NOW, timedelta(seconds=30)))

@@ -26,7 +26,7 @@ def test_our_clock_is_right_unless_the_service_s_shows_that_it_is_wrong(ahead: f
     assert ahead_by(by_us, None) == timedelta(0)
 
 
-def test_what_was_seen_in_the_future_is_seen_now() -> None:
+def test_sighting_from_the_future_counts_as_seen_now() -> None:
     """By a clock that was an hour ahead, just before its process died: its leases would be unread for an hour."""
     ahead = {HELD.lease_key: Sighting(7, "app-lambda-0", NOW + timedelta(hours=1))}
     seen = observe(ahead, [HELD], NOW)

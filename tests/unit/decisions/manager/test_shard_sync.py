@@ -31,7 +31,7 @@ def test_ten_thousand_generations_are_walked_without_recursion() -> None:
     ],
     ids=["its keys", "its first", "up to it", "its last", "after it"],
 )
-def test_what_follows_on_a_lease_whose_shard_is_forgotten_is_read_whole_though_reading_starts_at_latest(
+def test_descendant_of_an_expired_shard_starts_at_trim_horizon_despite_latest(
     shard_id: str, keys: tuple[int, int], is_read_whole: bool
 ) -> None:
     forgotten = Lease("shardId-5", Checkpoint("5"), hash_key_range=HashKeyRange(10, 20))

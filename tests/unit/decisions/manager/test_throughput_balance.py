@@ -63,7 +63,7 @@ def planned(rates: Mapping[str, Sequence[float | None]], most: int = 9) -> list[
         ("to each of two", {"a": [1] * 30, "b": [], "c": []}, [("a", "b", 1)] * 9 + [("a", "c", 1)] * 3),
     ],
 )
-def test_what_moves(
+def test_balance_moves_leases_by_throughput(
     because: str, rates: dict[str, list[float | None]], moves: list[tuple[str, str, float | None]]
 ) -> None:
     assert planned(rates) == moves, because
@@ -167,7 +167,7 @@ def test_beside_workers_that_count_leases_so_do_we() -> None:
     assert set(world.held().values()) == {5}
 
 
-def test_what_is_lost_is_taken_and_evened_out() -> None:
+def test_balance_is_restored_after_workers_die() -> None:
     chance = Random(3)
     world = BalanceWorld(200, SETTINGS, sublet=A + B, rates=skewed(200, 5, chance), chance=chance)
     world.settle(60)

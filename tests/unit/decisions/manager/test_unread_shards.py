@@ -252,7 +252,7 @@ def test_an_owner_of_ours_has_its_checkpoint_interval() -> None:
 
 
 @pytest.mark.parametrize("heard", ["caught_up_at", "quiet"])
-def test_what_was_read_to_its_tip_since_stands_still_no_more(heard: str) -> None:
+def test_unread_age_restarts_when_the_shard_was_read_to_its_tip_since(heard: str) -> None:
     at = NOW - 10 * MINUTE
     quiet = Quiet(at, FREE.position)
     lease = replace(FREE, caught_up_at=at) if heard == "caught_up_at" else replace(FREE, quiet=quiet)
@@ -261,7 +261,7 @@ def test_what_was_read_to_its_tip_since_stands_still_no_more(heard: str) -> None
         assert [one.age for one in stand_still([waits(HOUR, lease=lease)], known, NOW, MINUTE)] == [age]
 
 
-def test_what_is_known_stays_while_the_checkpoint_does_and_the_lease() -> None:
+def test_unread_shard_is_remembered_while_its_checkpoint_and_lease_stay() -> None:
     known = UnreadShard("100", NOW - SECOND)
     moved = replace(FREE, lease_key="shardId-1", checkpoint=Checkpoint("101"))
     unknown = replace(FREE, lease_key="shardId-2")

@@ -87,7 +87,7 @@ def changed(path: str, value: Any) -> Any:
         (changed("claims.0.why", []), "claims[0].why"),
     ],
 )
-def test_what_is_wrong_is_named(event: object, field: str) -> None:
+def test_worker_item_error_names_the_invalid_field(event: object, field: str) -> None:
     with pytest.raises(EventError) as refused:
         item_from_json(event)
     assert refused.value.field == field

@@ -93,7 +93,7 @@ def test_a_key_that_waits_keeps_no_other_waiting() -> None:
     assert again(state, "aba", NOW + SECOND) == [0, 2]
 
 
-def test_what_comes_again_at_once_waits_once_more_if_an_earlier_one_of_its_key_is_put_back() -> None:
+def test_redelivery_waits_again_after_a_nak_of_an_earlier_record_of_its_key() -> None:
     state = handed_out("a", "a", "b")
     assert state.nak(0, 1, NOW)
     state.look(NOW)

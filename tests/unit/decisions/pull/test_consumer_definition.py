@@ -49,7 +49,7 @@ def test_without_a_definition_its_own_options_stand() -> None:
     assert by_definition(mine, given_options({"failover_time": MINUTE}), None) is mine
 
 
-def test_what_was_given_and_is_the_same_there_is_no_conflict() -> None:
+def test_option_equal_to_the_definition_is_no_conflict() -> None:
     mine = terms(failover_time=MINUTE)
     assert by_definition(mine, given_options({"failover_time": MINUTE, "batch_size": 7}), options_of(mine)) == mine
 
@@ -65,7 +65,7 @@ def test_an_option_that_differs_from_the_definition_is_refused_with_both_values(
         by_definition(terms(), given_options(given), options_of(terms()))
 
 
-def test_what_was_not_given_is_for_the_definition_to_say() -> None:
+def test_given_options_leave_out_options_of_the_definition_that_are_none() -> None:
     assert given_options({"ack_wait": None, "failover_time": MINUTE, "batch_size": 7}) == {"failover_time": "1m"}
 
 
@@ -98,7 +98,7 @@ def test_an_update_does_not_move_the_start_nor_contradict_itself() -> None:
         *((None, pending) for pending in (0, True, 1.5, "7", 10**13)),
     ],
 )
-def test_what_cannot_be_waited_for_is_refused(ack_wait: Any, max_ack_pending: Any) -> None:
+def test_ack_wait_and_max_ack_pending_are_refused_when_invalid(ack_wait: Any, max_ack_pending: Any) -> None:
     with pytest.raises(SettingsError):
         checked_terms(Settings(application="audit", stream="orders"), ack_wait, max_ack_pending)
 

@@ -119,7 +119,7 @@ def test_a_threshold_of_bytes_needs_their_maximum() -> None:
         consume_of(threshold_bytes=5)
 
 
-def test_what_messages_and_consume_are_given_is_a_buffer_and_a_patience() -> None:
+def test_arguments_of_messages_and_consume_become_a_buffer_and_a_patience() -> None:
     buffering = buffering_of(max_bytes=100, threshold_bytes=20, expires=10, idle_heartbeat=2)
     assert buffering == (consume_of(max_bytes=100, threshold_bytes=20), patience_of(10, 2))
     assert buffering_of() == (consume_of(), patience_of())

@@ -27,7 +27,7 @@ def test_a_plan_does_not_copy_the_records_that_wait_for_a_listing() -> None:
     assert peak < MANY
 
 
-def test_what_has_waited_for_a_listing_for_as_long_as_patience_is_given_up_and_the_rest_goes_on_waiting() -> None:
+def test_producer_gives_up_records_that_waited_for_a_listing_beyond_patience() -> None:
     clock = FakeClock()
     producing = Producing(ProducerRules(patience=timedelta(seconds=5)), Random(0))
     for data in (b"old", b"newer", b"new"):

@@ -122,7 +122,7 @@ STEPS = st.lists(st.tuples(PAUSES, KEY_SETS), max_size=6)
 
 
 @given(STEPS, st.integers(0, 4))
-def test_what_was_paused_last_is_what_counts(steps: list[tuple[Pause, set[str]]], minutes: int) -> None:
+def test_last_pause_of_a_shard_and_of_the_application_counts(steps: list[tuple[Pause, set[str]]], minutes: int) -> None:
     """Against a model: the last pause of each shard, and the last of the application."""
     control, whole, single = NO_CONTROL, None, dict[str, Pause]()
     for pause, keys in steps:
@@ -153,7 +153,7 @@ def test_our_owners_name_their_holder(lease: Lease, is_theirs: bool) -> None:
     assert is_of_another_client(lease) is is_theirs
 
 
-def test_what_java_holds_is_refused_by_name() -> None:
+def test_pause_and_drain_are_refused_for_shards_that_java_holds() -> None:
     check_owners([OURS], Order.PAUSE)
     with pytest.raises(ControlRefused, match="shardId-1 by java-1, shardId-2 by java-2, which no drain"):
         check_owners([OURS, JAVA_S, TAKEN_BY_JAVA], Order.DRAIN)

@@ -56,7 +56,7 @@ def test_where_nothing_is_left_nothing_was_tried_in_vain() -> None:
     assert Course(()).attempts == 0
 
 
-def test_what_follows_on_a_run_that_was_finished_in_part_is_still_to_be_called() -> None:
+def test_later_runs_stay_planned_after_a_partly_finished_run() -> None:
     settings = Settings(application="orders", stream="events")
     assert after_call(Course((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))
 
@@ -79,7 +79,7 @@ def test_a_call_that_did_all_of_its_run_says_nothing_of_what_is_left() -> None:
     assert last_answer(called, Run(2, 4)) is WHOLE
 
 
-def test_what_follows_on_progress_was_in_that_very_call() -> None:
+def test_last_answer_covers_the_records_left_after_progress() -> None:
     named = Answer(1)
     assert last_answer(after_answer((), Run(0, 4), named), Run(1, 4)) is named
 

@@ -51,7 +51,7 @@ def test_one_that_is_stuck_ends_however_many_slots_it_has_left() -> None:
     assert Health(8, hung=1, is_stuck=True).ends_now is Ending.ALL_LEASES_HANG
 
 
-def test_what_the_system_has_no_more_of_ends_a_process_whatever_else() -> None:
+def test_process_ends_when_the_system_has_no_threads_left() -> None:
     assert Health(1, 0, Ending.NO_THREADS).ends_now is Ending.NO_THREADS
 
 

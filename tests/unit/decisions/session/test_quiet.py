@@ -41,7 +41,9 @@ def full(arrived: datetime, behind: timedelta = HOUR) -> Page:
         ("an ended shard is not opened again", [empty(0 * HOUR)._replace(is_shard_end=True)], None),
     ],
 )
-def test_what_pages_prove(because: str, pages: list[Page], until: datetime | None) -> None:
+def test_empty_pages_prove_a_shard_quiet_until_their_moment(
+    because: str, pages: list[Page], until: datetime | None
+) -> None:
     walked = NOTHING_WALKED
     for page in pages:
         walked = walked.after(page)
@@ -58,7 +60,7 @@ def test_what_pages_prove(because: str, pages: list[Page], until: datetime | Non
     ],
     ids=["nothing", "a record", "a record just before", "a record longer ago"],
 )
-def test_what_is_worth_a_note(walked: Walked, is_worth_it: bool) -> None:
+def test_quiet_time_is_noted_only_well_after_the_last_record(walked: Walked, is_worth_it: bool) -> None:
     """Opened two minutes before a record, a shard would bring what came with it again."""
     assert walked.quiet(AT_100) == (Quiet(NOW, AT_100) if is_worth_it else None)
 

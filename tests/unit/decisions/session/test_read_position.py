@@ -130,9 +130,7 @@ ALL = user_records(("99", 0), ("100", 0), ("100", 1), ("100", 2), ("101", 0))
         (Checkpoint("1000"), 0),
     ],
 )
-def test_what_is_at_or_before_the_checkpoint_is_skipped_by_number_not_by_text(
-    checkpoint: Checkpoint, left: int
-) -> None:
+def test_records_up_to_the_checkpoint_are_skipped_in_numeric_order(checkpoint: Checkpoint, left: int) -> None:
     assert not_yet_handled(ALL, checkpoint) == ALL[len(ALL) - left :]
 
 
@@ -190,7 +188,7 @@ def test_before_the_first_record_there_is_no_doubt_of_a_gap() -> None:
         ("a reader as slow as retention is asked at once", DAY, timedelta(0), True),
     ],
 )
-def test_what_was_read_last_is_asked_for_where_what_followed_may_be_gone(
+def test_last_read_record_is_in_doubt_when_retention_may_have_passed_it(
     because: str, behind: timedelta, later: timedelta, is_in_doubt: bool
 ) -> None:
     page = Page((stream_record("100"),), 1, behind // timedelta(milliseconds=1))
@@ -198,7 +196,7 @@ def test_what_was_read_last_is_asked_for_where_what_followed_may_be_gone(
     assert read.in_doubt(NOW + later) == ("100" if is_in_doubt else None), because
 
 
-def test_what_is_still_there_proves_for_a_minute_that_nothing_is_missing() -> None:
+def test_proof_of_the_last_read_record_holds_for_a_minute() -> None:
     page = Page((stream_record("100"),), 1, 3 * DAY // timedelta(milliseconds=1))
     proved = after_page(NOTHING_READ, page, NOW).with_proof(NOW)
     assert proved.in_doubt(NOW) is None

@@ -68,7 +68,7 @@ def test_a_lease_that_is_drained_is_its_old_owner_s() -> None:
     assert [worker.worker_id for worker in distribution(draining).workers] == ["zone-a:1"]
 
 
-def test_what_moved_within_the_hour() -> None:
+def test_distribution_counts_leases_that_moved_within_the_hour() -> None:
     lately, long_ago = NOW - timedelta(minutes=59), NOW - timedelta(minutes=60)
     found = distribution(
         lease("s1", "zone-a:1"),

@@ -51,6 +51,8 @@ def test_a_shard_by_its_own_id_or_in_full(text: str, streams: list[StreamKey], m
         (f"{BILLS}:{SHARD}", [ORDERS], f"belongs to stream {BILLS}, which is not among {ORDERS}$"),
     ],
 )
-def test_what_is_not_clear_is_asked_for(text: str, streams: list[StreamKey], said: str) -> None:
+def test_shard_name_is_refused_when_ambiguous_or_of_another_stream(
+    text: str, streams: list[StreamKey], said: str
+) -> None:
     with pytest.raises(ShardNotFound, match=said):
         shard_named(text, streams)

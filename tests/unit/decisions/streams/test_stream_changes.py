@@ -77,7 +77,7 @@ def test_fewer_shards_by_halves_and_the_mode_first() -> None:
         (Wanted(max_record_kib=10_241), "max_record_kib"),
     ],
 )
-def test_what_no_stream_can_be_is_refused(wanted: Wanted, name: str) -> None:
+def test_stream_change_is_refused_outside_kinesis_limits(wanted: Wanted, name: str) -> None:
     with pytest.raises(SettingsError, match=name):
         changes(NOW, wanted)
 
@@ -92,6 +92,6 @@ def test_what_no_stream_can_be_is_refused(wanted: Wanted, name: str) -> None:
         ("key", 7, "a value of type str"),
     ],
 )
-def test_what_is_of_another_type_is_refused(option: str, value: Any, why: str) -> None:
+def test_stream_change_is_refused_for_a_value_of_another_type(option: str, value: Any, why: str) -> None:
     with pytest.raises(SettingsError, match=f"{option} = .*{why}"):
         changes(NOW, Wanted(**{option: value}))

@@ -64,7 +64,7 @@ class World:
         return self.world.table.lease().noted_ahead is not None
 
 
-def test_what_is_finished_beyond_a_record_that_fails_comes_once() -> None:
+def test_records_finished_beyond_a_failing_record_are_delivered_once() -> None:
     world = World()
     for _ in range(20):
         assert world.window() is Outcome.HANDLER_FAILED
@@ -282,7 +282,7 @@ def test_a_release_meets_a_row_that_was_moved_just_before() -> None:
 # Records that are set aside
 
 
-def test_what_is_set_aside_beyond_the_checkpoint_is_noted_at_once() -> None:
+def test_setting_aside_beyond_the_checkpoint_is_written_before_a_crash() -> None:
     """The process dies right after it: another would give the same records to the destination again."""
     settings = replace(SIDE_BY_SIDE, batch_size=1, maximum_retry_attempts=0, handler_attempts=50, on_failure=QUEUE)
     world = World(settings, poison=30)

@@ -122,7 +122,7 @@ def test_one_line_of_the_log_says_which_call_it_is_and_how_long_it_has_taken() -
     assert sum(world.metrics.values(Metric.HANDLER_FAILURES)) == 1
 
 
-def test_what_it_had_checkpointed_is_written_and_what_it_checkpoints_late_is_refused() -> None:
+def test_overdue_handler_keeps_its_checkpoint_and_is_refused_later_ones() -> None:
     world = EngineWorld(TIMED)
     numbers = world.put("a", "b")
     refused: list[Exception] = []
@@ -244,7 +244,7 @@ def test_a_call_that_hangs_when_all_of_its_records_are_done_gives_its_lease_up_a
 
 @pytest.mark.parametrize("has_begun", [False, True])
 @pytest.mark.parametrize("factor", [1, 2])
-def test_what_another_call_held_up_is_no_attempt_and_no_crash(has_begun: bool, factor: int) -> None:
+def test_held_up_call_counts_as_no_attempt_and_no_crash(has_begun: bool, factor: int) -> None:
     """So a handler that is well in the next window gets it, though no call of it may be repeated."""
     settings = replace(
         NO_WAITING,

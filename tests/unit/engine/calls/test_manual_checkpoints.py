@@ -268,7 +268,7 @@ def test_a_shard_ends_only_when_all_is_checkpointed() -> None:
     assert not world.table.lease().is_ended
 
 
-def test_what_is_kept_is_checkpointed_when_the_shard_has_ended() -> None:
+def test_kept_batch_can_be_checkpointed_at_the_shard_end() -> None:
     world = EngineWorld(MANUAL)
     world.put("a")
     world.shards.split(SHARD)
@@ -283,7 +283,7 @@ def test_what_is_kept_is_checkpointed_when_the_shard_has_ended() -> None:
     assert world.table.lease().is_ended
 
 
-def test_what_is_dropped_or_empty_is_passed_once_what_comes_before_is_finished() -> None:
+def test_checkpoint_passes_a_dropped_aggregate_once_earlier_records_finish() -> None:
     """An aggregate of another shard's keys yields nothing: its place must not be read for ever, nor hide what is
     unfinished.
     """

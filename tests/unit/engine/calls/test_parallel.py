@@ -136,7 +136,7 @@ def test_a_poison_is_set_aside_while_the_others_go_on() -> None:
 
 
 @pytest.mark.parametrize("poison", IN_EACH_LANE)
-def test_what_fails_for_good_holds_the_checkpoint_before_it(poison: int) -> None:
+def test_checkpoint_stays_before_a_record_that_keeps_failing_in_its_lane(poison: int) -> None:
     world = SideBySide(settings_with(4, handler_attempts=2))
     world.poison = {b"%d" % poison}
     report = only(world.world.window(lasts=5 * MINUTE))
@@ -234,7 +234,7 @@ def test_an_unexpected_fault_ends_the_other_lanes_and_is_raised() -> None:
     assert world.world.table.lease().lease_owner is None
 
 
-def test_what_a_handler_checkpoints_is_written_as_soon_as_nothing_before_it_is_left() -> None:
+def test_handler_checkpoint_is_written_once_all_earlier_records_are_finished() -> None:
     """Two lanes: 0 and 1 in one, 4 and 5 in the other."""
     world = EngineWorld(settings_with(2, checkpoint_interval=timedelta(0)))
     world.settings = replace(world.settings, batch_size=10)

@@ -184,7 +184,7 @@ def test_one_that_kills_side_by_side_is_set_aside_too() -> None:
     assert fleet.world.table.lease(POISON).crashes == 0
 
 
-def test_what_joins_a_record_that_kills_is_not_given_up_with_it() -> None:
+def test_records_batched_with_a_killing_record_are_called_twice_before_set_aside() -> None:
     fleet = Fleet(
         settings=replace(NO_WAITING, maximum_retry_attempts=1, on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up")
     )

@@ -167,7 +167,7 @@ def test_a_batch_tells_how_often_it_has_come() -> None:
     assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3, 4]
 
 
-def test_what_is_left_after_some_progress_has_come_for_the_first_time() -> None:
+def test_attempt_restarts_at_one_after_partial_progress() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=2))
     world.put("a", "b", "c")
     fail, checkpoint = failing(1), checkpoint_then_fail(0, times=1)
@@ -322,7 +322,7 @@ def checkpoint_then_fail(index: int, times: int = 99) -> Callable[[Batch], None]
     return script
 
 
-def test_what_a_failing_handler_has_checkpointed_does_not_come_again() -> None:
+def test_failing_handler_gets_no_record_again_that_it_checkpointed() -> None:
     world = EngineWorld()
     world.put("a", "b", "c", "d")
     world.handler.script = checkpoint_then_fail(1, times=1)
@@ -491,7 +491,7 @@ def test_a_lease_acquired_that_fails_is_not_called_again_after_the_deadline() ->
     assert world.seconds() == 10
 
 
-def test_what_was_checkpointed_before_a_failure_counts_as_handled() -> None:
+def test_records_checkpointed_before_a_failure_count_as_handled() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put(*"abcde")
 

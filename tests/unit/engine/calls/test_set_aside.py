@@ -173,7 +173,7 @@ def test_attempts_of_another_checkpoint_are_not_these_records() -> None:
     assert world.destination.taken == []
 
 
-def test_what_joins_a_batch_that_is_to_be_set_aside_is_handled() -> None:
+def test_new_records_behind_a_batch_awaiting_set_aside_are_handled() -> None:
     world, _ = world_with(RETRY_TWICE, "bad")
     world.destination.refusals = 5
     world.window()
@@ -240,7 +240,7 @@ def test_a_lease_that_is_found_lost_as_an_attempt_is_noted_has_no_call() -> None
     assert world.handler.batches == []
 
 
-def test_what_is_too_old_is_set_aside_without_a_call() -> None:
+def test_record_beyond_maximum_age_is_set_aside_without_a_call() -> None:
     world, _ = world_with(replace(NO_WAITING, on_failure=QUEUE, maximum_record_age=timedelta(hours=1)), "old")
     world.clock.advance(timedelta(hours=2))
     world.put("new")
@@ -250,7 +250,7 @@ def test_what_is_too_old_is_set_aside_without_a_call() -> None:
     assert (data_of(kept), kept.condition, kept.has_raised) == ([b"old"], "RecordAgeExceeded", False)
 
 
-def test_what_is_set_aside_bears_the_failure_of_the_last_call_that_it_was_in_itself() -> None:
+def test_set_aside_batch_bears_the_failure_of_its_own_last_call() -> None:
     """The first record alone is called until the others behind it are too old: they were in larger calls."""
     settings = replace(
         NO_WAITING,
@@ -374,7 +374,7 @@ def test_the_batch_names_who_gave_it_up_and_that_an_earlier_window_raised() -> N
     assert (kept.has_raised, kept.failure, kept.holder) == (True, None, "item/invocation-2")
 
 
-def test_what_is_named_as_failed_has_not_raised() -> None:
+def test_set_aside_of_reported_item_failures_has_not_raised() -> None:
     world, _ = world_with(RETRY_TWICE, "bad")
 
     def name_it(batch: Batch) -> None:

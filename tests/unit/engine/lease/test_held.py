@@ -198,7 +198,7 @@ def test_a_write_that_is_refused_by_one_of_ours_each_time_is_not_done() -> None:
     assert not held.is_lost
 
 
-def test_what_a_move_has_overtaken_is_not_written() -> None:
+def test_checkpoint_is_not_written_after_the_position_was_moved() -> None:
     world = EngineWorld()
     held, _ = hold(world)
     world.change_lease(checkpoint=Checkpoint("50"))
@@ -322,7 +322,7 @@ def test_confirming_after_a_pause_finds_that_another_has_taken_over() -> None:
     assert stop.is_set()
 
 
-def test_what_cannot_be_confirmed_after_a_pause_is_lost() -> None:
+def test_lease_is_lost_when_unconfirmed_after_a_pause() -> None:
     world = EngineWorld()
     held, stop = hold(world)
     world.clock.advance(FAILOVER * 2)

@@ -57,14 +57,14 @@ def test_finished_batches_are_checkpointed_at_most_every_checkpoint_interval_and
     assert world.table.lease().checkpoint.is_sequence_number
 
 
-def test_what_has_been_written_is_not_written_again() -> None:
+def test_checkpoint_is_written_once() -> None:
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     world.window()
     assert len(checkpoints(world)) == 1
 
 
-def test_what_a_heartbeat_has_noted_ahead_is_not_noted_again() -> None:
+def test_finished_ahead_is_written_once_when_a_heartbeat_carries_it() -> None:
     """The process stood still as records were set aside: the heartbeat that is due by then says what has been set aside
     too.
     """

@@ -26,7 +26,7 @@ def left_behind(*lease_keys: str) -> EngineWorld:
     return world
 
 
-def test_what_stands_still_for_a_heartbeats_time_is_resumed() -> None:
+def test_earlier_run_is_resumed_when_its_counter_stands_for_a_heartbeat() -> None:
     world = left_behind(SHARD)
     (choice,) = claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
     assert (choice.lease.fence, choice.why) == (world.table.lease().fence, ClaimReason.EXPIRED)
@@ -41,7 +41,7 @@ def test_a_twin_is_refused_by_name_and_has_written_nothing() -> None:
     assert world.table.writes == []
 
 
-def test_what_another_takes_meanwhile_is_theirs() -> None:
+def test_earlier_run_is_left_to_a_worker_that_stole_its_lease() -> None:
     world = left_behind(SHARD)
     world.at(SECOND, world.steal)
     assert claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports)) == ()

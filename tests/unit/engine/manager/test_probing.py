@@ -142,7 +142,7 @@ def test_a_tick_that_may_not_look_says_so_once_and_has_done_its_work() -> None:
     assert sum(world.metrics.values(Metric.READS_REFUSED)) == 1
 
 
-def test_what_is_known_outlives_a_tick_without_an_answer() -> None:
+def test_unread_age_survives_a_tick_whose_probe_is_throttled() -> None:
     world = EngineWorld(NO_WAITING)
     world.put("a")
     world.manager().tick()

@@ -122,7 +122,7 @@ def test_a_dispatched_lease_whose_worker_never_came_is_dispatched_again() -> Non
     assert len(world.dispatcher.take()) == 1
 
 
-def test_what_is_under_way_counts_as_held() -> None:
+def test_dispatched_claims_count_as_held() -> None:
     """Three ticks before the first one's workers have acquired anything."""
     world = EngineWorld(replace(CONTINUOUS, max_leases_for_worker=10, leases_to_acquire=10), shards=100)
     for _ in range(3):

@@ -109,7 +109,7 @@ def test_a_shard_is_asked_once_a_second_however_many_ticks_come() -> None:
         assert all(later - earlier >= timedelta(seconds=1) for earlier, later in pairwise(times))
 
 
-def test_what_comes_right_after_a_look_is_found_by_a_tick_within_the_same_second() -> None:
+def test_tick_finds_a_record_put_within_a_second_of_the_last_tick() -> None:
     world = EngineWorld(shards=SHARDS)
     manager = read(world)
     assert tick(world, manager) == []
@@ -135,7 +135,7 @@ def test_a_walk_that_does_not_reach_the_tip_is_no_proof() -> None:
     assert tick(world) == [], "it has noted in its row how far it has come"
 
 
-def test_what_a_tick_has_walked_the_next_process_does_not_walk_again() -> None:
+def test_quiet_walk_of_a_tick_is_not_repeated_by_the_next_process() -> None:
     world = EngineWorld(advance=timedelta(minutes=15))
     tick(world)
     polls = []

@@ -44,7 +44,7 @@ def test_a_tick_beside_a_fleet_reports_and_steals_nothing() -> None:
     assert world.dispatcher.items == []
 
 
-def test_what_its_leader_assigns_is_taken_by_the_next_tick() -> None:
+def test_lease_assigned_by_a_kcl_leader_is_dispatched_by_the_next_tick() -> None:
     world, _ = world_with(JAVA)
     world.put("a")
     world.change_lease(lease_owner="orders-lambda-0", lease_counter=41, holder="item/1", holder_counter=17)

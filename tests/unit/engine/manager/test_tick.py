@@ -382,7 +382,7 @@ def test_a_lease_whose_shard_is_not_listed_is_deleted_only_after_the_service_has
 
 
 @pytest.mark.parametrize("ahead", [HOUR, -HOUR, SECOND])
-def test_what_is_seen_is_remembered_at_the_tables_moment_where_ours_is_wrong(ahead: timedelta) -> None:
+def test_sighting_is_stored_at_the_tables_time_when_our_clock_is_wrong(ahead: timedelta) -> None:
     """Another process, whose clock is right, would take it for an hour old, or for unseen until then."""
     world = EngineWorld(CONTINUOUS)
     world.change_lease(lease_owner="somebody else", lease_counter=7)
@@ -392,7 +392,7 @@ def test_what_is_seen_is_remembered_at_the_tables_moment_where_ours_is_wrong(ahe
     assert world.sightings.load().sightings[SHARD].seen_at == world.clock.now() - wrong
 
 
-def test_what_cannot_be_deleted_keeps_no_other_lease_from_being_dispatched() -> None:
+def test_tick_dispatches_other_leases_when_a_delete_is_denied() -> None:
     world = EngineWorld(shards=2)
     adopt_stream(world.ports)
     world.put_lease(Lease("shardId-000000000099", Checkpoint("100")))

@@ -43,7 +43,7 @@ def test_a_shard_of_which_nothing_matches_is_done_without_a_call() -> None:
     assert world.table.lease().checkpoint.sequence_number == numbers[-1]
 
 
-def test_what_is_no_json_matches_no_pattern_on_its_fields() -> None:
+def test_record_that_is_not_json_matches_no_field_pattern() -> None:
     world = world_with(ORDERS)
     world.put("order", "7", ORDER)
     world.shards.put("key", b"\xff\xfe", 0)

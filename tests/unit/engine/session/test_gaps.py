@@ -40,7 +40,7 @@ def held_up(world: EngineWorld, lasts: timedelta, retention: timedelta) -> None:
     world.window(lasts=100 * HOUR)
 
 
-def test_what_retention_takes_while_a_page_is_handled_is_a_loud_gap() -> None:
+def test_session_reports_a_gap_when_retention_passes_it_during_a_page() -> None:
     world = EngineWorld(ONE_BY_ONE)
     held_up(world, 25 * HOUR, retention=24 * HOUR)
     assert world.handler.data() == [b"a", b"b", b"new"]

@@ -33,7 +33,7 @@ def at_most(idle: timedelta, advance: timedelta) -> int:
 
 @pytest.mark.parametrize("advance", ADVANCES)
 @pytest.mark.parametrize("start", ["read", "never written to", "pinned"])
-def test_what_was_walked_by_one_window_is_walked_by_no_other(advance: timedelta, start: str) -> None:
+def test_idle_shard_is_walked_by_one_window_only(advance: timedelta, start: str) -> None:
     world = EngineWorld(NO_WAITING, advance=advance)
     if start == "read":
         world.put("a")
@@ -100,7 +100,7 @@ def test_a_shard_that_gets_records_is_opened_at_its_checkpoint() -> None:
     assert types == {IteratorType.AT_SEQUENCE_NUMBER}
 
 
-def test_what_is_not_checkpointed_proves_nothing() -> None:
+def test_shard_is_not_quiet_while_a_batch_is_not_checkpointed() -> None:
     """A batch that a handler keeps: reading goes on, and what it has not checkpointed comes again."""
     world = EngineWorld(replace(NO_WAITING, checkpointing=Checkpointing.MANUAL))
     world.put("kept")

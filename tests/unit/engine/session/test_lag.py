@@ -68,7 +68,7 @@ def test_while_the_handler_is_busy_the_lag_is_the_age_of_the_first_record_that_i
     assert len(seen) == 2
 
 
-def test_what_a_handler_keeps_and_does_not_checkpoint_lags() -> None:
+def test_lag_grows_while_a_handler_keeps_a_batch_uncheckpointed() -> None:
     world = EngineWorld(replace(CONTINUOUS, checkpointing=Checkpointing.MANUAL))
     world.put("a")
     world.clock.advance(MINUTE)

@@ -55,7 +55,7 @@ def test_the_wait_after_stealing_ends_with_the_window() -> None:
     assert world.clock.now() - world.began <= MINUTE + SECOND
 
 
-def test_what_is_not_stolen_does_not_wait() -> None:
+def test_session_of_an_expired_lease_polls_at_once() -> None:
     world = EngineWorld(CONTINUOUS)
     world.window(world.item(why=ClaimReason.EXPIRED))
     assert world.stream.polls[0][0] == world.began
@@ -85,7 +85,7 @@ def test_a_lease_lost_in_mid_window_stops_within_one_poll_of_finding_out_and_tel
     assert str(line.fields["row"]).startswith("owner thief, counter ")
 
 
-def test_what_was_finished_before_the_loss_is_checkpointed_late_if_that_is_forward() -> None:
+def test_late_checkpoint_is_written_after_the_loss_if_it_is_forward() -> None:
     """Saves the new owner the repetition. Its counter is left alone, so that its own fence holds."""
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
     (last,) = world.put("a")

@@ -108,7 +108,7 @@ def test_a_shard_is_named_with_a_figure_once_that_is_trouble() -> None:
     assert world.metrics.values(Metric.HANDLER_CALL_AGE) == [0, 5 * 60_000 - 1]
 
 
-def test_what_was_handled_is_shown_once_and_nothing_before_the_first_page() -> None:
+def test_records_metric_is_put_once_and_never_before_the_first_page() -> None:
     assert shown(polled=True, after=MINUTE).metrics.values(Metric.RECORDS) == [7, 0]
     assert shown(polled=False, after=MINUTE).metrics.values(Metric.RECORDS) == []
 

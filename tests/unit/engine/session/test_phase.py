@@ -26,7 +26,7 @@ FOLLOWS = {
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_what_follows_each_phase(phase: Phase) -> None:
+def test_phase_moves_by_the_table_on_each_event(phase: Phase) -> None:
     assert tuple(after(phase, event) for event in PhaseEvent) == FOLLOWS[phase]
 
 
@@ -44,7 +44,7 @@ def test_when_a_function_of_the_handler_may_be_called(function: str, phases: set
     assert {phase for phase in Phase if function in ALLOWED[phase].calls} == phases
 
 
-def test_what_the_handler_says_counts_until_the_session_is_over() -> None:
+def test_handler_results_count_until_the_session_is_over() -> None:
     assert {phase for phase in Phase if not ALLOWED[phase].counts} == {KO, K, KL, OVER}
 
 

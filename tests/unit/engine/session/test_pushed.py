@@ -244,7 +244,7 @@ def test_a_page_read_late_is_of_when_it_was_sent() -> None:
     feed.close()
 
 
-def test_what_is_pushed_waits_for_memory_that_other_shards_have_and_counts_towards_it_once_it_is_read() -> None:
+def test_pushed_page_waits_for_memory_and_holds_its_share_until_closed() -> None:
     world = Pushed().world
     world.put("one")
     everything = PageSize(POLL_REPLY_MAX, 100_000)

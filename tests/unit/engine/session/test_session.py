@@ -137,7 +137,7 @@ def test_a_deleted_stream_is_an_outcome_that_names_it_and_the_lease_is_given_bac
         AwsNotConfigured("the token has expired"),
     ],
 )
-def test_what_the_stream_refuses_in_mid_window_is_an_outcome_and_what_was_finished_is_checkpointed(
+def test_session_checkpoints_and_releases_when_the_stream_refuses_in_mid_window(
     error: Exception,
 ) -> None:
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))

@@ -162,7 +162,7 @@ def test_an_aggregate_that_the_stream_itself_has_placed_is_delivered() -> None:
     assert world.handler.data() == [b"elsewhere"]
 
 
-def test_what_was_placed_before_the_stream_was_switched_back_is_delivered_for_a_retention() -> None:
+def test_strays_are_delivered_for_a_retention_after_the_switch_back_from_auto() -> None:
     """The lease manager remembers that it has seen AUTO, and tells the workers that it sends."""
     world = EngineWorld(shards=2)
     world.shards.distribution = RecordDistribution.AUTO

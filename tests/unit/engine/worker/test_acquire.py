@@ -108,7 +108,7 @@ def crashed_attempt(world: EngineWorld, *lease_keys: str, crashes: int) -> Worke
         (Caution.PAUSES - 1, (SHARD,), Outcome.LEFT_ALONE),
     ],
 )
-def test_what_an_attempt_that_crashed_had_is_tried_again_with_the_care_that_its_crashes_ask_for(
+def test_leases_of_a_crashed_attempt_are_retried_with_more_care_per_crash(
     crashes: int, names: tuple[str, ...], outcome: Outcome
 ) -> None:
     world = EngineWorld(shards=2)

@@ -92,7 +92,7 @@ def test_taking_over_survives_a_lost_response_too() -> None:
 
 
 @pytest.mark.parametrize("holder", ["another/1", "item-2/1", "item"])
-def test_what_another_item_holds_is_left_to_it_though_the_worker_id_is_the_same(holder: str) -> None:
+def test_lease_held_by_another_item_of_the_worker_id_is_not_acquired(holder: str) -> None:
     world = EngineWorld()
     item = world.item()
     world.steal(worker_id=item.worker_id, holder=holder)
