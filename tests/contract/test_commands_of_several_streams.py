@@ -168,7 +168,7 @@ def test_skip_and_peek_act_on_the_stream_that_is_meant(audit: Application) -> No
         assert "orders" in audit.run(command, audit.shards["orders"], *NAMED).out
 
 
-def test_what_needs_no_application_takes_a_shards_full_name(audit: Application) -> None:
+def test_peek_and_get_take_a_shards_full_name(audit: Application) -> None:
     shard = audit.shards["payments"]
     shown = audit.run("peek", shard, "--from", "earliest", "-n", "2", "--text")
     assert ("payments 0" in shown.out, "payments 1" in shown.out, "orders" in shown.out) == (

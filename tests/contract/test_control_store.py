@@ -49,7 +49,7 @@ def test_it_says_when_it_answered(store: ControlStore) -> None:
     assert abs(store.answered_at - SystemClock().now()) < timedelta(minutes=1)
 
 
-def test_what_is_kept_is_read_with_the_next_round(store: ControlStore) -> None:
+def test_control_is_read_back_with_the_next_round(store: ControlStore) -> None:
     assert store.keep_control(PAUSED)
     assert store.control() == replace(PAUSED, round=1)
     assert store.keep_control(Control(round=1))

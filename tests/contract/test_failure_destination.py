@@ -113,7 +113,7 @@ def kept(store: SetAsideStore) -> list[SetAsideBatch]:
     return read
 
 
-def test_what_was_put_is_kept(store: Any) -> None:
+def test_store_keeps_each_batch_put(store: Any) -> None:
     store.put(batch(100))
     store.put(batch(102))
     assert kept(store) == [batch(100), batch(102)]
@@ -123,7 +123,7 @@ def test_nothing_is_kept_at_first(store: Any) -> None:
     assert kept(store) == []
 
 
-def test_what_is_removed_is_kept_no_more(store: Any) -> None:
+def test_store_no_longer_gives_a_removed_batch(store: Any) -> None:
     store.put(batch(100))
     store.put(batch(102))
     for each in store.kept("orders"):
@@ -134,7 +134,7 @@ def test_what_is_removed_is_kept_no_more(store: Any) -> None:
     assert kept(store) == [batch(102)]
 
 
-def test_what_is_left_is_given_again(store: Any) -> None:
+def test_store_gives_a_left_batch_again(store: Any) -> None:
     store.put(batch(100))
     for _ in range(3):
         (each,) = store.kept("orders")
@@ -142,7 +142,7 @@ def test_what_is_left_is_given_again(store: Any) -> None:
         store.leave(each)
 
 
-def test_what_is_set_aside_twice_is_kept(store: Any) -> None:
+def test_store_keeps_a_batch_that_is_put_twice(store: Any) -> None:
     """After a crash between the destination and the checkpoint. Only a plain queue cannot tell that it is the same
     batch.
     """

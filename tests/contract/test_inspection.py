@@ -174,7 +174,7 @@ def test_whether_consumers_subscribe_may_not_be_known(
     assert consumer.is_read is None
 
 
-def test_what_these_credentials_may_read_is_found_without_reading(inspection: AwsInspection) -> None:
+def test_inspection_finds_no_denied_reads_where_nothing_is_denied(inspection: AwsInspection) -> None:
     """Moto knows no dry run and reads; its iterators know no ARN."""
     assert AwsInspection(SETTINGS, None).denied_reads(SHARD) == ()
     assert MemoryInspection().denied_reads(SHARD) == ()
@@ -269,7 +269,7 @@ def test_concurrency_is_the_most_that_was_used_beside_the_quota(
         assert AwsInspection(SETTINGS, ARN).concurrency() == Usage(41, 1000)
 
 
-def test_what_waits_in_a_queue_and_until_when(inspection: AwsInspection) -> None:
+def test_inspection_tells_how_many_batches_a_queue_keeps_and_until_when(inspection: AwsInspection) -> None:
     sqs = boto3.client("sqs")
     url = sqs.create_queue(QueueName="given-up", Attributes={"MessageRetentionPeriod": "1209600"})["QueueUrl"]
     arn = "arn:aws:sqs:us-east-1:123456789012:given-up"
@@ -284,7 +284,7 @@ def test_what_waits_in_a_queue_and_until_when(inspection: AwsInspection) -> None
     assert abs(datetime.now(UTC) - timedelta(seconds=120) - found.oldest) < MINUTE
 
 
-def test_what_waits_in_a_folder_and_until_when(inspection: AwsInspection) -> None:
+def test_inspection_tells_how_many_batches_a_bucket_keeps_and_until_when(inspection: AwsInspection) -> None:
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="given-up")
     destination = "arn:aws:s3:::given-up/aside"

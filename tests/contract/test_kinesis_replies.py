@@ -165,7 +165,7 @@ def test_the_record_distribution_is_read_from_the_raw_reply(
     assert found.identity.created_at == datetime.fromtimestamp(1.7e9 + 0.25, UTC)
 
 
-def test_what_we_cannot_decode_is_left_to_botocore(service: ScriptedService) -> None:
+def test_botocore_parses_a_reply_that_our_decoder_cannot(service: ScriptedService) -> None:
     """A number instead of a text: botocore does not check."""
     service.will("GetRecords", {"Records": [{**record(4), "PartitionKey": 7}], "NextShardIterator": "n"})
     [found] = polled().page.records

@@ -151,7 +151,7 @@ def test_of_more_than_are_received_in_a_round_all_is_given(moto_aws: None, monke
     assert {number for _, number in redriven(store)[1]} == {"3", "44"}
 
 
-def test_what_has_not_been_given_when_it_is_closed_can_be_had_by_others(moto_aws: None) -> None:
+def test_closing_a_queue_leaves_batches_not_yet_given_visible(moto_aws: None) -> None:
     store = queue_store(make_queue())
     for number in range(12):
         store.put(batch(number, 1))

@@ -201,7 +201,7 @@ def test_a_lease_is_released_and_taken_again(running: Application) -> None:
     wait_until(lambda: running.handled() == "first second")
 
 
-def test_what_cannot_be_paused_is_refused_by_name(application: Application) -> None:
+def test_pause_drain_and_release_are_refused_where_java_owns_or_nothing_is_there(application: Application) -> None:
     assert f"there is no table {application.name}-sightings" in application.run("pause", code=2).err
     create_table(boto3.client("dynamodb"), application.name, "leaseKey")
     create_table(boto3.client("dynamodb"), f"{application.name}-sightings", "chunk")

@@ -22,7 +22,7 @@ def kinesis(moto_aws: None) -> Any:
     return kinesis
 
 
-def test_what_is_acknowledged_stays_done_from_one_program_to_the_next(kinesis: Any) -> None:
+def test_acknowledged_record_is_not_fetched_by_the_next_program(kinesis: Any) -> None:
     consumer = Consumer("orders-audit", "orders", **QUICK)
     consumer.create()
     with consumer:

@@ -90,7 +90,7 @@ def test_more_than_the_window_comes_as_it_is_read(over_http2: Bench) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault("cut", at=1), Fault("exception", at=1), Fault("damage", at=1)], ids=str)
-def test_what_goes_wrong_loses_and_repeats_nothing(over_http2: Bench, fault: Fault) -> None:
+def test_reader_loses_and_repeats_nothing_after_a_fault(over_http2: Bench, fault: Fault) -> None:
     assert over_http2.fan_out is not None
     over_http2.fan_out.takes(again_after=timedelta(0), quiet_event_every=timedelta(milliseconds=100))
     over_http2.fan_out.plant(fault)

@@ -150,7 +150,7 @@ def running_process(arguments: Sequence[str], output: IO[bytes], folder: Path) -
         process.wait(30)
 
 
-def test_what_register_needs() -> None:
+def test_register_is_refused_without_continuous_mode_a_name_or_beside_an_arn() -> None:
     plain = Settings(application="orders-audit", stream="orders", mode=Mode.CONTINUOUS)
     arn = "arn:aws:kinesis:us-east-1:123456789012:stream/orders/consumer/audit:1"
     assert reading_as(plain, "audit", arn).fan_out_consumer == arn

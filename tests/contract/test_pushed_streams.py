@@ -205,7 +205,7 @@ def test_a_consumer_that_is_left_on_a_stream_is_named(two: tuple[Consumed, Consu
     assert consumer_left(earlier, "reader") is None, "the consumer is a newer stream's, and in use"
 
 
-def test_what_register_means_with_streams() -> None:
+def test_register_sets_the_consumers_name_with_several_streams() -> None:
     plain = Settings(application="orders-audit", streams=StreamChoice.parse("orders,audit-*"), mode=Mode.CONTINUOUS)
     settings: Any = reading_as(plain, NAME)
     assert (settings.reading, settings.fan_out_name, settings.register_fan_out) == (

@@ -47,7 +47,7 @@ def test_a_call_that_kinesis_takes_in_no_case_is_named(writer: KinesisWriter) ->
 
 
 @pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "InternalFailure", "NeverHeardOf"])
-def test_what_may_pass_is_a_value_also_with_a_code_that_we_do_not_know(service: ScriptedService, code: str) -> None:
+def test_put_returns_a_passing_refusal_also_for_an_unknown_error_code(service: ScriptedService, code: str) -> None:
     refused = {"ErrorCode": code, "ErrorMessage": "said so"}
     service.will(
         "PutRecords",

@@ -116,7 +116,7 @@ def test_a_redrive_is_from_somewhere(moto_aws: None, capsys: pytest.CaptureFixtu
     assert "give --from" in capsys.readouterr().err
 
 
-def test_what_is_no_arn_is_said_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_redrive_names_the_option_whose_value_is_not_an_arn(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["redrive", "--from", "notanarn", "--application", "orders", "--stream", "events"])
     said = capsys.readouterr().err

@@ -167,7 +167,7 @@ def test_waiting_batches_stay_hidden_while_the_rate_is_limited() -> None:
     assert (done.done, len(model.dead_letters)) == (6, 0)
 
 
-def test_what_cannot_be_hidden_any_longer_is_received_once_more() -> None:
+def test_redrive_receives_a_message_again_after_twelve_hours() -> None:
     """SQS hides a message for 12 hours at most. The redrive takes 24."""
     model, redriving = queue_of(*alone(range(144)), fifo=False)
     redriving.takes = 10 * 60
@@ -177,7 +177,7 @@ def test_what_cannot_be_hidden_any_longer_is_received_once_more() -> None:
     assert model.received < 3 * 144
 
 
-def test_what_the_dead_letter_queue_took_is_missed() -> None:
+def test_redrive_reports_messages_that_the_dead_letter_queue_took() -> None:
     """Calls of 20 minutes: nothing can be extended meanwhile."""
     model, redriving = queue_of(*alone(range(5)), fifo=False)
     model.max_receive_count = 2
@@ -243,7 +243,7 @@ def test_an_object_that_another_has_removed_since_it_was_listed_is_passed_over()
     assert (done.done, done.stays, done.is_shared) == (2, 0, False)
 
 
-def test_what_another_application_has_set_aside_in_the_bucket_need_not_be_readable() -> None:
+def test_redrive_needs_no_access_to_another_applications_folder() -> None:
     """Nor is it read: a role that may redrive this application needs access only to its own folder."""
     model = S3Model(denied=("aside/audit/",))
     store = S3Destination(client_of(model), "given-up", "aside")

@@ -69,7 +69,7 @@ def test_an_application_that_is_not_on_lambda_has_no_state_machine(
     assert functions_of(client, MACHINE) is None
 
 
-def test_what_iam_denies_is_named_with_its_resource_and_what_depends_on_the_request_is_not() -> None:
+def test_lacking_names_explicit_denials_and_skips_request_dependent_ones() -> None:
     iam: Any = boto3.client("iam", **KEYS)
     needs = [Need(["dynamodb:GetItem", "dynamodb:PutItem"], TABLE), Need(["kinesis:GetRecords"], STREAM)]
     decided: dict[str, dict[str, Any]] = {

@@ -55,7 +55,7 @@ def test_nothing_seen_yet(store: SightingStore) -> None:
     assert store.load().sightings == {}
 
 
-def test_what_was_saved_is_loaded(store: SightingStore) -> None:
+def test_sightings_are_loaded_as_saved(store: SightingStore) -> None:
     store.save(SEEN)
     assert store.load().sightings == SEEN
 
@@ -231,7 +231,7 @@ class TestOnDynamoDb:
         assert len(self.chunks(client)) == 1
         assert DynamoDbSightingStore(lambda: client, "sightings").load().sightings == seen
 
-    def test_what_does_not_compress_is_split_below_the_item_limit(self, client: Any) -> None:
+    def test_incompressible_sightings_are_split_below_the_item_limit(self, client: Any) -> None:
         seen = incompressible(8_000)
         DynamoDbSightingStore(lambda: client, "sightings").save(seen)
         sizes = self.chunks(client)
@@ -261,7 +261,7 @@ class TestOnDynamoDb:
         DynamoDbSightingStore(lambda: client, "sightings").save(SEEN)
         assert len(self.chunks(client)) == 1
 
-    def test_what_has_not_changed_is_not_written(self, client: Any) -> None:
+    def test_unchanged_sightings_are_not_written(self, client: Any) -> None:
         writes: list[str] = []
         for operation in ("PutItem", "DeleteItem"):
             client.meta.events.register(
@@ -282,7 +282,7 @@ class TestOnDynamoDb:
         store.save(SEEN)
         assert len(self.chunks(client)) == 1
 
-    def test_what_a_later_version_announces_is_as_good_as_not_said(self, client: Any) -> None:
+    def test_announcement_of_an_unknown_kind_is_ignored(self, client: Any) -> None:
         store = DynamoDbSightingStore(lambda: client, "sightings")
         store.announce("1", JOINS)
         for name, item in {"a": {}, "b": {"what": {"S": "sings"}, "at": {"N": "1"}}}.items():
@@ -345,7 +345,7 @@ FIRST, OTHER = (
 )
 
 
-def test_what_is_known_of_a_stream_is_kept_for_each_and_forgotten_on_demand(store: SightingStore) -> None:
+def test_store_keeps_each_stream_until_it_is_forgotten(store: SightingStore) -> None:
     """Lease managers with different lists do not replace each other's notes."""
     identity = StreamIdentity("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", BEGINNING)
     described = StreamDescription(identity, BEGINNING, timedelta(days=7), RecordDistribution.AUTO)

@@ -47,7 +47,7 @@ def test_nothing_is_there_before_anything_was_kept(store: SketchStore) -> None:
     assert store.sketches() == ()
 
 
-def test_what_is_kept_is_read_without_the_keys_names(store: SketchStore) -> None:
+def test_sketch_is_read_back_without_its_keys_names(store: SketchStore) -> None:
     kept = hot("shardId-1")
     assert store.keep(kept)
     [read] = store.sketches()

@@ -108,7 +108,7 @@ def items(store: DynamoDbSnapshotStore) -> list[str]:
 
 
 @pytest.mark.emulator
-def test_what_another_one_of_the_same_name_had_is_deleted(dynamodb: DynamoDbSnapshotStore) -> None:
+def test_snapshot_replaces_one_of_the_same_name_with_all_its_items(dynamodb: DynamoDbSnapshotStore) -> None:
     for shards in (10_000, 8_000, 3):
         dynamodb.keep_snapshot(large(shards))
         assert dynamodb.snapshots() == (large(shards),)
@@ -116,7 +116,7 @@ def test_what_another_one_of_the_same_name_had_is_deleted(dynamodb: DynamoDbSnap
 
 
 @pytest.mark.emulator
-def test_what_a_killed_writer_left_behind_is_deleted_by_a_snapshot_a_day_later(
+def test_snapshot_deletes_items_that_a_killed_writer_left_a_day_ago(
     dynamodb: DynamoDbSnapshotStore,
 ) -> None:
     """Not before: it may be at work."""

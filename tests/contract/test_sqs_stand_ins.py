@@ -89,7 +89,7 @@ def refusal_of(call: Callable[[], object]) -> str:
     return str(refused.value.response["Error"]["Code"]).removeprefix("AWS.SimpleQueueService.")
 
 
-def test_what_is_hidden_can_be_hidden_for_longer_and_left(queue: StandIn) -> None:
+def test_hidden_message_can_be_hidden_longer_or_made_visible(queue: StandIn) -> None:
     queue.send("one")
     [handle] = queue.receive(MINUTE)
     queue.hide(handle, 2 * MINUTE)
@@ -99,7 +99,7 @@ def test_what_is_hidden_can_be_hidden_for_longer_and_left(queue: StandIn) -> Non
     assert len(queue.receive(MINUTE)) == 1
 
 
-def test_what_is_no_longer_hidden_cannot_be_changed(queue: StandIn) -> None:
+def test_visible_message_cannot_be_hidden_by_its_old_handle(queue: StandIn) -> None:
     queue.send("one")
     [handle] = queue.receive(0)
     assert refusal_of(lambda: queue.hide(handle, MINUTE)) == "MessageNotInflight"
@@ -113,6 +113,6 @@ def test_a_message_may_be_as_long_as_the_queue_says(queue: StandIn) -> None:
     assert len(queue.receive(MINUTE)) == 1
 
 
-def test_what_was_received_too_often_goes_to_the_dead_letter_queue(queue: StandIn) -> None:
+def test_message_moves_to_the_dead_letter_queue_after_its_last_receive(queue: StandIn) -> None:
     queue.send("one")
     assert [len(queue.receive(0)) for _ in range(3)] == [1, 1, 0]

@@ -211,7 +211,7 @@ def test_no_consumer_is_registered_with_another_stream_of_the_name(moto_aws: Non
     assert client.list_stream_consumers(StreamARN=own)["Consumers"] == []
 
 
-def test_what_is_not_there_is_said_with_the_region_that_was_asked_and_the_account_where_it_is_known(
+def test_not_found_errors_name_the_region_and_the_account_if_known(
     moto_aws: None,
 ) -> None:
     """Kinesis names the account, DynamoDB does not."""

@@ -179,7 +179,7 @@ def test_a_merge_is_the_end_of_both(two_shards: Consumed) -> None:
         assert set(child["ParentShards"]) == {SHARD, "shardId-000000000001"}
 
 
-def test_what_is_gone_is_not_found(stream: Consumed) -> None:
+def test_subscribing_fails_for_an_unknown_shard_or_consumer(stream: Consumed) -> None:
     gone = stream.client.exceptions.ResourceNotFoundException
     with pytest.raises(gone, match="shardId-000000000007"):
         stream.subscribe(shard=7)
@@ -189,7 +189,7 @@ def test_what_is_gone_is_not_found(stream: Consumed) -> None:
 
 
 @pytest.mark.parametrize("what", ["consumer", "stream"])
-def test_what_goes_away_ends_its_subscriptions(stream: Consumed, what: str) -> None:
+def test_subscription_ends_when_its_consumer_or_stream_is_deleted(stream: Consumed, what: str) -> None:
     subscription = stream.subscribe()
     subscription.event()
     if what == "consumer":
@@ -238,7 +238,7 @@ def test_a_position_has_what_its_type_needs(stream: Consumed, position: dict[str
         ({"StartingPosition": {"Type": "AT_SEQUENCE_NUMBER", "SequenceNumber": "01"}}, "sequenceNumber"),
     ],
 )
-def test_what_breaks_the_model_is_named(stream: Consumed, given: dict[str, Any], named: str) -> None:
+def test_validation_error_names_the_invalid_parameter(stream: Consumed, given: dict[str, Any], named: str) -> None:
     asked = {"ConsumerARN": stream.consumer_arn, "ShardId": SHARD, "StartingPosition": {"Type": "LATEST"}}
     with pytest.raises(ClientError, match=f"1 validation error detected: Value .* at '.*{named}'") as refused:
         stream.client.subscribe_to_shard(**asked | given)

@@ -77,7 +77,7 @@ def check(shape: Any, value: Any, where: str) -> None:
             assert isinstance(value, int), where
 
 
-def test_what_a_wrapper_sees_of_a_stream_s_calls_fits_their_models(moto_aws: None, seen: list[Seen]) -> None:
+def test_wrapper_sees_parameters_of_kinesis_calls_that_fit_their_models(moto_aws: None, seen: list[Seen]) -> None:
     client = kinesis_client()
     client.create_stream(StreamName="events", ShardCount=1)
     settings = Settings(application="audit", stream="events")
@@ -92,7 +92,7 @@ def test_what_a_wrapper_sees_of_a_stream_s_calls_fits_their_models(moto_aws: Non
     assert {"GetRecords", "PutRecords", "DescribeStreamSummary", "ListShards"} <= {each.operation for each in seen}
 
 
-def test_what_a_wrapper_sees_of_a_table_s_calls_fits_their_models(moto_aws: None, seen: list[Seen]) -> None:
+def test_wrapper_sees_parameters_of_dynamodb_calls_that_fit_their_models(moto_aws: None, seen: list[Seen]) -> None:
     client = dynamodb_client()
     table = DynamoDbLeaseTable(client, create_table(client, "audit", "leaseKey"))
     client.put_item(TableName="audit", Item={"leaseKey": {"S": "shardId-1"}})

@@ -14,7 +14,7 @@ def test_the_constructs_are_checked_as_the_package_that_they_are() -> None:
     assert (constructs.command[-1], constructs.folder) == ("sublet_cdk/roles.py", ROOT / "infra")
 
 
-def test_what_differs_is_there() -> None:
+def test_changed_files_exist() -> None:
     assert all((ROOT / path).exists() for path in changed_files())
 
 

@@ -34,7 +34,7 @@ def options(program: ast.Module) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("text", PROGRAMS)
-def test_what_it_imports_is_public_and_its_options_are_known(text: str) -> None:
+def test_program_imports_public_names_and_uses_known_options(text: str) -> None:
     program = ast.parse(text)
     for module, name in imported(program):
         assert name in import_module(module).__all__, f"{module}.{name}"

@@ -46,7 +46,7 @@ def test_its_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
     assert {"AWS::Lambda::Function", "AWS::StepFunctions::StateMachine"} <= types
 
 
-def test_what_follows_on_a_mapping_begins_today_and_sets_no_history_aside() -> None:
+def test_example_after_a_mapping_starts_at_a_timestamp_without_a_maximum_age() -> None:
     *_, after = (b for b in blocks(ROOT / "docs/migrating-from-esm.md") if b.language == "python")
     assert re.search(r'start_position=StartPosition.parse\("AT_TIMESTAMP:', after.text)
     assert "maximum_record_age" not in after.text

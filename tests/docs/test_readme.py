@@ -78,7 +78,7 @@ def test_the_stack_is_synthesized(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert app.synth().get_stack_by_name("orders").template["Resources"]
 
 
-def test_what_it_installs_is_what_a_release_writes() -> None:
+def test_readme_installs_the_wheel_and_extras_of_this_release() -> None:
     text = README.read_text()
     stated = re.findall(r"^    pip install (\S+)$", text, re.MULTILINE)
     assert stated == [".", f"dist/sublet-{sublet.__version__}-py3-none-any.whl"]

@@ -37,7 +37,7 @@ def test_a_long_page_has_its_contents_at_the_top(document: Path) -> None:
 
 
 @pytest.mark.parametrize("shown", [shown for shown, _ in SHOWN[:4]], ids=lambda shown: shown.__name__)
-def test_what_the_reference_leaves_out_is_nothing_that_a_program_meets(shown: type) -> None:
+def test_reference_shows_each_public_member_that_a_program_uses(shown: type) -> None:
     """Members without a docstring are left out."""
     of_its_own = {name: each for name, each in vars(shown).items() if not name.startswith("_")}
     silent = [name for name, each in of_its_own.items() if not each.__doc__]

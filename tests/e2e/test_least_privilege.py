@@ -99,7 +99,7 @@ def test_a_tick_a_window_that_sets_aside_and_a_redrive(
         assert allowed(aws, name) - actions(found, name) <= unused, name
 
 
-def test_what_step_functions_is_deployed_with(fleet: Fleet) -> None:
+def test_state_machine_has_the_documented_trust_and_a_vended_log_group(fleet: Fleet) -> None:
     """Its role is assumed before the state machine exists; and no log group of its own uses up the account's resource
     policy."""
     aws, machine = fleet.aws, fleet.outputs["StateMachineArn"]

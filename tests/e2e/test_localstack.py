@@ -118,7 +118,7 @@ def test_a_death_is_reported_as_lambda_does_and_the_next_invocation_starts_cold(
     assert not running({before["pid"]})
 
 
-def test_what_a_handler_prints_is_in_its_log_group(aws: EmbeddedAws, invoke: Callable[[str], Any]) -> None:
+def test_handler_output_is_in_its_log_group(aws: EmbeddedAws, invoke: Callable[[str], Any]) -> None:
     invoke("answer")
     logs = aws.client("logs")
 

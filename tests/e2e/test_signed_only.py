@@ -152,7 +152,7 @@ def test_a_signature_is_for_its_own_body_alone(exported: Mapping[str, str], root
 
 
 @pytest.mark.parametrize("endpoint", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS"])
-def test_what_is_answered_is_for_no_web_page(exported: Mapping[str, str], root: Credentials, endpoint: str) -> None:
+def test_answers_carry_no_cors_headers(exported: Mapping[str, str], root: Credentials, endpoint: str) -> None:
     is_kinesis = endpoint.endswith("KINESIS")
     target, service = (
         (STREAMS, "kinesis")

@@ -276,7 +276,7 @@ def test_the_alarm_knows_how_long_a_queue_of_the_app_keeps_them(
         ("arn:aws:s3:::given-up/aside", False),
     ],
 )
-def test_what_has_no_such_metric_here_has_no_such_alarm(arn: str, has_alarm: bool) -> None:
+def test_set_aside_alarm_exists_only_for_a_queue_of_this_account_and_region(arn: str, has_alarm: bool) -> None:
     here = Environment(account="123456789012", region="eu-central-1")
     stack = Stack(an_app(), "here", env=here)
     ConsumerMonitoring(stack, "Monitoring", application="orders-audit", on_failure=arn)

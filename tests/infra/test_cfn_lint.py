@@ -56,7 +56,7 @@ def test_cloudformation_would_refuse_none_of_the_templates() -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_what_is_wrong_with_one_of_several_is_found() -> None:
+def test_linting_templates_together_finds_the_fault_of_one() -> None:
     queue: Template = {"Type": "AWS::SQS::Queue", "Properties": {"DelaySeconds": 1}}
     wrong: Template = {"Type": "AWS::SQS::Queue", "Properties": {"DelaySeconds": 901, "Delay": 1}}
     alike = {"Type": "AWS::SQS::Queue", "Properties": {"DelaySeconds": 2}, "DependsOn": ["Queue"]}

@@ -154,7 +154,7 @@ def test_outputs_are_made_if_they_are_wanted(build: Build) -> None:
         ("vpc", {"vpc_subnets": ec2.SubnetSelection()}),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(build: Build, name: str, given: dict[str, Any]) -> None:
+def test_invalid_property_is_refused_by_name(build: Build, name: str, given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError) as refused:
         build(**given)
     assert refused.value.name == name
@@ -458,7 +458,7 @@ def test_records_may_not_be_given_up_to_nowhere(build: Build, given: dict[str, A
 
 
 @pytest.mark.parametrize("given", ["given-up", "arn:aws:lambda:eu-central-1:123456789012:function:x", 7])
-def test_what_is_no_destination_is_refused(build: Build, given: Any) -> None:
+def test_on_failure_is_refused_for_a_value_of_no_destination(build: Build, given: Any) -> None:
     with pytest.raises(SettingsError, match="setting on_failure"):
         build(on_failure=given)
 

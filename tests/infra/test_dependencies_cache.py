@@ -42,6 +42,6 @@ def test_uv_s_words_come_in_one_line_with_the_file_and_the_platform(tmp_path: Pa
     assert "hash" in line
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_missing_source_folder_is_named() -> None:
     with pytest.raises(FileNotFoundError, match="lacks functions/nothing"):
         shipped("functions/nothing")

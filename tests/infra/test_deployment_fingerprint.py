@@ -93,7 +93,7 @@ def may_read(stack: ConsumerStack) -> None:
 
 
 @pytest.mark.parametrize("then", [add_variable, may_read])
-def test_what_is_added_to_the_construct_later_has_another_check(build: Build, before: str, then: Stacked) -> None:
+def test_deployment_check_changes_with_what_is_added_to_the_construct(build: Build, before: str, then: Stacked) -> None:
     stack = build()
     then(stack)
     assert check_of(stack) != before

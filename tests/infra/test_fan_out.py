@@ -118,7 +118,7 @@ def test_synth_says_what_it_costs(build: Build, context: dict[str, Any], price: 
         ({"fan_out": "kcl-fleet", "mode": "continuous"}, "the ARN of a consumer"),
     ],
 )
-def test_what_cannot_work_is_refused_at_synth(build: Build, given: dict[str, Any], refusal: str) -> None:
+def test_invalid_fan_out_is_refused_at_synth(build: Build, given: dict[str, Any], refusal: str) -> None:
     with pytest.raises(SettingsError, match=refusal):
         build(**given)
 

@@ -100,7 +100,9 @@ def test_registered_ones_are_used_by_their_name_also_with_patterns_and_tags(part
         (f"orders,{ELSEWHERE}", "a stream of another account registers its consumers there"),
     ],
 )
-def test_what_a_stack_cannot_register_is_refused(parts: Mapping[str, Any], streams: str, refusal: str) -> None:
+def test_registering_is_refused_for_unlisted_streams_and_other_accounts(
+    parts: Mapping[str, Any], streams: str, refusal: str
+) -> None:
     with pytest.raises(SettingsError, match=refusal):
         stack_of(parts, streams=streams)
 
@@ -112,7 +114,9 @@ def test_what_a_stack_cannot_register_is_refused(parts: Mapping[str, Any], strea
         ({"register_fan_out": True}, "register_fan_out"),
     ],
 )
-def test_what_cannot_work_is_refused(parts: Mapping[str, Any], given: dict[str, Any], refusal: str) -> None:
+def test_fan_out_of_several_streams_is_refused_with_an_arn_or_register_fan_out(
+    parts: Mapping[str, Any], given: dict[str, Any], refusal: str
+) -> None:
     with pytest.raises((SettingsError, TypeError), match=refusal):
         stack_of(parts, streams="orders", **given)
 

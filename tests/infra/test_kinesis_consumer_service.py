@@ -170,7 +170,7 @@ def test_the_code_is_fetched_before_it_runs_and_nothing_else_is_written(template
     assert {each["ContainerPath"] for each in consumer["MountPoints"]} == {CODE, "/tmp"}
 
 
-def test_what_is_fetched_runs_as_it_is(make: Make, parts: Path, tmp_path: Path) -> None:
+def test_service_code_runs_with_the_containers_own_command(make: Make, parts: Path, tmp_path: Path) -> None:
     """The container's own command, in a shell here: unpacked, with the library and the handler where Python finds
     them."""
     app = an_app()
@@ -292,7 +292,7 @@ def test_the_properties_that_type_checkers_know_are_the_settings_that_it_takes()
         ({"environment": {"SUBLET_WINDOW": "5m"}}, "environment.*SUBLET_ is for settings"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name(make: Make, given: Properties, message: str) -> None:
+def test_invalid_property_is_refused_by_name(make: Make, given: Properties, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         make(**given)
 

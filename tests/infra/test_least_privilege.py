@@ -388,7 +388,7 @@ def test_every_action_exists_and_is_allowed_on_what_it_is_for_by_its_arn(build: 
         ("s3:ListBucket", "arn:aws:s3:::lake/tables/*", "no ARN of accesspoint, bucket"),
     ],
 )
-def test_what_is_wrong_is_said(action: str, resource: str, problem: str) -> None:
+def test_permission_is_refused_with_the_reason(action: str, resource: str, problem: str) -> None:
     assert why_wrong(Allowed("duty", action, resource)) == problem
 
 

@@ -50,7 +50,7 @@ def test_every_requirement_is_pinned_and_hashed_and_comes_from_nowhere_in_partic
 @pytest.mark.parametrize(
     ("deployed", "tested"), [("layer.txt", "dev.txt"), ("process.txt", "dev.txt"), ("emr.txt", "spark.txt")]
 )
-def test_what_is_deployed_is_what_the_tests_run_with(deployed: str, tested: str) -> None:
+def test_deployed_versions_are_those_of_the_tests(deployed: str, tested: str) -> None:
     def pins(name: str) -> set[str]:
         return set(re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
 

@@ -86,7 +86,7 @@ def test_equal_input_has_equal_files(build: Build, plain: Path, tmp_path: Path) 
         assert (tmp_path / file.relative_to(plain)).read_bytes() == file.read_bytes(), file
 
 
-def test_what_else_uses_the_cdks_bucket_is_refused() -> None:
+def test_plain_template_refuses_other_uses_of_the_cdks_bucket() -> None:
     job = {
         "Type": "AWS::EMRServerless::Application",
         "Properties": {"Code": {"Fn::Sub": "cdk-x-assets-${AWS::AccountId}"}},

@@ -55,7 +55,7 @@ def test_a_property_of_another_type_is_refused_by_its_name(construct: Any, name:
     assert says in str(refused.value)
 
 
-def test_what_only_the_deployment_knows_is_taken() -> None:
+def test_property_type_check_takes_tokens_and_constructs() -> None:
     vpc = ec2.Vpc(Stack(an_app(), "network"), "Vpc")
     check_type("text", vpc.vpc_id, str)
     check_type("number", Duration.minutes(5), Duration | None)

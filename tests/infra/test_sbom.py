@@ -19,7 +19,7 @@ def test_it_can_be_made_and_names_all_that_is_locked() -> None:
     assert any(reference.startswith("pkg:npm/kinesis-local@") for reference in references)
 
 
-def test_what_goes_to_aws_is_listed_apart_from_build_and_test_tools() -> None:
+def test_sbom_requires_deployed_packages_and_excludes_build_and_test_tools() -> None:
     scopes = {each["name"]: each["scope"] for each in document()["components"]}
     assert scopes["aws-lambda-powertools"] == "required"
     assert scopes["pytest"] == scopes["ministack"] == scopes["aws-cdk"] == "excluded"

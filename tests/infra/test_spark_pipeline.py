@@ -250,7 +250,7 @@ def test_runs_never_overlap_and_nothing_runs_between_them(template: Template) ->
     assert (log["Enabled"], plain(log["LogGroupName"])) == (True, "Log")
 
 
-def test_what_a_run_can_take_is_bounded_by_its_workers(make: Make) -> None:
+def test_application_capacity_equals_the_sum_of_its_workers(make: Make) -> None:
     sizes = {"driver": WorkerSize(1, 4), "executor": WorkerSize(4, 16), "executors_max": 3}
     template = Template.from_stack(make(**sizes))
     assert only(template, "AWS::EMRServerless::Application")["MaximumCapacity"] == {

@@ -83,7 +83,7 @@ def test_every_text_is_a_property_of_the_construct() -> None:
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_what_is_required_is_asked_for_by_its_name(make: Make, name: str) -> None:
+def test_missing_setting_is_refused_by_name(make: Make, name: str) -> None:
     with pytest.raises(SettingsError, match=f"setting {name} is required"):
         make(**{name: None})
 
@@ -149,7 +149,7 @@ def test_the_app_refuses_another_stack() -> None:
 
 
 @pytest.mark.usefixtures("logged_in")
-def test_what_the_command_line_says_is_all_there_is(tmp_path: Path) -> None:
+def test_spark_stack_takes_no_context_but_the_commands(tmp_path: Path) -> None:
     """The folder in which `sublet deploy` is called may have another app's cdk.json, with the same names."""
     (tmp_path / "pyarrow").mkdir()
     given = {**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path)}

@@ -90,7 +90,7 @@ def test_records_that_come_while_it_waits(port: int) -> None:
     assert ours == theirs == [(["0", "1"], "count"), (["2"], "expiry")]
 
 
-def test_what_is_put_back_or_forgotten_comes_again(port: int) -> None:
+def test_record_is_delivered_again_after_a_nak_or_without_an_ack(port: int) -> None:
     async def script(pulled: Pulled) -> list[Event]:
         await pulled.put("a", "0")
         await pulled.put("b", "1")

@@ -21,7 +21,7 @@ TESTS = (
     "kinesis_errors.py",
     "repeated_call.py",
     "put_one_record.py",
-    "failure_destination.py::test_what_is_removed_is_kept_no_more",
+    "failure_destination.py::test_store_no_longer_gives_a_removed_batch",
 )
 WITHOUT_EMULATORS = (
     "tests/unit/aws",

@@ -170,7 +170,7 @@ def test_a_quiet_fleet_balances_and_then_stops_moving(
     st.integers(1, 5),
     st.integers(0, 2**32),
 )
-def test_what_is_stolen_from_another_group_lessens_the_spread(
+def test_steal_from_another_group_never_widens_the_spread(
     owners: list[str], max_leases_to_steal_at_one_time: int, seed: int
 ) -> None:
     """Between groups, not between workers; and a KCL 2.x worker in any of these places steals no more than it would
@@ -214,7 +214,7 @@ def _group_spread(held: Counter[str], settings: Settings) -> float:
     ),
     st.integers(1, 5),
 )
-def test_what_is_stolen_by_throughput_lessens_the_spread(
+def test_steal_by_throughput_never_widens_the_spread(
     carried: list[tuple[str, float | None]], max_leases_to_steal_at_one_time: int
 ) -> None:
     leases = [

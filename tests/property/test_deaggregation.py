@@ -43,7 +43,7 @@ def stream_record(data: bytes) -> StreamRecord:
 
 
 @given(records | plainly_keyed)
-def test_what_is_aggregated_comes_back(given_records: list[tuple[str, str | None, bytes]]) -> None:
+def test_aggregate_round_trips(given_records: list[tuple[str, str | None, bytes]]) -> None:
     result = deaggregate([stream_record(aggregate(given_records))], None)
     assert [(r.partition_key, r.explicit_hash_key, r.data) for r in result.user_records] == given_records
     assert [r.sub_sequence_number for r in result.user_records] == list(range(len(given_records)))

@@ -133,12 +133,12 @@ def record_at(number: int, sub: int, is_aggregated: bool) -> UserRecord:
     return UserRecord(plain, "key", sub, StreamRecord(str(number), whole, "key", AT))
 
 
-def test_what_has_no_end_of_brackets_is_no_document() -> None:
+def test_message_with_endless_brackets_is_no_document() -> None:
     with pytest.raises(NotADocument, match="not JSON"):
         batch_of_message("[" * 100_000)
 
 
-def test_what_was_set_aside_for_a_text_that_is_no_unicode_is_read_back() -> None:
+def test_document_keeps_an_error_text_of_invalid_unicode() -> None:
     """An exception may quote a file name whose bytes are not valid Unicode."""
     body = json.dumps(changed(DOCUMENT, ("sublet", "error", "text"), "\udcff"))
     assert batch_of_message(body).failure == Failure("ValueError", "orders.py:7", "\udcff")

@@ -59,7 +59,7 @@ def test_a_text_that_is_damaged_is_none_or_of_the_same_form(
     "garbage",
     ["", "7", "7@50", "7@50/u/1/", "7@50/u/1/,,", "7@50/x/1/1", "-7@50/u/1/1", "7@50/u//1", "7@50/u/1/1,A"],
 )
-def test_what_we_do_not_write_says_nothing(garbage: str) -> None:
+def test_finished_ahead_text_of_another_form_is_ignored(garbage: str) -> None:
     assert read_ahead_text(garbage, Checkpoint("50"), None) is None
 
 

@@ -53,7 +53,7 @@ def test_observations_stay_few_and_apart(
 
 
 @given(ticks, st.integers(1, 3), st.integers(0, 3))
-def test_what_a_row_says_comes_before_what_was_observed(
+def test_lease_row_takes_precedence_over_its_observed_history(
     seen: list[tuple[int, Checkpoint, int, str | None, timedelta | None]], attempt: int, crashes: int
 ) -> None:
     histories: dict[str, History] = {}

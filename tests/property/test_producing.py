@@ -104,7 +104,7 @@ def test_each_record_says_truly_whether_it_was_given_up(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", first(12, range(300)))
-def test_what_is_acknowledged_of_a_stream_that_is_created_again_is_delivered_in_order(seed: int) -> None:
+def test_acknowledged_records_arrive_in_order_when_the_stream_is_recreated(seed: int) -> None:
     """Its shards have the same ids as before, and other ranges. What was put into the former stream went with it."""
     world = drawn(seed, RULES, loses=0)
     world.recreates = 3

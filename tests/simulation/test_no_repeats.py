@@ -31,7 +31,7 @@ def test_nothing_comes_again_without_an_excuse(world: partial[Result]) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_what_is_noted_nowhere_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_repeats_when_finished_ahead_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were repeated each time the lease was given up."""
     monkeypatch.setattr(HeldLease, "finished_ahead", None)
     violation = give_up_side_by_side(27, without=CALM).violation

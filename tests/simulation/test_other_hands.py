@@ -23,7 +23,7 @@ calm = partial(give_up_beside_other_hands, without=frozenset(Fault))
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("world", [partial(calm, 5), partial(give_up_beside_other_hands, 3)])
-def test_what_is_rewound_is_handled_again(world: Callable[[], Result]) -> None:
+def test_rewound_records_are_handled_again(world: Callable[[], Result]) -> None:
     """More of them: `make simulate WORLDS=other-hands`."""
     assert world().violation is None
 

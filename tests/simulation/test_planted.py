@@ -175,7 +175,7 @@ PLANTED = {
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", first(3, PLANTED))
-def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_a_planted_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     for where in planted.where:
         monkeypatch.setattr(where, planted.name, planted.by)

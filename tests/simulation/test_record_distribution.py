@@ -61,7 +61,7 @@ PLANTED: dict[str, tuple[object, str, object]] = {
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", first(1, PLANTED))
-def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_a_planted_fault_of_record_distribution(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, attribute, by = PLANTED[name]
     monkeypatch.setattr(where, attribute, by)
     for seed in range(60):

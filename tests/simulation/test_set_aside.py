@@ -75,7 +75,7 @@ PLANTED = {
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_a_planted_fault_of_setting_aside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     monkeypatch.setattr(planted.where, planted.name, planted.by)
     worlds = (set_aside(seed, kind=planted.kind).violation for seed in planted.seeds)

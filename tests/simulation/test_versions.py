@@ -92,7 +92,7 @@ def test_a_lease_is_handed_over_though_the_answer_to_its_acquire_was_lost() -> N
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_believed_though_stale_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_trust_in_a_stale_version(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     monkeypatch.setattr(planted.where, planted.name, planted.by)
     world = partial(roll, idle=planted.idle, lanes=planted.lanes)

@@ -61,7 +61,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     assert "is no empty folder" in demo.said
 
 
-def test_what_is_in_the_tables_goes_by_key_and_batch(tmp_path: Path) -> None:
+def test_lake_reports_runs_by_key_in_batch_order(tmp_path: Path) -> None:
     def put(table: str, batch: int, rows: list[dict[str, object]]) -> None:
         folder = tmp_path / table / "arrivalDate=2026-01-31" / "shardId=shardId-000000000000" / f"batch={batch}"
         folder.mkdir(parents=True)

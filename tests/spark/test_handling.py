@@ -163,7 +163,7 @@ def test_the_failure_policy_is_that_of_the_fleet(stream: MemoryStream) -> None:
     assert [row[2] for row in handled] == [2]
 
 
-def test_what_the_destination_refuses_fails_the_task(stream: MemoryStream) -> None:
+def test_task_fails_when_the_destination_refuses_a_batch(stream: MemoryStream) -> None:
     destination = MemoryDestination()
     destination.refusals = 100
 
@@ -204,7 +204,7 @@ def test_a_handler_that_is_not_there_is_named_before_anything_is_read() -> None:
         ({"handler_atempts": 3}, "handler_atempts"),
     ],
 )
-def test_what_needs_positions_of_ours_is_refused_by_name(settings: dict[str, Any], named: str) -> None:
+def test_handler_setting_is_refused_by_name_when_spark_cannot_honour_it(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(SettingsError, match=f"setting {named} = "):
         apply_handler(None, "json:loads", **settings)
 

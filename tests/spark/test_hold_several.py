@@ -70,7 +70,7 @@ def test_through_a_reshard_of_one_stream() -> None:
     assert f"{query.key('a')}:shardId-000000000003" in rows(query)
 
 
-def test_what_another_worker_has_checkpointed_does_not_come_again() -> None:
+def test_records_checkpointed_by_another_worker_are_not_read_again() -> None:
     query = SeveralQuery("", **HOLD, stream="a,b*")
     stream = query.create("a", shards=1).inner
     query.put("a", 10)
@@ -152,7 +152,7 @@ def test_a_stream_that_is_not_named_any_more_is_left_to_others_and_one_that_come
     assert owners == {"a": WORKER, "b": None, "c": WORKER}
 
 
-def test_what_is_there_is_read_and_no_stream_that_comes_meanwhile() -> None:
+def test_available_now_reads_the_streams_present_at_the_start_while_holding() -> None:
     query = held("ab", stream="*")
     wanted = query.put("a", 20) + query.put("b", 20)
     query.clock.sleep(2 * SECOND)

@@ -90,7 +90,7 @@ def test_triggers_of_one_process_walk_only_what_is_new(limit: Share, pause: time
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_what_comes_after_an_idle_day_is_found_and_read_within_the_bound(limit: Share) -> None:
+def test_records_after_an_idle_day_are_read_within_the_bound_of_polls(limit: Share) -> None:
     query = idle_query()
     query.clock.sleep(20 * HOUR)
     query.restart()
@@ -141,7 +141,7 @@ def test_an_older_offset_that_is_restored_brings_its_own_proof() -> None:
     assert [row.data for row in query.run_all()][-5:] == wanted
 
 
-def test_what_one_process_remembers_is_of_its_position_alone() -> None:
+def test_remembered_walk_applies_to_its_own_position_alone() -> None:
     """Leases that others have moved, and that come back, have other positions: `resume` and `joining` write them
     without a proof."""
     query = idle_query()
@@ -202,7 +202,7 @@ def test_a_query_of_an_earlier_version_walks_once() -> None:
     assert [row.data for row in query.run_all()][-3:] == wanted
 
 
-def test_what_is_left_of_a_batch_after_others_have_moved_the_lease_goes_by_their_checkpoint_alone() -> None:
+def test_resumed_range_drops_its_quiet_time_when_another_worker_checkpointed() -> None:
     moment = datetime(2026, 1, 31, 8, tzinfo=UTC)
     one = ShardRange(SHARD, None, ReadTo("5", moment), "9", quiet_until=moment + HOUR)
     lease = Lease(SHARD, checkpoint=Checkpoint("7", 0))

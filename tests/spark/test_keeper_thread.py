@@ -96,7 +96,7 @@ def test_it_gives_everything_back_at_what_was_committed(ending: Callable[[Ended]
         held.query.plan()
 
 
-def test_what_it_refuses_is_raised_where_it_was_asked() -> None:
+def test_keeper_error_is_raised_in_the_calling_thread() -> None:
     held = held_query()
     thread = Ended(held).thread
 

@@ -178,7 +178,7 @@ def test_the_lag_by_one_look(checkpoint: str, made: ShardLook, expected: LagThen
     assert lag_then(Checkpoint(checkpoint), made, NOW) == expected
 
 
-def test_what_a_batch_has_read_counts_once_and_only_when_it_is_committed() -> None:
+def test_batch_rate_counts_once_and_only_after_the_commit() -> None:
     clock = FakeClock()
     lag = LeaseLag(Lease("s", TRIM_HORIZON), clock)
     first = ShardLook(clock.now(), ShardOffset(Unread()), Peek(AT, rows=60, bytes=6000))

@@ -68,7 +68,7 @@ def test_where_descriptions_do_not_tell_nothing_is_dropped() -> None:
     assert data_of(query.run_all()) == Counter(wanted)
 
 
-def test_what_was_placed_before_it_was_switched_off_is_delivered_for_a_retention() -> None:
+def test_strays_are_delivered_for_a_retention_after_auto_is_switched_off() -> None:
     """Also in a process that is started later: the log remembers, although nothing was read while it was AUTO."""
     query = memory_query(2)
     query.run_all()
@@ -88,7 +88,7 @@ def test_what_was_placed_before_it_was_switched_off_is_delivered_for_a_retention
     assert query.run_all()[len(wanted) :] == []
 
 
-def test_what_is_younger_than_the_description_is_kept() -> None:
+def test_strays_newer_than_the_description_are_kept() -> None:
     """It may have been switched to AUTO meanwhile."""
     query = memory_query(2)
     query.run_all()

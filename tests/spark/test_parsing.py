@@ -17,7 +17,7 @@ SCHEMA = {
 NARROW = pa.struct([("parsed", pa.struct([("id", pa.int8()), ("note", pa.string())])), ("reason", pa.string())])
 
 
-def test_what_arrow_does_not_take_is_rejected_alone() -> None:
+def test_rows_that_arrow_refuses_are_rejected_alone() -> None:
     data = pa.array([b'{"id": 1}', b'{"id": 1000}', b"nonsense", b'{"id": 2, "note": "x"}'])
     rows = parse_array(json.dumps(SCHEMA), NARROW, data).to_pylist()
     assert [row["parsed"] for row in rows] == [{"id": 1, "note": None}, None, None, {"id": 2, "note": "x"}]

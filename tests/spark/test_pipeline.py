@@ -199,7 +199,9 @@ def test_a_transform_that_fails_once_leaves_nothing_behind(
         (lambda df: {"a": df.selectExpr("1 as shardId")}, "shardId is int"),
     ],
 )
-def test_what_a_transform_may_not_return(spark: SparkSession, make: Callable[[DataFrame], Any], says: str) -> None:
+def test_transform_is_refused_for_an_invalid_result(
+    spark: SparkSession, make: Callable[[DataFrame], Any], says: str
+) -> None:
     with pytest.raises(SettingsError, match="setting transform = 'orders:tables'.*" + re.escape(says)):
         transformed(make, "orders:tables", spark.range(3))
 

@@ -154,7 +154,7 @@ def test_a_query_that_is_idle_gives_the_text_that_it_gave() -> None:
     assert not spark.plan()
 
 
-def test_what_is_there_is_read_in_several_batches_through_a_reshard_and_no_more() -> None:
+def test_available_now_reads_through_a_reshard_and_stops_at_its_targets() -> None:
     query = memory_query(2, availableNow="true", maxRecordsPerTrigger="20")
     wanted = put(query, 30)
     query.stream.inner.split("shardId-000000000000")

@@ -177,7 +177,7 @@ def test_one_stream_does_not_continue_the_checkpoint_of_several() -> None:
         alone.driver.latest_offset(any_offset_from_json(json.loads(query.log[-1])))
 
 
-def test_what_is_there_is_read_and_no_more_and_no_stream_that_comes_meanwhile() -> None:
+def test_available_now_reads_the_records_and_streams_present_at_the_start() -> None:
     query = SeveralQuery("ab", stream="*")
     wanted = query.put_into_each(30)
     query.driver.set_targets(query.offset(-1))

@@ -214,7 +214,7 @@ def test_a_permission_that_is_denied_is_named_at_load_in_the_first_line(spark: S
 
 
 @explores
-def test_what_is_wrong_for_a_stream_is_in_the_first_line_of_the_query_s_exception(
+def test_query_exception_begins_with_the_settings_error(
     spark: SparkSession, stream: BusyStream, tmp_path: Path
 ) -> None:
     moment = "AT_TIMESTAMP:2026-01-31T08:00:00Z"

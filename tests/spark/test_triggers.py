@@ -103,7 +103,7 @@ def test_each_goes_on_where_the_one_before_ended(spark: SparkSession, stream: Bu
     ],
     ids=["continuous", "realTime"],
 )
-def test_what_a_source_in_python_cannot_do_is_refused_by_spark(
+def test_spark_refuses_triggers_that_a_python_source_cannot_serve(
     spark: SparkSession, stream: BusyStream, tmp_path: Path, trigger: dict[str, str], words: str
 ) -> None:
     writer = (
