@@ -23,7 +23,13 @@ from tests.mutants.swap import is_in_function
 from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
 from tests.mutants.warm import WarmTrials, judge_warm
 
-WHERE = ("decisions/**/*.py", "operate/rules/*.py", "engine/**/*.py", "protocol/lease_writes.py")
+WHERE = (
+    "decisions/**/*.py",
+    "operate/rules/*.py",
+    "spark/plan/exact_sketch.py",
+    "engine/**/*.py",
+    "protocol/lease_writes.py",
+)
 REPORT = ROOT / ".local" / "mutants.md"
 RECORD = ROOT / ".local" / "mutants.tsv"
 

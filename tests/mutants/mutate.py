@@ -1,7 +1,9 @@
 """Every small mistake in a file: comparisons flipped, boundaries moved, conditions, statements and signs lost.
 
-We do not use mutmut or cosmic-ray, because both want one command for the whole suite, and a working copy or a
-database of their own. Here a mutant is a text, and the caller decides which tests to run.
+Ours, because two in five mutants here lack a statement, a condition or an entry: mutmut (3.8) and cosmic-ray (8.7) drop
+none. mutmut also leaves code outside functions alone, and functions with a decorator other than staticmethod or
+classmethod: one in ten. cosmic-ray writes each mutant into the file that you are editing, and starts the same command
+for every one. Both exclude all mutants of a line, by a comment there; known.txt names single ones, with reasons.
 """
 
 from __future__ import annotations

@@ -34,16 +34,23 @@ LIMIT = 90
 PATIENCE = 600.0
 """Seconds by the clock, for a mutant that waits for ever. A busy machine must not be mistaken for it."""
 
+OPERATE = (
+    "tests/unit/operate/rules",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit/operate").glob("test_*.py")),
+)
+"""Without the commands' and the console's tests, which are slow and look at what rules decide through much else."""
+
 TESTS = {
     "decisions": (
         "tests/unit/decisions",
         "tests/scenarios",
         "tests/property",
         "tests/unit/engine",
-        "tests/unit/operate",
+        *OPERATE,
         "tests/unit/putting",
     ),
-    "operate": ("tests/unit/operate", "tests/property", "tests/unit/engine"),
+    "operate": (*OPERATE, "tests/scenarios", "tests/property", "tests/unit/engine"),
+    "spark": ("tests/unit/spark",),
     "engine": ("tests/unit/engine",),
     "protocol": ("tests/unit/protocol", "tests/property", "tests/unit/engine"),
 }

@@ -23,7 +23,7 @@ from _pytest.runner import runtestprotocol
 from tests.mutants.mutate import Mutant
 from tests.mutants.swap import Swap, Swaps
 from tests.mutants.touched import Touched
-from tests.mutants.trial import FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Verdict
+from tests.mutants.trial import FIRST_WORLD, LIMIT, OPERATE, PATIENCE, ROOT, Outcome, Verdict
 
 TESTS = (
     "tests/unit/decisions",
@@ -31,9 +31,10 @@ TESTS = (
     "tests/unit/protocol",
     "tests/unit/pull",
     "tests/unit/handlers",
-    "tests/unit/operate",
+    *OPERATE,
     "tests/unit/runtimes",
     "tests/unit/putting",
+    "tests/unit/spark/plan",
     "tests/scenarios",
     "tests/property",
 )
