@@ -101,7 +101,7 @@ def test_fetch_and_next(world: World) -> None:
     assert world.owners == {None}
 
 
-def test_what_is_not_acknowledged_comes_again(world: World) -> None:
+def test_record_is_delivered_again_without_an_ack(world: World) -> None:
     async def main() -> None:
         world.put("a0", "b0")
         async with world.consumer() as consumer:
@@ -235,7 +235,7 @@ def test_callbacks_side_by_side_have_each_key_in_order(world: World) -> None:
     run(main())
 
 
-def test_what_waits_in_a_lane_behind_a_record_that_failed_is_not_called(world: World) -> None:
+def test_lane_waits_until_its_failed_record_succeeds(world: World) -> None:
     async def main() -> None:
         world.put(*(f"a{number}" for number in range(4)))
         seen: list[str] = []
@@ -397,7 +397,7 @@ def test_on_a_second_loop_events_are_delivered_there(world: World) -> None:
     run(main())
 
 
-def test_what_cannot_pass_is_raised_where_records_are_awaited(world: World) -> None:
+def test_permanent_error_is_raised_where_records_are_awaited(world: World) -> None:
     async def nothing(record: Record) -> None: ...
 
     async def main() -> None:

@@ -65,7 +65,7 @@ def wire() -> Iterator[Wire]:
     ("trouble", "reached"),
     [(Trouble.LOSE_REQUEST, 0), (Trouble.LOSE_REPLY, 1), (Trouble.TRUNCATE, 1), (Trouble.THROTTLE, 0)],
 )
-def test_what_a_bad_one_does_and_how_the_consumer_takes_it(wire: Wire, trouble: Trouble, reached: int) -> None:
+def test_bad_network_makes_the_table_unavailable_until_it_is_calm(wire: Wire, trouble: Trouble, reached: int) -> None:
     wire.between.burst(trouble, SOON)
     with pytest.raises((ClientError, *CONNECTION_FAILED)) as raised:
         wire.client.get_item(TableName="leases", Key={"leaseKey": {"S": "a"}})

@@ -41,7 +41,7 @@ def test_a_batch_of_a_lost_answer_may_come_again() -> None:
         ((2, 1, 3), "a: 2 comes after 0"),
     ],
 )
-def test_what_is_lost_out_of_order_or_repeated_is_found(numbers: tuple[int, ...], problem: str) -> None:
+def test_verdict_finds_lost_reordered_and_repeated_records(numbers: tuple[int, ...], problem: str) -> None:
     assert problem in wrong(put(3), *numbers)
 
 

@@ -41,7 +41,7 @@ def test_all_is_well() -> None:
     assert (found.handled, found.again, found.redelivered_share) == (3, 0, 0)
 
 
-def test_what_no_call_finished_is_missing() -> None:
+def test_verdict_counts_records_that_no_call_finished_as_missing() -> None:
     assert verdict(begun(1), call(2, 0, 1)).missing == ("k/2",)
     assert verdict(begun(1), call(2, 0, 1, 2, done=1)).missing == ("k/1", "k/2"), "shown is not done"
 

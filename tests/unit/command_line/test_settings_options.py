@@ -37,7 +37,7 @@ def test_the_examples_in_the_help_and_the_documents_are_accepted_as_they_stand()
 
 
 @pytest.mark.parametrize("missing", ["application", "stream", "handler"])
-def test_what_a_run_cannot_do_without_is_asked_for(missing: str) -> None:
+def test_run_names_the_option_of_a_missing_setting(missing: str) -> None:
     named = dict(zip(NAMED[::2], NAMED[1::2], strict=True))
     del named[f"--{missing}"]
     with pytest.raises(SettingsError, match=f"give --{missing}, or set SUBLET_{missing.upper()}"):

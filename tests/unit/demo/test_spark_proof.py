@@ -53,7 +53,7 @@ def test_holds_when_each_key_goes_on_from_hand_to_hand() -> None:
     assert (proof.missing, proof.overlap, proof.out_of_turn) == (0, 0, 0)
 
 
-def test_what_a_row_has_gained_goes_by_runs() -> None:
+def test_runs_since_lists_the_runs_that_a_key_gained() -> None:
     assert runs_since(FIRST, LAST) == {"N1": [(7, 7)], "N3": [(3, 4)], "N2": [(4, 5)]}
     assert runs_since(LAST, LAST) == {}
 

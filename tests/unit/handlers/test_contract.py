@@ -110,7 +110,7 @@ def decorated(function: Callable[[Any], object]) -> Callable[[Any], object]:
     ],
     ids=lambda handler: type(handler).__name__,
 )
-def test_what_is_async_has_run_when_its_call_returns(handler: object) -> None:
+def test_async_handler_has_run_when_its_call_returns(handler: object) -> None:
     SEEN.clear()
     handler_of(handler).handle(BATCH)
     assert SEEN == [BATCH]
@@ -125,7 +125,7 @@ def test_what_is_async_has_run_when_its_call_returns(handler: object) -> None:
     ],
     ids=lambda handler: type(handler).__name__,
 )
-def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: object) -> None:
+def test_generator_handler_is_refused_before_a_call(handler: object) -> None:
     with pytest.raises(HandlerNotLoadable, match="calling it runs none of its code"):
         handler_of(handler)
 
@@ -154,7 +154,7 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
         (lambda _: {"batchItemFailures": [{"itemIdentifier": "1"}]}, "call batch.checkpoint"),
     ],
 )
-def test_what_is_seen_only_when_it_returns_fails_its_batch(handler: object, what_to_do: str) -> None:
+def test_handler_that_returns_unfinished_work_fails_its_batch(handler: object, what_to_do: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as that a coroutine was never awaited
         with pytest.raises(HandlerContractBroken, match=what_to_do):
@@ -233,7 +233,7 @@ def takes_a_default(batch: object, table: str = "orders") -> None: ...
         functools.wraps(takes_two)(takes_one),
     ],
 )
-def test_what_takes_one_argument_fits(handler: object) -> None:
+def test_handler_of_one_argument_is_accepted(handler: object) -> None:
     handler_of(handler).handle(BATCH)
 
 
@@ -246,6 +246,6 @@ def test_what_takes_one_argument_fits(handler: object) -> None:
         functools.wraps(takes_one)(takes_two),
     ],
 )
-def test_what_does_not_is_refused_with_what_it_takes(handler: object) -> None:
+def test_handler_of_another_signature_is_refused_with_its_signature(handler: object) -> None:
     with pytest.raises(HandlerNotLoadable, match=r"takes \(.*\), but is called with \(batch\)"):
         handler_of(handler)

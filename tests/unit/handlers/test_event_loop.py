@@ -147,7 +147,7 @@ async def stops_the_loop() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
-def test_what_ends_a_call_is_its_caller_s_and_the_loop_goes_on(
+def test_event_loop_goes_on_after_a_call_that_exits_or_is_cancelled(
     coroutine: Callable[[], object], raised: type[BaseException]
 ) -> None:
     before = finished(loop_and_thread())

@@ -87,7 +87,7 @@ def test_all_is_done(returned: object) -> None:
     ],
     ids=repr,
 )
-def test_what_is_before_the_lowest_is_done(returned: object, first: int) -> None:
+def test_records_before_the_lowest_item_failure_are_done(returned: object, first: int) -> None:
     """By place in the batch: as text, 1000 would be before 101."""
     found = failed(returned, RECORDS)
     assert found is not None
@@ -136,11 +136,11 @@ def test_of_an_aggregate_that_was_begun_before_the_part_in_this_batch_counts() -
 @pytest.mark.parametrize(
     "returned", [None, {}, "text", 6, Decimal("6.5"), {"took": [Decimal(1)]}, failures("103"), Response([])], ids=repr
 )
-def test_what_lambda_can_send_may_be_returned(returned: object) -> None:
+def test_handler_may_return_what_lambda_can_serialize(returned: object) -> None:
     check_sendable(returned)
 
 
-def test_what_lambda_cannot_send_fails_the_batch_as_there() -> None:
+def test_batch_fails_when_lambda_could_not_serialize_the_result() -> None:
     circular: list[object] = []
     circular.append(circular)
     for returned in (NoJson([]), {"x": object()}, {(1, 2): 3}, b"bytes", {1, 2}, circular):

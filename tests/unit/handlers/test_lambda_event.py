@@ -69,7 +69,7 @@ def test_the_rest_comes_again_after_a_partial_failure() -> None:
     assert done.retries == 2
 
 
-def test_what_is_done_is_checkpointed_before_the_call_counts_as_failed() -> None:
+def test_records_before_the_first_item_failure_are_checkpointed() -> None:
     given = batch([b"a", b"b", b"c"])
     with pytest.raises(BatchItemsFailed, match="1 of 3 records failed, the first of them 3"):
         handler_of(Function(fails_from(2)), LAMBDA).handle(given)
@@ -84,7 +84,7 @@ def test_nothing_is_checkpointed_if_nothing_is_done(answer: Callable[[Json], obj
     assert checkpointed(given) == []
 
 
-def test_what_it_raises_fails_the_whole_batch() -> None:
+def test_exception_fails_the_whole_batch() -> None:
     def broken(_: Json) -> object:
         raise ValueError("not now")
 
@@ -232,7 +232,7 @@ def test_a_generator_has_run_nothing() -> None:
 
 
 @pytest.mark.parametrize("reports", [True, False])
-def test_what_lambda_could_not_send_is_not_done(reports: bool) -> None:
+def test_batch_is_not_done_when_the_result_is_not_json(reports: bool) -> None:
     handler = handler_of(lambda event, _: {"seen": set(event)}, replace(LAMBDA, report_batch_item_failures=reports))
     with pytest.raises(HandlerContractBroken, match="not JSON"):
         handler.handle(batch([b"a"]))
@@ -314,7 +314,7 @@ def test_a_handler_of_another_contract_gets_an_error_that_names_its_contract(
         (print, LAMBDA_EVENT),
     ],
 )
-def test_what_may_be_of_either_is_taken_as_the_setting_says(handler: object, contract: HandlerContract) -> None:
+def test_handler_that_fits_both_contracts_follows_the_setting(handler: object, contract: HandlerContract) -> None:
     handler_of(handler, Settings(application="orders", stream="memory", handler_contract=contract))
 
 

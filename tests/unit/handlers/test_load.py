@@ -155,9 +155,7 @@ def lease_releasing(shard_id): audit.calls.append("the module's")
         ),
     ],
 )
-def test_what_cannot_be_loaded_says_why_in_one_sentence(
-    module: Write, reference: str, source: str, sentence: str
-) -> None:
+def test_load_error_says_why_in_one_sentence(module: Write, reference: str, source: str, sentence: str) -> None:
     module(orders=source)
     with pytest.raises(HandlerNotLoadable) as refused:
         load_handler(reference)
@@ -230,6 +228,6 @@ def test_a_handler_is_a_function_an_object_a_module_or_a_reference(module: Write
         (str, "handler str: it is a class"),
     ],
 )
-def test_what_is_no_handler_is_refused(handler: object, sentence: str) -> None:
+def test_object_that_is_no_handler_is_refused(handler: object, sentence: str) -> None:
     with pytest.raises(HandlerNotLoadable, match=re.escape(sentence)):
         handler_of(handler)

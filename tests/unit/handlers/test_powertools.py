@@ -122,7 +122,7 @@ def test_all_is_done_when_none_fails(made_of: Any) -> None:
 
 
 @BOTH
-def test_what_fails_for_good_is_never_passed(made_of: Any) -> None:
+def test_checkpoint_stays_before_a_record_that_powertools_keeps_failing(made_of: Any) -> None:
     def each(data: bytes) -> None:
         if data == b"b":
             raise ValueError("never")
@@ -209,7 +209,7 @@ def idempotent_handler(each: Callable[[bytes], None], key: str) -> Callable[[Jso
     return lambda_handler
 
 
-def test_what_comes_again_is_done_once_with_the_idempotency_utility() -> None:
+def test_idempotency_utility_does_a_redelivered_record_once() -> None:
     each = Once(b"b")
     consume(idempotent_handler(each, "eventID"), [b"a", b"b", b"c"], **LAMBDA)
     assert each.seen == [b"a", b"b", b"c", b"b"], "c came again and was not done again"

@@ -113,7 +113,7 @@ def test_raising_does_not_skip_the_batch() -> None:
     assert str(world.table.lease().checkpoint) == last
 
 
-def test_what_it_checkpointed_before_it_raised_does_not_come_again() -> None:
+def test_records_checkpointed_before_an_exception_are_not_delivered_again() -> None:
     told: Told = []
     world = EngineWorld(KCL)
     world.put("a", "b", "c")

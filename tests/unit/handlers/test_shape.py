@@ -46,7 +46,7 @@ def test_source_and_function_are_judged_alike(takes: str, other: HandlerContract
     assert other is None or f"set handler_contract={other}" in str(problem)
 
 
-def test_what_a_decorator_makes_of_it_only_a_run_can_tell() -> None:
+def test_decorated_function_has_no_signature_in_its_source() -> None:
     [function] = ast.parse("@adapted\ndef handle(event, context): ...").body
     assert isinstance(function, ast.FunctionDef)
     assert signature_in(function) is None

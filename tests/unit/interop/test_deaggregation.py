@@ -38,7 +38,7 @@ def of(*fields: bytes) -> Case:
     ],
     ids=["index", "index cut to 32 bits", "negative index", "no number", "a sign", "a sign, outside", "explicit index"],
 )
-def test_what_java_makes_of_a_senseless_record_is_allowed_and_nothing_else(case: Case, given: list[Given]) -> None:
+def test_judge_allows_only_javas_result_for_a_senseless_record(case: Case, given: list[Given]) -> None:
     assert java_gives(case) == given
     assert judged(case, given) == "senseless, whole from sublet"
     assert judged(case, [*given, X]) == UNKNOWN
@@ -60,7 +60,7 @@ def test_sensible_records_may_not_differ() -> None:
     assert judged(Case(case.data, LOWER), [X]) == "taken apart alike"
 
 
-def test_what_is_beyond_32_bits_is_plain_to_us_and_to_java_what_is_left_of_it() -> None:
+def test_judge_knows_that_java_cuts_a_wide_tag_which_sublet_delivers_plain() -> None:
     wide = varint(2**32 + (9 << 3)) + b"\x01"
     case = of(row(b"x"), wide)
     assert as_java_reads(KEYS + row(b"x") + wide) == KEYS + row(b"x") + number(9, 1)
@@ -70,7 +70,7 @@ def test_what_is_beyond_32_bits_is_plain_to_us_and_to_java_what_is_left_of_it() 
         assert as_java_reads(same) == same
 
 
-def test_what_is_drawn_is_of_every_kind_and_the_same_for_a_seed() -> None:
+def test_drawn_cases_cover_every_kind_and_repeat_for_a_seed() -> None:
     drawn = list(cases(600, Random(1)))
     assert drawn == list(cases(600, Random(1)))
     found = {judged(case, java_gives(case)) for case in drawn}

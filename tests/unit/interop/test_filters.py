@@ -46,11 +46,11 @@ def test_nothing_is_dropped_that_aws_delivers() -> None:
         ),
     ],
 )
-def test_what_sublet_delivers_alone_has_its_reason(case: Case, why: str) -> None:
+def test_judge_gives_a_reason_for_what_sublet_alone_delivers(case: Case, why: str) -> None:
     assert judged(case, "false") == why
 
 
-def test_what_is_drawn_is_of_both_kinds_and_the_same_for_a_seed() -> None:
+def test_drawn_cases_are_delivered_and_dropped_and_repeat_for_a_seed() -> None:
     drawn = list(cases(600, Random(1)))
     assert drawn == list(cases(600, Random(1)))
     assert {judged(case, said(case)) for case in drawn} == {"delivered by both", "dropped by both"}

@@ -85,7 +85,7 @@ def test_a_repeat_of_what_the_row_said_was_done_is_not_explained() -> None:
     assert "behind it at 4" in judged(twice, [], TAKEN_AT_7).unexplained[0]
 
 
-def test_what_lies_before_a_tenures_checkpoint_is_wrong_the_first_time_too() -> None:
+def test_record_before_a_tenures_checkpoint_is_wrong_even_the_first_time() -> None:
     assert judged([handled(9, "parent", "a/0", "sublet-1", sequence_number=3)], [], TAKEN_AT_7).unexplained
 
 

@@ -90,7 +90,7 @@ def test_the_last_write_is_by_the_rows_and_by_when_ticks_saw_them() -> None:
     assert [one.last_write for one in (java, known, well)] == [None, NOW - MINUTE, NOW]
 
 
-def test_what_is_paused_is_said() -> None:
+def test_application_is_shown_as_paused() -> None:
     control = Control(Pause(Order.PAUSE, NOW, "jo"))
     ended = Lease("shardId-000000000001", SHARD_END)
     (one,) = look(a_b=ApplicationRows(LeaseScan((WELL, ended)), Remembered({}), control))

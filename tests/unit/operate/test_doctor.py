@@ -201,7 +201,7 @@ def everything_wrong() -> Examined:
     )
 
 
-def test_what_is_bad_and_what_is_a_warning() -> None:
+def test_doctor_gives_each_check_its_severity() -> None:
     warnings = {
         Check.THROTTLED,
         Check.MODE,
@@ -395,7 +395,7 @@ def test_without_shard_metrics_rows_tell_which_shard_is_hot(row: dict[str, Any],
         (Throttled(0, 8), ["the stream refused 8 polls in the last hour"]),
     ],
 )
-def test_what_the_stream_refused_is_counted_by_kind(throttled: Throttled, said: list[str]) -> None:
+def test_doctor_counts_refused_records_and_polls(throttled: Throttled, said: list[str]) -> None:
     assert [judged.what for judged in throttling(throttled)] == said
 
 
@@ -446,7 +446,7 @@ def test_how_much_of_the_retention_is_left(lag: int, severity: Severity | None, 
     ("left", "severity"),
     [(5, Severity.WARNING), (3, Severity.WARNING), (0.9, Severity.BAD), (-1, Severity.BAD)],
 )
-def test_what_was_set_aside_is_bad_a_day_before_it_is_deleted(left: float, severity: Severity) -> None:
+def test_set_aside_finding_turns_bad_a_day_before_deletion(left: float, severity: Severity) -> None:
     healthy = examined_world()
     waiting = SetAsideWaiting(4, healthy.at - 10 * DAY, healthy.at + left * DAY)
     (finding,) = found(replace(healthy, set_aside=waiting))[Check.SET_ASIDE]

@@ -144,7 +144,7 @@ class Contended:
         self.real.replace_unreadable()
 
 
-def test_what_two_operators_order_at_once_both_stands() -> None:
+def test_concurrent_pauses_of_two_operators_both_stand() -> None:
     world = held_world()
     other = Pause(Order.PAUSE, world.clock.now(), "bo@desk")
     world.ports_with = {"control": Contended(world.control, TRIES - 1, other)}
@@ -403,6 +403,6 @@ def test_a_pause_ends_in_time_whatever_a_worker_s_clock_says(dated_world: Engine
 
 
 @pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(hours=1)])
-def test_what_an_operator_with_a_wrong_clock_resumes_is_resumed(dated_world: EngineWorld, by: timedelta) -> None:
+def test_resume_works_with_a_wrong_clock(dated_world: EngineWorld, by: timedelta) -> None:
     order(dated_world, lasts=5 * MINUTE)
     assert set(Pausing("orders", skewed(dated_world, by), dated_world.settings).resume()) == {"orders"}

@@ -83,7 +83,7 @@ def positions(world: EngineWorld) -> dict[str, Checkpoint]:
     return {lease.lease_key: lease.checkpoint for lease in world.table.real.scan().leases}
 
 
-def test_what_came_after_the_time_comes_again_in_order_and_nothing_else() -> None:
+def test_seek_to_a_time_replays_later_records_in_order_and_no_others() -> None:
     world, moment = read_through_a_split()
     seek(world, moment)
     again = consume(world)
@@ -296,7 +296,7 @@ def taken(world: EngineWorld, target: str) -> None:
     sought(world, at_place(place(target), world.shards.list_shards(), (), world.ports))
 
 
-def test_what_a_person_kept_stays_whatever_its_name() -> None:
+def test_snapshot_of_a_person_stays_whatever_its_name() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
     consume(world)

@@ -84,7 +84,7 @@ def test_an_hour_again_is_an_hour_of_records(split_at: timedelta | None) -> None
     assert found.estimate.counted_by is CountedBy.CLOUDWATCH
 
 
-def test_what_is_skipped_is_estimated_too() -> None:
+def test_estimate_includes_skipped_records() -> None:
     world = stream_of_two_hours()
     back = plan(world, "1h")
     Seek(back.plan, world.ports, "a test").run()

@@ -117,7 +117,7 @@ def test_all_leases_are_looked_at_before_the_first_is_moved() -> None:
     assert rows(world) == before
 
 
-def test_what_the_fleet_has_handled_since_the_plan_does_not_matter() -> None:
+def test_seek_executes_after_the_fleet_has_read_on_since_the_plan() -> None:
     world = handled()
     ours = plan(world, "30m")
     put(world, 10, 60)

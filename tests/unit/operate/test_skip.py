@@ -84,7 +84,7 @@ def test_one_user_record_of_an_aggregate() -> None:
 
 
 @pytest.mark.parametrize("may_be_placed", [False, True])
-def test_what_is_dropped_before_any_handler_does_not_count(may_be_placed: bool) -> None:
+def test_skip_does_not_count_aggregates_dropped_before_the_handler(may_be_placed: bool) -> None:
     """An aggregate outside its shard's hash keys is dropped, unless Kinesis may have placed it there."""
     world = EngineWorld(shards=2)
     world.put("1", shard=0, of=2)
@@ -102,7 +102,7 @@ def test_what_is_dropped_before_any_handler_does_not_count(may_be_placed: bool) 
 ORDERS = json.dumps({"Filters": [{"Pattern": {"data": {"kind": ["order"]}}}]})
 
 
-def test_what_the_handler_does_not_want_does_not_count() -> None:
+def test_skip_does_not_count_filtered_records() -> None:
     world = EngineWorld(replace(STUCK, filter_criteria=ORDERS))
     noise, poison, good = '{"kind": "noise"}', '{"kind": "order", "bad": 1}', '{"kind": "order"}'
     world.put(noise, noise, noise, poison, noise, good)
@@ -157,7 +157,7 @@ def test_nothing_moves_if_the_destination_refuses() -> None:
     assert world.snapshots.snapshots() == ()
 
 
-def test_what_its_owner_has_handled_meanwhile_is_neither_set_aside_nor_skipped() -> None:
+def test_skip_is_refused_when_the_owner_has_moved_on() -> None:
     world = EngineWorld()
     first, second = world.put("1", "2")
     found = plan(world)

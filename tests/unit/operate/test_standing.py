@@ -259,7 +259,7 @@ def test_a_shard_that_was_released_at_its_tip_is_still_quiet_after_a_minute() ->
     assert (shard.owner, shard.because) == (None, Because.NOTHING_WAITS)
 
 
-def test_what_the_stream_kept_before_is_no_lag_of_a_row_that_a_java_kcl_has_made_at_latest() -> None:
+def test_status_of_an_unopened_latest_lease_has_no_lag() -> None:
     world = EngineWorld(NO_WAITING)
     world.shards.put("key", b"data")
     world.clock.advance(7 * MINUTE)

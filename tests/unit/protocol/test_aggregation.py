@@ -129,7 +129,7 @@ def plain(data: bytes) -> Found:
         ),
     ),
 )
-def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes) -> None:
+def test_data_that_is_no_valid_aggregate_is_a_plain_record(data: bytes) -> None:
     result = deaggregate([stream_record(data)], KeysInside(LOWER))
     assert user_records(data, LOWER) == plain(data)
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
@@ -261,7 +261,7 @@ def test_a_surrogate_in_a_partition_key_hashes_as_it_does_in_java() -> None:
 
 
 @pytest.mark.parametrize("line", Path(__file__).with_name("java_text.txt").read_text().splitlines())
-def test_what_is_not_utf_8_is_read_as_java_reads_it(line: str) -> None:
+def test_invalid_utf_8_is_decoded_as_java_does(line: str) -> None:
     """`bytes text`, both in hexadecimal: what String(bytes, UTF_8) of OpenJDK 17 makes of them, as UTF-8."""
     given, expected = line.split(" ")
     assert java_text(bytes.fromhex(given)).encode() == bytes.fromhex(expected)
@@ -293,7 +293,7 @@ def test_however_many_there_are_each_has_its_position(many_keys: bool) -> None:
     assert found == [(key.encode(), key, None, n) for n, key in enumerate(keys)]
 
 
-def test_what_a_handler_gets_is_a_user_record_in_every_way() -> None:
+def test_deaggregated_record_equals_and_pickles_as_a_user_record() -> None:
     [found] = deaggregate([stream_record(b"x")], None).user_records
     same = UserRecord(b"x", "outer", 0, stream_record(b"x"))
     assert isinstance(found, UserRecord)

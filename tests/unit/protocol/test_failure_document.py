@@ -89,7 +89,7 @@ def test_the_document_is_the_event_source_mappings_with_a_field_of_ours() -> Non
     assert [line["subSequenceNumber"] for line in ours["records"]] == [0, 3, 0]
 
 
-def test_what_only_named_its_failures_had_no_error() -> None:
+def test_document_of_reported_item_failures_has_no_function_error() -> None:
     (document,) = documents(replace(batch(), failure=None, has_raised=False))
     assert document["responseContext"] == {
         "statusCode": 200,
@@ -98,7 +98,7 @@ def test_what_only_named_its_failures_had_no_error() -> None:
     }
 
 
-def test_what_was_too_old_has_no_response() -> None:
+def test_document_of_a_record_too_old_has_no_response() -> None:
     (document,) = documents(replace(batch(), condition="RecordAgeExceeded", attempts=0, failure=None, has_raised=False))
     request = document["requestContext"]
     assert isinstance(request, dict)
@@ -222,7 +222,7 @@ def test_without_room_for_a_text_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"sublet": {}}', '{"sublet": 7}', '{"Message": "x"}'])
-def test_what_is_no_document_of_ours_is_refused(body: str) -> None:
+def test_message_that_is_no_failure_document_is_refused(body: str) -> None:
     with pytest.raises(NotADocument):
         batch_of_message(body)
 
@@ -231,7 +231,7 @@ def test_what_is_no_document_of_ours_is_refused(body: str) -> None:
     "data",
     [b"", b"plain", *(gzip.compress(each, mtime=0) for each in (b"", b"{}", b"7"))],
 )
-def test_what_is_no_object_of_ours_is_refused(data: bytes) -> None:
+def test_object_that_is_no_failure_document_is_refused(data: bytes) -> None:
     with pytest.raises(NotADocument):
         batch_of_object(data)
 

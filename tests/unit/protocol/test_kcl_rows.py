@@ -67,7 +67,7 @@ def test_a_row_is_read_and_written_back_attribute_by_attribute(writer: str, kind
 
 
 @pytest.mark.parametrize(("writer", "kind"), LEASES)
-def test_what_a_newer_kcl_adds_is_kept(writer: str, kind: str) -> None:
+def test_lease_row_keeps_attributes_of_a_newer_kcl(writer: str, kind: str) -> None:
     newer: Row = ROWS[writer][kind] | {"addedLater": {"M": {"x": {"L": [{"N": "1"}]}}}}
     lease = decode_row(newer)
     assert isinstance(lease, Lease)
@@ -183,7 +183,7 @@ def test_a_handoff_names_both_its_sides(writer: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ENTITIES)
-def test_what_is_no_lease_is_none_to_us_and_not_malformed(kind: str) -> None:
+def test_kcl_entity_that_is_no_lease_decodes_to_none(kind: str) -> None:
     assert decode_row(ROWS["kcl_3"][kind]) is None
 
 

@@ -106,7 +106,7 @@ def test_a_missing_null_or_empty_owner_is_no_owner(none: AttributeValue | None) 
 
 
 @pytest.mark.parametrize("missing", ["checkpointSubSequenceNumber", "ownerSwitchesSinceCheckpoint", "startingHashKey"])
-def test_what_may_be_missing(missing: str) -> None:
+def test_lease_row_decodes_without_optional_attributes(missing: str) -> None:
     lease = lease_of({name: value for name, value in JAVA_2.items() if name != missing})
     assert lease.checkpoint.sub_sequence_number in (0, 2)
 

@@ -149,7 +149,7 @@ def test_progress_forgets_crashes(make: Callable[[], LeaseWrite]) -> None:
 
 
 @pytest.mark.parametrize("make", [writes.heartbeat, writes.release], ids=["heartbeat", "release"])
-def test_what_says_nothing_of_the_tip_leaves_crashes_as_they_are(make: Callable[[Lease], LeaseWrite]) -> None:
+def test_heartbeat_and_release_keep_the_count_of_crashes(make: Callable[[Lease], LeaseWrite]) -> None:
     wrote = after(make(HELD), replace(HELD, crashes=3))
     assert wrote is not None
     assert wrote.crashes == 3

@@ -14,7 +14,7 @@ from sublet.protocol.records import KEY_MAX, RECORD_MAX, why_not_put
         (b"data", "k", str(2**128 - 1)),
     ],
 )
-def test_what_is_within_the_limits_may_be_put(data: bytes, key: str, hash_key: str | None) -> None:
+def test_record_within_kinesis_limits_may_be_put(data: bytes, key: str, hash_key: str | None) -> None:
     assert why_not_put(data, key, hash_key) is None
 
 
@@ -42,7 +42,7 @@ def test_what_is_within_the_limits_may_be_put(data: bytes, key: str, hash_key: s
         (b"data", "k", 7, "explicitHashKey is 7"),
     ],
 )
-def test_what_is_beyond_them_is_named_as_kinesis_names_it(
+def test_record_beyond_the_limits_is_refused_with_kinesis_field_name(
     data: object, key: object, hash_key: object, named: str
 ) -> None:
     assert (why_not_put(data, key, hash_key) or "").startswith(named)

@@ -45,7 +45,7 @@ def test_one_of_an_earlier_version_does_not_say_which_leases_there_were_not() ->
         ('{"version": 1, "positions": {"a": ["1", 0]}}', "not a snapshot"),
     ],
 )
-def test_what_is_wrong_with_another_file_is_said(text: str, says: str) -> None:
+def test_unreadable_snapshot_is_refused_with_the_reason(text: str, says: str) -> None:
     with pytest.raises(SnapshotUnreadable, match=says):
         read_snapshot(text)
 

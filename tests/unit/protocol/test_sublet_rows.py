@@ -79,7 +79,7 @@ def test_after_a_kcl_nothing_of_theirs_is_believed(version: str, kind: str) -> N
         assert lease.held_by is None
 
 
-def test_what_each_state_says() -> None:
+def test_recorded_rows_decode_to_their_states() -> None:
     for version in VERSIONS:
         kinds = {kind: lease_in(row) for kind, row in ROWS[version].items()}
         assert kinds["created"].lease_owner is None
@@ -96,7 +96,7 @@ def test_what_each_state_says() -> None:
 
 
 @pytest.mark.parametrize(("version", "name", "kind"), WRITES)
-def test_what_they_leave_of_ours_in_a_row_is_believed_only_where_it_is_true(version: str, name: str, kind: str) -> None:
+def test_acquire_drops_our_attributes_that_an_older_version_outdated(version: str, name: str, kind: str) -> None:
     """Whatever they write, an owner of ours that comes next believes nothing that they may have made false."""
     left: Row = BY_OLDER[version][name]["writes"][kind]
     was, lease = lease_in(rows()[name]), lease_in(left)
@@ -123,7 +123,7 @@ def test_they_read_our_rows_without_a_mistake(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_recorded_is_what_their_code_says(version: str) -> None:
+def test_recorded_writes_equal_what_older_versions_write(version: str) -> None:
     try:
         answers = answers_of(version)
     except NoSuchVersion:

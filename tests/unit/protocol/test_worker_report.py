@@ -51,7 +51,7 @@ def test_in_the_table_of_their_own_they_have_another_key() -> None:
         {"entityType": {"S": "LEADER"}},
     ],
 )
-def test_what_kcl_would_not_take_is_none(damage: dict[str, Any]) -> None:
+def test_report_that_kcl_would_refuse_decodes_to_none(damage: dict[str, Any]) -> None:
     assert decode_report({**JAVA_3_5, **damage}, Place.LEASE_TABLE) is None
 
 

@@ -250,7 +250,7 @@ def test_callbacks_side_by_side_have_each_key_in_order() -> None:
     assert seen[-1][1] - seen[0][1] < 29 * SECOND  # not one after the other
 
 
-def test_what_waits_in_a_lane_behind_a_record_that_failed_is_not_called() -> None:
+def test_lane_waits_until_its_failed_record_succeeds() -> None:
     world = PulledWorld()
     world.put(numbered("a", 4))
     seen: list[str] = []
@@ -287,7 +287,7 @@ def test_a_record_may_wait_in_its_lane_and_ack_wait_begins_with_its_call() -> No
 
 
 @pytest.mark.parametrize("gone", ["stream", "table"])
-def test_what_cannot_pass_is_raised(gone: str) -> None:
+def test_permanent_error_is_raised_to_the_program(gone: str) -> None:
     world = PulledWorld()
     world.put(["a0"])
     table = RefusingTable(world.table, LeaseTableNotFound("there is no table orders"))

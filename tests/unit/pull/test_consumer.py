@@ -70,7 +70,7 @@ def in_background() -> Iterator[Callable[[Consumer], threading.Thread]]:
     ],
 )
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
-def test_what_it_cannot_be_made_of_is_named(kind: type, given: dict[str, Any], why: str) -> None:
+def test_consumer_names_the_invalid_argument(kind: type, given: dict[str, Any], why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         kind("audit", **{"stream": "orders", **given})
 
@@ -209,7 +209,7 @@ def test_a_stream_may_be_given_by_its_arn(ports: Ports) -> None:
 
 
 @pytest.mark.parametrize("stream", ["", "no stream", "arn:aws:kinesis", "arn:aws:sqs:eu-west-1:123456789012:orders"])
-def test_what_is_no_stream_is_refused(stream: str) -> None:
+def test_consumer_is_refused_for_an_invalid_stream(stream: str) -> None:
     with pytest.raises(SettingsError, match="setting stream"):
         Consumer("orders-audit", stream, print)
 
@@ -249,19 +249,17 @@ def test_its_bounds_are_judged_when_it_is_made(handler: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
-def test_what_is_for_a_handler_is_refused_by_the_name_that_was_given(
-    kind: type, given: dict[str, Any], why: str
-) -> None:
+def test_pull_consumer_refuses_handler_settings_by_name(kind: type, given: dict[str, Any], why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         kind("audit", "orders", **given)
 
 
-def test_what_is_as_it_would_be_anyway_may_be_said() -> None:
+def test_pull_consumer_accepts_handler_settings_equal_to_its_own() -> None:
     given: dict[str, Any] = {"checkpointing": "manual", "handler_timeout": None, "handler_attempts": 5}
     assert Consumer("audit", "orders", **given).settings.handler_attempts == 5
 
 
-def test_what_is_no_handler_is_refused_before_anything_runs() -> None:
+def test_consumer_refuses_an_invalid_handler_before_it_runs() -> None:
     def handle(batch: Batch) -> Iterator[None]:
         yield
 

@@ -33,7 +33,7 @@ def orders(context: Context) -> Stream:
 
 
 @pytest.mark.parametrize("name", ["", "a" * 129, "with a space", "arn:aws:kinesis:us-east-1:000000000000:stream/x"])
-def test_what_can_be_no_stream_s_name_is_refused_over_memory_too(context: Context, name: str) -> None:
+def test_create_stream_refuses_an_invalid_name_in_memory_too(context: Context, name: str) -> None:
     with pytest.raises(SettingsError, match="1 to 128 of A-Z"):
         context.create_stream(name)
     assert context.streams() == ["orders"]
@@ -80,7 +80,7 @@ def test_limits_and_use(context: Context, orders: Stream) -> None:
     assert (info.open_shards, info.on_demand_streams) == (5, 0)
 
 
-def test_what_no_stream_can_be_is_refused_before_it_is_made(context: Context) -> None:
+def test_create_stream_refuses_an_invalid_mode_before_any_call(context: Context) -> None:
     with pytest.raises(SettingsError, match="mode"):
         context.create_stream("invoices", mode="PROVISIONED")  # type: ignore[arg-type] # as in a program without type checks
     assert context.streams() == ["orders"]
@@ -215,7 +215,9 @@ def test_a_record_past_retention_is_not_found(context: Context, orders: Stream) 
         (None, "5", "orders has no shard None: name one as record.shard_id does"),
     ],
 )
-def test_what_names_no_record_is_refused(orders: Stream, shard_id: Any, number: Any, named: str) -> None:
+def test_get_is_refused_without_an_existing_shard_and_number(
+    orders: Stream, shard_id: Any, number: Any, named: str
+) -> None:
     with pytest.raises(StreamError, match=named):
         orders.get(shard_id, number)
 

@@ -140,7 +140,7 @@ class Worker:
             assert self.last is not None
 
 
-def test_what_keeps_a_record_is_collected_when_its_consumer_has_left() -> None:
+def test_object_that_keeps_a_record_is_garbage_collected_after_its_consumer_left() -> None:
     worker = Worker(account())
     there: Any = ref(worker)
     thread = Thread(target=worker.work)  # with frames of its own, which keep nothing

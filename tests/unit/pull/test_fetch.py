@@ -106,7 +106,7 @@ def test_next_is_none_when_nothing_comes_in_time() -> None:
         assert consumer.next(expires=1) is None
 
 
-def test_what_is_acknowledged_is_checkpointed_and_the_lease_released_at_the_end() -> None:
+def test_consumer_checkpoints_acknowledged_records_and_releases_at_its_end() -> None:
     world = PulledWorld()
     world.put(["a1", "b1", "c1"])
     with world.consumer() as consumer:

@@ -52,7 +52,7 @@ def test_nothing_is_given_while_paused_and_everything_when_resumed() -> None:
         assert fetched(world, consumer.fetch(1, expires=60)) == ["a2"]
 
 
-def test_what_was_acknowledged_before_the_pause_is_checkpointed() -> None:
+def test_records_acknowledged_before_a_pause_are_checkpointed() -> None:
     world = PulledWorld()
     world.put(["a1", "a2"])
     with world.consumer() as consumer:

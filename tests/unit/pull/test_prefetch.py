@@ -22,7 +22,7 @@ def data(deliveries: list[Delivery]) -> list[str]:
     return [one.record.data.decode() for one in deliveries]
 
 
-def test_what_follows_is_there_to_be_taken() -> None:
+def test_prefetched_records_stay_in_the_buffer_until_taken() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1")
     pull = table.messages()
@@ -158,7 +158,7 @@ def test_a_prefetch_ends_where_the_buffer_is_to_be_filled_up() -> None:
     assert table.buffer.buffered.records == 9
 
 
-def test_what_is_not_done_is_bounded_in_bytes_and_in_records_of_a_shard() -> None:
+def test_buffer_bounds_unfinished_records_by_bytes_and_by_count_per_shard() -> None:
     table = BufferWorld(BufferLimits(max_ack_pending=4, max_bytes=27, ack_wait=MINUTE))
     table.offer("shard", *(f"a{number}" for number in range(30)))
     table.offer("other", *(f"b{number}" for number in range(30)))

@@ -55,7 +55,7 @@ def interrupted(call: Callable[[], None], at: int) -> bool:
 
 
 @pytest.mark.parametrize("call", [Producer.flush, Producer.close])
-def test_what_was_put_is_stored_whenever_a_flush_or_a_close_is_interrupted(
+def test_records_are_stored_wherever_a_flush_or_close_is_interrupted(
     call: Callable[[Producer], None],
 ) -> None:
     at = 0

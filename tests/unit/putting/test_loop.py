@@ -88,7 +88,7 @@ def test_closing_it_as_its_last_record_is_given_up_still_says_what_came_of_it() 
     assert [[record.ticket for record in some.user_records] for some in bench.settled] == [[b"x"]]
 
 
-def test_what_is_given_up_while_it_is_asked_counts_for_the_next_question() -> None:
+def test_failure_during_a_failure_call_is_reported_by_the_next_call() -> None:
     bench = Bench()
     bench.refuse = lambda records: [PutRefused("No", records[0].data.decode(), passes=False)]
     bench.offer(b"too old")

@@ -88,7 +88,7 @@ def test_an_answer_that_comes_after_the_failure_is_not_told_of_a_second_time() -
     assert bench.log.lines[-1].fields == {"problem": "LookupError"}
 
 
-def test_what_has_failed_is_counted_as_given_up_and_the_next_flush_says_why_once() -> None:
+def test_failed_loop_counts_records_as_given_up_and_reports_why_once() -> None:
     bench = Bench()
     break_rule(bench, "plan")
     bench.offer(b"x")

@@ -140,7 +140,7 @@ def test_a_future_s_callback_may_put_even_into_a_full_buffer(orders: Orders) -> 
     assert producer.produced.user_records == 24
 
 
-def test_what_a_shard_refuses_for_as_long_as_patience_is_given_up_by_name(orders: Orders) -> None:
+def test_producer_gives_up_records_refused_beyond_patience(orders: Orders) -> None:
     orders.refuse = refused
     producer = orders.producer(patience=5)
     began = orders.clock.steady()
@@ -449,7 +449,7 @@ def test_a_call_that_is_refused_for_longer_than_patience_gives_its_records_up_an
 
 
 @pytest.mark.parametrize("problem", FOR_NOW, ids=lambda problem: type(problem).__name__)
-def test_what_is_refused_before_anything_has_worked_is_raised_at_once(orders: Orders, problem: Exception) -> None:
+def test_producer_raises_a_refusal_at_once_before_its_first_success(orders: Orders, problem: Exception) -> None:
     began = orders.clock.steady()
     refused_until(orders, began + timedelta(seconds=600), problem)
     producer = orders.producer()

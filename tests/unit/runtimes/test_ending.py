@@ -270,7 +270,7 @@ def test_a_forked_child_misses_no_signal_that_comes_before_it_has_put_back_what_
 
 
 @pytest.mark.usefixtures("handlers")
-def test_what_the_program_sets_meanwhile_stays_in_its_forks_and_afterwards() -> None:
+def test_signal_handler_that_the_program_sets_stays_in_forks_and_afterwards() -> None:
     own: list[int] = []
     tasks = ThreadTasks()
     put_back = stop_at_signals(stops(tasks), 110 * SECOND, tasks)
@@ -332,7 +332,7 @@ def test_ctrl_c_interrupts_no_program_that_asyncio_runs() -> None:
     assert asyncio.run(program())
 
 
-def test_what_is_said_where_nothing_was_held() -> None:
+def test_second_signal_message_says_that_no_lease_was_held() -> None:
     assert told_at_the_end("a second SIGINT", []).endswith("SIGINT; no lease was held\n")
 
 

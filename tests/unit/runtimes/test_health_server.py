@@ -85,7 +85,7 @@ def test_an_address_that_another_has_is_refused_by_the_settings_name(address: st
 
 
 @pytest.mark.parametrize("address", ["8080", "127.0.0.1", "127.0.0.1:65536", ":8080", "http://localhost:80"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_health_address_is_refused_without_host_and_port(address: str) -> None:
     with pytest.raises(SettingsError, match="host:port"):
         Consumer("orders-audit", "orders", print, health=address)
 

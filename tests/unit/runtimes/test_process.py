@@ -179,7 +179,7 @@ def test_a_fault_in_one_window_is_reported_and_the_next_tick_goes_on(consume: Co
     assert "an unplanned fault" in str(failed["traceback"])
 
 
-def test_what_asking_again_cannot_mend_ends_it_with_its_lease_released(consume: Consume) -> None:
+def test_process_releases_its_lease_when_the_stream_is_deleted(consume: Consume) -> None:
     consumer = consume(settings=replace(SETTINGS, refusal_patience=timedelta(0)))
     assert consumer.handled.wait(PATIENCE)
     consumer.stream.delete()

@@ -108,7 +108,7 @@ def test_a_process_that_has_not_worked_yet_ends_at_once(problem: Exception) -> N
         StreamNotAdopted("the leases are another stream's"),
     ],
 )
-def test_what_waiting_does_not_help_ends_the_process_at_once(problem: Exception) -> None:
+def test_process_ends_at_once_on_an_error_that_does_not_pass(problem: Exception) -> None:
     world = ProcessWorld(shards=1)
     running = world.start()
     world.sleep(30)

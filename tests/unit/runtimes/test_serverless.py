@@ -109,7 +109,7 @@ def test_a_malformed_item_is_refused_by_its_field(path: str, value: object, fiel
 
 
 @pytest.mark.parametrize("wrong", [None, [], "item", 5, event("rule_to_manager")])
-def test_what_is_no_item_at_all_is_refused(wrong: object) -> None:
+def test_event_that_is_no_worker_item_is_refused(wrong: object) -> None:
     with pytest.raises(EventError):
         item_from_json(wrong)
 

@@ -159,7 +159,7 @@ def test_a_pattern_may_be_an_object() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_pattern_is_refused_by_name(text: str, says: str) -> None:
+def test_filter_criteria_are_refused_for_an_invalid_pattern(text: str, says: str) -> None:
     with pytest.raises(SettingsError, match="setting filter_criteria") as error:
         patterns_of(text)
     assert says in str(error.value)

@@ -24,7 +24,7 @@ def test_a_slip_finds_what_was_meant(name: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tumbling_window", "retries", "on", "topic", ""])
-def test_what_is_like_nothing_finds_nothing(name: str) -> None:
+def test_nearest_finds_nothing_for_an_unlike_name(name: str) -> None:
     assert nearest(name, DEFINITIONS) is None
 
 
@@ -32,7 +32,7 @@ def test_worker_id_is_not_taken_for_another_setting_where_it_is_none() -> None:
     assert nearest("worker_id", [name for name in DEFINITIONS if name != "worker_id"]) is None
 
 
-def test_what_all_names_begin_with_makes_no_two_of_them_alike() -> None:
+def test_suggestion_ignores_the_common_prefix() -> None:
     known = ["SUBLET_MODE", "SUBLET_WINDOW"]
     assert "did you mean" not in str(unknown("SUBLET_NODES", "5", "setting", known, "SUBLET_"))
     assert "did you mean SUBLET_WINDOW?" in str(unknown("SUBLET_WINDO", "5", "setting", known, "SUBLET_"))

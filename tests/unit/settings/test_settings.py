@@ -271,7 +271,7 @@ def test_settings_survive_pickling_and_copying() -> None:
 
 
 @pytest.mark.parametrize("name", ["application", "stream"])
-def test_what_is_required_is_asked_for_by_its_variable(name: str) -> None:
+def test_missing_setting_is_named_by_its_variable(name: str) -> None:
     environment = {variable: text for variable, text in ENVIRONMENT.items() if variable != PREFIX + name.upper()}
     with pytest.raises(SettingsError, match=f"set SUBLET_{name.upper()}"):
         Settings.from_environment(environment)

@@ -35,7 +35,7 @@ def test_streams_by_name_pattern_tag_and_arn_with_start_positions_of_their_own()
 @pytest.mark.parametrize(
     "text", ["", "orders,", "or ders", "tag:team", "orders@SOON", "123456789012:orders:0", "arn:aws:sqs:x"]
 )
-def test_what_names_no_streams_is_refused(text: str) -> None:
+def test_stream_choice_is_refused_for_invalid_text(text: str) -> None:
     with pytest.raises(SettingsError):
         StreamChoice.parse(text)
 

@@ -94,7 +94,7 @@ def test_a_key_that_may_name_a_stream_of_the_application_is_accepted(streams: st
         ({"Streams": {"orders": PAID}, "Stream": {}}, "Filters and Streams, and nothing else"),
     ],
 )
-def test_what_can_filter_nothing_is_refused_by_name(criteria: Any, said: str) -> None:
+def test_stream_filters_are_refused_for_unknown_streams_or_forms(criteria: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=f"setting filter_criteria.*{said}"):
         application_of("orders,payments", criteria)
 

@@ -107,7 +107,7 @@ def test_format_of_what_is_known_of_the_stream() -> None:
         ("shards", {"s": {"e": 1, "f": {"e": 1}}}),
     ],
 )
-def test_what_is_not_ours_is_refused(key: str, value: object) -> None:
+def test_malformed_offset_is_refused(key: str, value: object) -> None:
     data = offset_to_json(Offset("orders", IDENTITY))
     if value is ...:
         del data[key]

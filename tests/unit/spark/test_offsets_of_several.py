@@ -95,7 +95,7 @@ def test_format() -> None:
         "text",
     ],
 )
-def test_what_is_damaged_is_refused(damaged: Any) -> None:
+def test_malformed_offset_of_several_streams_is_refused(damaged: Any) -> None:
     with pytest.raises(OffsetMalformed):
         any_offset_from_json(damaged)
 

@@ -138,7 +138,7 @@ def test_refused_for_a_batch(given: dict[str, str], named: str, why: str) -> Non
     assert refused.value.name == named
 
 
-def test_what_fits_no_use_is_refused_before_it_is_known_what_the_options_are_for() -> None:
+def test_options_that_no_use_allows_together_are_refused_while_asking_for_the_schema() -> None:
     """`load()` asks for the schema only."""
     with pytest.raises(SettingsError, match="only for read, and maxSpanPerTrigger is for readStream") as refused:
         parse_options({"stream": "orders", "maxSpanPerTrigger": "5m", "endCheckpoints": "{}"}, None)
@@ -261,6 +261,6 @@ def test_another_connectors_option_is_refused_with_what_to_write_here(name: str,
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_what_to_write_here_is_an_option_that_there_is() -> None:
+def test_replacement_for_each_foreign_option_exists() -> None:
     ours = {option.name for option in OPTIONS}
     assert all(each.here in ours for each in THEIRS if each.here.isidentifier())

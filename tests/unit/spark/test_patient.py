@@ -59,7 +59,7 @@ def test_a_first_call_without_any_reply_fails_at_once_and_a_later_one_is_repeate
     assert len(stream.list_shards()) == 2
 
 
-def test_what_does_not_pass_is_raised_at_once() -> None:
+def test_error_that_does_not_pass_is_raised_at_once() -> None:
     stream, clock = patient(StreamAccessDenied("no"))
     since = clock.steady()
     with pytest.raises(StreamAccessDenied):

@@ -30,7 +30,7 @@ def test_a_file_that_was_written_again_meanwhile_is_not_removed(tmp_path: Path) 
     assert store.remove(read) is Removal.GONE
 
 
-def test_what_is_no_batch_stays_and_says_why(tmp_path: Path) -> None:
+def test_unreadable_file_stays_in_the_folder_with_its_problem(tmp_path: Path) -> None:
     store = SetAsideFolder(tmp_path)
     store.put(batch(100))
     name = the_only(store).name

@@ -124,7 +124,7 @@ def test_a_signal_wakes_its_waiters_and_stays_set(tasks: Tasks) -> None:
     assert signal.wait(LONG)
 
 
-def test_what_is_to_be_done_when_a_signal_is_set_is_done_once_at_once_if_it_is_and_not_if_it_is_taken_back(
+def test_signal_callback_runs_once_and_not_after_removal(
     tasks: Tasks,
 ) -> None:
     signal, done = tasks.signal(), list[str]()

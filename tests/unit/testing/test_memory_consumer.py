@@ -74,13 +74,13 @@ def test_minutes_of_backoff_take_no_time() -> None:
     assert [batch.attempt for batch in done.batches] == [1, 2, 3, 4, 5]
 
 
-def test_what_a_handler_raises_for_good_is_raised_here() -> None:
+def test_memory_consumer_raises_the_error_of_a_handler_that_keeps_failing() -> None:
     with pytest.raises(LookupError, match="not now") as failed:
         consume(Remembering(failures=99), [b"a"], handler_attempts=3)
     assert failed.value.__notes__ == ["raised by the handler's handle, for shardId-000000000000"]
 
 
-def test_what_any_of_its_functions_raises_is_raised_here() -> None:
+def test_memory_consumer_raises_the_error_of_lease_releasing() -> None:
     class Unflushable(Remembering):
         def lease_releasing(self, shard_id: str) -> None:
             raise OSError(f"disk full, flushing {shard_id}")
@@ -156,7 +156,7 @@ def test_a_handler_that_has_checkpointed_all_before_it_raises_has_not_failed_for
     assert consume(handle, [b"1"]).retries == 1
 
 
-def test_what_a_shards_end_raises_for_good_is_raised_though_records_are_given_up() -> None:
+def test_memory_consumer_raises_the_error_of_shard_ended_despite_on_failure() -> None:
     class Endless(Remembering):
         def shard_ended(self, shard_id: str) -> None:
             raise OSError(f"cannot end {shard_id}")
@@ -234,7 +234,7 @@ def test_nothing_comes_twice_in_a_second_go() -> None:
     assert handler.data == [b"a", b"b"]
 
 
-def test_what_is_set_aside_is_redriven() -> None:
+def test_memory_consumer_redrives_set_aside_records() -> None:
     """By a handler that can do some of it by now."""
     bad = {b"b", b"d"}
     handled: list[tuple[bytes, bool]] = []

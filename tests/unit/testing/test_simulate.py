@@ -69,7 +69,7 @@ def test_a_seed_alone_is_the_same_world_with_its_history(runs: tuple[SimulatedRu
     assert runs[3].history == ()
 
 
-def test_what_a_batch_checkpoints_does_not_come_again() -> None:
+def test_simulate_delivers_no_checkpointed_record_again() -> None:
     def one_by_one(batch: Batch) -> None:
         batch.checkpoint(batch.records[0])
         if len(batch.records) > 1:
@@ -152,7 +152,7 @@ def all_finished(run: SimulatedRun) -> None:
     assert finished == {b"%d" % number for number in range(run.records)}
 
 
-def test_what_is_set_aside_counts_as_done() -> None:
+def test_simulate_counts_set_aside_records_as_done() -> None:
     def handle(batch: Batch) -> None:
         if any(int(record.data) % 37 == 5 for record in batch.records):
             raise ValueError("poison")
@@ -246,7 +246,7 @@ def test_a_coroutine_is_simulated_and_its_checkpoint_refused_by_name() -> None:
         simulate(checkpoint, [2])
 
 
-def test_what_is_no_handler_is_refused_at_once() -> None:
+def test_simulate_refuses_an_invalid_handler_at_once() -> None:
     with pytest.raises(HandlerNotLoadable, match="handler_contract=record_processor"):
         simulate(Processor, [0])
 

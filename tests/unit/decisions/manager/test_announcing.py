@@ -103,7 +103,7 @@ def test_new_announcement_keeps_workers_looking_often_if_the_last_has_not_lapsed
     assert not is_heard(said(3 * TICK) | said(NOTHING, who="2"), NOW, SETTINGS), "the first has just lapsed"
 
 
-def test_wait_for_a_handover_ends_before_failover_time() -> None:
+def test_requested_lease_is_waited_for_at_most_half_a_failover_time() -> None:
     assert asked_for(SETTINGS) == 5 * SECOND
     assert asked_for(replace(SETTINGS, failover_time=6 * SECOND, heartbeat_interval=SECOND)) == 3 * SECOND
 

@@ -55,7 +55,7 @@ def test_a_merge_is_made_only_of_a_shard_that_is_named() -> None:
     assert is_made(merge, is_named=True)
 
 
-def test_what_is_fine_is_one_line_and_nothing_reaches_the_terminal_as_a_command() -> None:
+def test_hot_prints_one_line_for_a_fine_shard_and_no_control_characters() -> None:
     fine = judged(Traffic("big", 5, 10))
     assert len(list(lines_of([fine], "orders"))) == 1
     odd = replace(judged(Traffic("b\x1b[2J", 950, 1000)), shard_id="shard\x1b[2J")

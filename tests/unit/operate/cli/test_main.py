@@ -88,7 +88,9 @@ def run_raising(fault: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     return program.main(["raise"], {"": {"raise": ""}})
 
 
-def test_what_a_row_holds_moves_no_cursor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_message_escapes_control_characters_of_a_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A refusal may name an owner as the row has it."""
     assert run_raising(SeekRefused("held by java\x1b[2J\x07\nin two lines"), monkeypatch) == 2
     assert capsys.readouterr().err == "sublet: held by java\\x1b[2J\\x07\nin two lines\n"
@@ -166,7 +168,7 @@ def test_without_a_command_it_says_how_it_is_called(capsys: pytest.CaptureFixtur
     assert "usage: sublet" in capsys.readouterr().err
 
 
-def test_what_is_wrong_is_one_sentence_and_exit_code_2(
+def test_settings_error_prints_one_sentence_and_exits_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
@@ -275,7 +277,7 @@ def said_to(output: int, arguments: tuple[str, ...]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
-def test_what_the_output_s_encoding_lacks_is_escaped(encoding: str) -> None:
+def test_characters_outside_the_output_encoding_are_escaped(encoding: str) -> None:
     """Records have any characters, and a pipe on Windows is cp1252."""
     program = (
         "from argparse import ArgumentParser; from sublet.operate.cli.main import main\n"

@@ -37,7 +37,7 @@ def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
         until(text)
 
 
-def test_what_was_ordered_names_what_is_still_held() -> None:
+def test_pause_lists_the_leases_still_held() -> None:
     assert list(ordered_lines("orders", Ordered(PAUSE, LEASES, LEASES[:1]))) == [
         "orders: pause of 4 leases until 2026-11-23T10:00:00Z, 1 still held",
         "  shardId-0 by orders-0",
@@ -59,7 +59,7 @@ def test_the_same_as_json() -> None:
     }
 
 
-def test_what_an_order_replaces_is_said_with_who_gave_it() -> None:
+def test_pause_names_the_order_it_replaces_and_its_author() -> None:
     """Two operators may order something at the same time."""
     before = Pause(Order.PAUSE, NOW - timedelta(hours=1), "b\x1bo@desk")
     ordered = Ordered(PAUSE, LEASES, (), (before,))

@@ -47,7 +47,7 @@ def world_with_records() -> EngineWorld:
     return world
 
 
-def test_what_follows_the_checkpoint_in_the_middle_of_an_aggregate_too() -> None:
+def test_peek_starts_at_the_checkpoint_within_an_aggregate() -> None:
     world = world_with_records()
     before = world.table.real.rows()
     assert peeked(world) == [b"3", b"4", b"5\x1b"]

@@ -109,7 +109,7 @@ def put(stream: Stream, data: list[bytes], key: str | None) -> list[PutRecord]:
     return shown
 
 
-def test_what_is_put_is_got_by_its_number(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_is_found_by_its_sequence_number(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = put(stream, [b"1", b"2"], "customer-7")
     options = Namespace(
         shard=one.shard_id, number=RecordNumber(two.sequence_number, None), form=RecordForm.LINE, data=False

@@ -232,7 +232,7 @@ def test_the_last_hour_is_as_metrics_have_it_with_a_line_for_moves_if_there_were
     assert moves.endswith("| 3 changes of owners in the last hour")
 
 
-def test_what_is_not_watched_or_goes_to_a_file_has_all_of_its_lines(
+def test_status_prints_all_lines_unless_watched_on_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Screen(ALL, "orders-audit").show(FOUND)
@@ -255,7 +255,7 @@ def test_probing_needs_the_stream(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "give --stream" in capsys.readouterr().err
 
 
-def test_what_was_set_aside_has_a_line_and_its_end() -> None:
+def test_status_shows_set_aside_batches_and_their_deletion() -> None:
     day = timedelta(days=1)
     aside = SetAsideWaiting(12, NOW - 12 * day, NOW + 2 * day)
     _, line, *_ = text_of(FOUND, ALL, "orders-audit", aside).splitlines()

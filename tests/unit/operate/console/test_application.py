@@ -112,7 +112,7 @@ def test_a_look_that_fails_says_why_and_the_page_stays() -> None:
     assert "The last look failed: stream events has been deleted" in page
 
 
-def test_what_an_earlier_look_saw_is_grey_with_its_age_while_looks_fail(
+def test_page_shows_the_last_look_as_stale_with_its_age_while_looks_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse() -> LeaseScan:

@@ -174,7 +174,7 @@ def test_every_change_shows_a_command_of_ours(what: str, fields: dict[str, str],
         ("pause", {"until": "soon"}, "neither a time with its zone"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_the_reason(what: str, fields: dict[str, str], says: str) -> None:
+def test_control_form_is_refused_with_the_reason(what: str, fields: dict[str, str], says: str) -> None:
     reply = ConsoleClient(ConsoleWorld()).post(f"/a/orders/control/{what}", **fields)
     assert reply.status_code == 400
     assert says in reply.text

@@ -128,7 +128,7 @@ def test_a_paused_shard_s_page_says_until_when() -> None:
     assert f"until {time_text(until)}" in ConsoleClient(world).get(f"/a/orders/shards/{FIRST}").text
 
 
-def test_what_was_set_aside_is_counted_with_the_command_that_handles_it() -> None:
+def test_failures_page_counts_set_aside_batches_and_shows_the_redrive_command() -> None:
     world = ConsoleWorld()
     client = ConsoleClient(world)
     assert "Nothing waits there." in client.get("/a/orders/failures").text

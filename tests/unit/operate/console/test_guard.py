@@ -198,7 +198,7 @@ def test_without_a_token_no_token_signs_in() -> None:
     assert reply.status_code == 401
 
 
-def test_what_does_not_exist_is_a_page_that_says_so() -> None:
+def test_unknown_page_or_application_is_not_found() -> None:
     client = ConsoleClient(ConsoleWorld())
     assert "There is no such page" in client.get("/nowhere").text
     other = client.get("/a/<script>alert(1)</script>x")

@@ -87,7 +87,7 @@ def test_a_shard_without_a_rate_is_on_the_map_if_it_is_hot() -> None:
     assert f'data-key="{SALTED}"' in page_of(world, "/hash-keys")
 
 
-def test_what_may_not_be_read_is_said_and_the_page_stands() -> None:
+def test_shard_page_shows_the_reason_when_its_load_may_not_be_read() -> None:
     def refused() -> Sequence[HotShard]:
         raise StreamAccessDenied("no permission to list the shards")
 

@@ -139,7 +139,7 @@ def test_a_target_that_is_none_is_refused_with_the_reason(fields: dict[str, str]
     assert says in reply.text.replace("&#39;", "'")
 
 
-def test_what_cannot_be_planned_says_why_and_cannot_be_done() -> None:
+def test_failed_plan_shows_the_reason_and_cannot_be_executed() -> None:
     client = ConsoleClient(ConsoleWorld())
     path = planned(client, to="earliest", shards="shardId-9")
     client.until(path, "the stream has no shard shardId-9")

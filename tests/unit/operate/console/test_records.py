@@ -35,7 +35,7 @@ def test_a_payload_a_key_and_a_wish_are_never_markup() -> None:
         assert "<b>key" not in text
 
 
-def test_what_follows_the_checkpoint_with_aggregates_expanded() -> None:
+def test_records_page_expands_aggregates_behind_the_checkpoint() -> None:
     world = ConsoleWorld(shards=1)
     world.orders.stream.put("a", b"one")
     number = world.orders.stream.put(
@@ -87,7 +87,7 @@ def test_only_what_is_wanted(wish: str, found: set[str]) -> None:
         ("shard=shardId-9&from=earliest", "no shard shardId-9"),
     ],
 )
-def test_what_cannot_be_read_says_why(wish: str, says: str) -> None:
+def test_records_page_shows_why_a_position_cannot_be_read(wish: str, says: str) -> None:
     assert says in ConsoleClient(ConsoleWorld(shards=1)).get(f"/a/orders/records?{wish}").text
 
 

@@ -94,7 +94,7 @@ def test_a_redrive_is_planned_then_carried_out_and_what_it_handled_is_removed() 
     assert line.fields["command"] == shlex.join(command)
 
 
-def test_what_fails_again_stays_and_is_said() -> None:
+def test_redrive_page_counts_batches_that_failed_again() -> None:
     def handle(batch: Batch) -> None:
         if batch.records[0].data == b"2":
             raise ValueError(batch.records[0].data)

@@ -24,7 +24,7 @@ def test_an_application_that_is_not_there_is_none() -> None:
     assert watching.glance("other").problem == "it is gone"
 
 
-def test_what_was_seen_stays_when_a_look_fails_and_the_next_one_goes_on() -> None:
+def test_failed_look_keeps_the_last_status_and_the_next_look_recovers() -> None:
     world = ConsoleWorld()
     watching = world.console.watching
     first = watching.look("orders")
@@ -101,7 +101,7 @@ def test_cloudwatch_is_asked_while_the_page_is_open_and_no_longer() -> None:
     assert len(asked) > before
 
 
-def test_what_is_not_visited_is_forgotten() -> None:
+def test_application_is_forgotten_when_it_is_not_visited() -> None:
     world = ConsoleWorld()
     watching = world.console.watching
     opened = watching.opened("orders")

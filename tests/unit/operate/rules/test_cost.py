@@ -73,7 +73,7 @@ def test_full_batches_of_a_mapping_are_invocations_whatever_its_window() -> None
     assert waiting.total > 10e6 / 4.5e6 * hours * price_of_invocations
 
 
-def test_what_cannot_keep_up_is_no_offer() -> None:
+def test_cost_offers_no_mode_that_cannot_keep_up() -> None:
     slow = Load(1, 990, 1e6, handler=timedelta(milliseconds=1))
     assert not named(slow, "catch_up every 1 minute")
     assert named(slow, "continuous")

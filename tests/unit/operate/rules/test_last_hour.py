@@ -39,7 +39,7 @@ def test_owners_that_changed_are_counted_in_their_minute_each_once() -> None:
     assert by_minute(hour.moves, NOW + MINUTE)[-8:] == [None, 2.0, None, None, None, None, 0, 0]
 
 
-def test_what_metrics_say_of_a_minute_counts_and_the_rest_is_as_it_was_seen() -> None:
+def test_last_hour_prefers_metrics_and_fills_in_with_looks() -> None:
     recorded = RecordedHour({NOW: 90.0, NOW - 30 * MINUTE: 60.0, NOW - 61 * MINUTE: 9.0}, {NOW: 7.0}, {NOW: 1.0})
     hour = LastHour().after(fleet_of(ONE)).with_recorded(recorded)
     lags = by_minute(hour.lags, NOW)

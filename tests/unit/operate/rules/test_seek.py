@@ -151,7 +151,7 @@ def test_each_generation_between_what_opens_and_what_waits_gets_a_row_though_its
     assert [move.before for move in plan.moves[:2]] == [END, END]
 
 
-def test_what_has_not_begun_behind_two_reshards_is_left_to_the_ends_of_its_parents() -> None:
+def test_seek_leaves_unbegun_descendants_to_their_parents_end() -> None:
     """Nothing was handled yet: the seek changes nothing, and skips nothing."""
     plan = plan_seek(LeaseScan((lease(OLD, BEGINNING),)), GENERATIONS, dict.fromkeys("oplr", BEGINNING))
     assert (plan.moves, plan.skips, plan.ended) == ((), (), ())
@@ -260,11 +260,11 @@ def test_forward_across_two_reshards_what_lies_between_ends_too() -> None:
     ]
 
 
-def test_what_a_parents_end_creates_anyway_is_not_created() -> None:
+def test_seek_creates_no_lease_that_a_parents_end_creates() -> None:
     assert planned(lease(PARENT, at(5)), wanted={"p": at(3), "l": BEGINNING, "r": BEGINNING}) == [("p", "repeats", "3")]
 
 
-def test_what_stands_there_already_stays() -> None:
+def test_seek_moves_nothing_that_already_stands_there() -> None:
     plan = plan_seek(LeaseScan(READ_ON), SPLIT, {"p": END, "l": at(30), "r": at(31)})
     assert plan.moves == ()
     assert len(plan.stay) == 3
@@ -283,7 +283,7 @@ def test_what_stands_there_already_stays() -> None:
     ],
     ids=["handoff", "malformed", "unknown shard"],
 )
-def test_what_cannot_be_moved_is_named_and_nothing_moves(scan: LeaseScan, only: tuple[str, ...], says: str) -> None:
+def test_seek_is_refused_by_name_when_a_lease_cannot_move(scan: LeaseScan, only: tuple[str, ...], says: str) -> None:
     with pytest.raises(SeekRefused, match=says):
         plan_seek(scan, SPLIT, {"p": END, "l": at(1), "r": at(1)}, only)
 

@@ -38,7 +38,7 @@ def test_ends_that_do_not_agree_say_nothing_of_what_is_between(at_start: float, 
     assert records_in(SINCE, UNTIL, page(SINCE, at_start), second) is None
 
 
-def test_what_was_not_read_is_not_known() -> None:
+def test_estimate_is_unknown_without_both_samples() -> None:
     assert records_in(SINCE, UNTIL, None, None) is None
     assert records_in(SINCE, UNTIL, page(SINCE, 5), None) is None
 

@@ -45,7 +45,7 @@ def test_a_seek_that_moved_others_is_none_of_this_shards() -> None:
     assert shard_history(LEASE, [replace(SEEK, moved=("other",))], None, None).events == ()
 
 
-def test_what_lease_managers_owners_and_operators_left() -> None:
+def test_shard_history_merges_events_of_managers_owners_and_operators() -> None:
     sighting = Sighting(7, "app-lambda-0", NOW, True, NOW - 3 * MINUTE)
     pause = Pause(Order.PAUSE, NOW - MINUTE, "ann@desk", NOW + MINUTE)
     seen = LagSeen(NOW - 5 * MINUTE, timedelta(seconds=30), None)

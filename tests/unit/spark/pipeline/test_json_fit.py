@@ -72,7 +72,7 @@ def mapping(kind: Any) -> dict[str, Any]:
         (struct(b=INT), '{"b": null, "c": 1}', {"b": None}),
     ],
 )
-def test_what_fits(kind: Any, text: str, value: Any) -> None:
+def test_json_value_is_read_when_it_fits_its_type(kind: Any, text: str, value: Any) -> None:
     assert reader_of(struct(a=kind))(b'{"a": %s}' % text.encode()) == {"a": value}
 
 
@@ -140,7 +140,7 @@ def test_what_fits(kind: Any, text: str, value: Any) -> None:
         (struct(b=INT), "[1]", "a: an object expected, found [1]"),
     ],
 )
-def test_what_does_not_and_why(kind: Any, text: str, reason: str) -> None:
+def test_json_value_that_does_not_fit_is_rejected_with_the_reason(kind: Any, text: str, reason: str) -> None:
     assert reader_of(struct(a=kind))(b'{"a": %s}' % text.encode()) == reason
 
 

@@ -98,7 +98,7 @@ def test_no_journal_has_anything_deleted_that_its_batch_does_not_write(place: st
         left_over(Journal(17, ("raw/batch=17", place)), 17)
 
 
-def test_what_a_batch_writes_is_taken_away() -> None:
+def test_leftovers_of_an_unfinished_batch_are_its_places() -> None:
     dated = Journal(17, ("raw/arrivalDate=2026-01-01/shardId=shardId-000000000003/batch=17", "by_day/batch=17"))
     assert left_over(dated, 17) == dated.places
 

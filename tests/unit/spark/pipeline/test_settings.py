@@ -31,7 +31,7 @@ def test_the_defaults() -> None:
     assert given.options == {"stream": "orders", "maxSpanPerTrigger": "10m"}
 
 
-def test_what_is_given() -> None:
+def test_pipeline_settings_follow_the_command_line() -> None:
     given = settings(
         *("--sink", "delta", "--checkpoint", "s3://b/c/", "--available-now", "--start", "LATEST"),
         *("--application", "audit", "--leases", "follow"),
@@ -80,7 +80,7 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
         (("--conf", "=x"), "conf = '=x': NAME=VALUE"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_name(wrong: tuple[str, ...], says: str) -> None:
+def test_pipeline_settings_are_refused_by_name(wrong: tuple[str, ...], says: str) -> None:
     with pytest.raises(SettingsError, match=f"(?i){says}"):
         settings(*wrong)
 

@@ -37,7 +37,7 @@ def test_of_many_keys_the_heaviest_are_kept() -> None:
     assert found.missed <= found.load / (COUNTERS + 1)
 
 
-def test_what_is_placed_by_other_hash_keys() -> None:
+def test_sketch_counts_bytes_by_how_they_were_placed() -> None:
     made = ExactSketching("0", HashKeyRange(0, 9))
     made.add(KeyTotal("a", "7", 100, 2, 0, 100))
     made.add(KeyTotal("a", None, 50, 1, 1, 0))
