@@ -152,7 +152,7 @@ def test_deploying_without_the_extra_says_what_to_install(environment: Path, tmp
 
 
 def test_the_console_without_the_extra_says_what_to_install(environment: Path, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"sublet: .* install sublet with its extra console"):
+    with pytest.raises(AssertionError, match=r"sublet: .* install sublet with its extra operate"):
         run([str(environment / "sublet"), "console"], tmp_path)
 
 

@@ -20,7 +20,7 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setattr(console, "EXTRA", ("starlette", "no_such_package"))
     assert main(["console"]) == 2
     assert capsys.readouterr().err == (
-        "sublet: the console needs no_such_package, which is not installed: install sublet with its extra console\n"
+        "sublet: the console needs no_such_package, which is not installed: install sublet with its extra operate\n"
     )
 
 

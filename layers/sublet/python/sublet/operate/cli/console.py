@@ -102,7 +102,7 @@ def run_console(options: Namespace) -> int:
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
         raise SubletError(
-            f"the console needs {', '.join(missing)}, which is not installed: install sublet with its extra console"
+            f"the console needs {', '.join(missing)}, which is not installed: install sublet with its extra operate"
         )
     from sublet import __version__
     from sublet.aws.account import AwsAccount
