@@ -13,7 +13,7 @@ from sublet.command_line import program
 CORE: program.Groups = {"consume a stream": {"run": "sublet.command_line.run:COMMAND"}}
 
 
-DEPLOYED = "this copy of sublet was deployed with `sublet run` alone; `pip install sublet` has every command"
+DEPLOYED = "this copy of sublet was deployed with `sublet run` alone; the package that you install has every command"
 
 
 def main() -> int:
