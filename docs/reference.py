@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Iterator
 from types import MemberDescriptorType
 from typing import Any
@@ -47,7 +48,7 @@ def _of(shown: type, said: str) -> Iterator[str]:
     if rows := list(_fields(shown)):
         yield from ("| field | type | default |", "|---|---|---|", *rows, "")
     if shown in (sublet.Consumer, sublet.Producer):  # what a program instantiates
-        yield from (f"`{shown.__name__}{_signature(shown)}`", "")
+        yield from (_wrapped(f"`{shown.__name__}{_signature(shown)}`"), "")
     for name, member in vars(shown).items():
         if not name.startswith("_") and inspect.getdoc(member) and not isinstance(member, MEMBER):
             yield from _member(name, member)
@@ -69,9 +70,14 @@ def _member(name: str, member: Any) -> Iterator[str]:
         yield f"* **`{name}`** `{inspect.signature(member.fget).return_annotation}`"  # type: ignore[arg-type]
         doc = inspect.getdoc(member.fget)
     else:
-        yield f"* **`{name}{_signature(member)}`**"
+        yield _wrapped(f"* **`{name}{_signature(member)}`**", "  ")
         doc = inspect.getdoc(member)
     yield from (f"  {line}".rstrip() for line in (doc or "").splitlines())
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """A code span may go on in the next line."""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _signature(of: Any) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -172,10 +173,11 @@ LONG = 150
 
 
 def contents(text: str) -> str:
-    """A line with a link to each section of the page."""
+    """A link to each section of the page."""
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^## (.*)$", prose, re.MULTILINE)
-    return "On this page: " + " · ".join(f"[{heading}](#{_anchor(heading)})" for heading in headings)
+    entries = [f"[{heading}](#{_anchor(heading)})".replace(" ", "\0") for heading in headings]
+    return textwrap.fill("On this page: " + " · ".join(entries), 120, break_on_hyphens=False).replace("\0", " ")
 
 
 def _anchor(heading: str) -> str:
