@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from sublet import Producer, PutRecord
-from sublet.account import Account
+from sublet.ports.account import Account
 
 from demo.flights import Flight
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 from random import Random
 
-from sublet.account import Account
 from sublet.aws.account import AwsAccount
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.load.resharding import Merge, Split
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import Stream
+from sublet.ports.account import Account
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import Page, StreamRecord

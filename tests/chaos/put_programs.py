@@ -17,7 +17,7 @@ from typing import Any
 
 import sublet.aio
 from sublet import Producer, PutRecord, RecordsNotPut
-from sublet.account import Account
+from sublet.ports.account import Account
 
 KEYS = 60
 SIZES = (20, 100, 400, 1_200)

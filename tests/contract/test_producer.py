@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import sublet.aio
 from sublet import Producer, PutRecord, RecordRefused, RecordsNotPut, StreamNotFound, connect
-from sublet.account import Account
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
+from sublet.ports.account import Account
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import Page, UserRecord

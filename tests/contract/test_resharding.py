@@ -11,13 +11,13 @@ from typing import NamedTuple
 import boto3
 import pytest
 from msgspec.structs import replace
-from sublet.account import Account
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.tables.sketch_store import DynamoDbSketchStore
 from sublet.decisions.load.resharding import Merge, Split
 from sublet.operate.cli.main import main
 from sublet.operate.hot_shards import reshard
+from sublet.ports.account import Account
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row

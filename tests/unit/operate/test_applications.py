@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.account import ALL, ApplicationRows, Tags
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.status.shard_verdict import Word
 from sublet.errors import LeaseTableAccessDenied
@@ -16,6 +15,7 @@ from sublet.operate.applications import applications
 from sublet.operate.cli.monitor.applications import as_json, lines_of, reads
 from sublet.operate.rules.application_status import ApplicationStatus
 from sublet.ports import Clock, Remembered, Tasks
+from sublet.ports.account import ALL, ApplicationRows, Tags
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure

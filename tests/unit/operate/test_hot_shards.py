@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from msgspec.structs import replace as replaced
-from sublet.account import Account
 from sublet.decisions.load.resharding import Split
 from sublet.errors import StreamError
 from sublet.operate.hot_shards import look, reshard, stored_sketches
 from sublet.operate.rules.hot_shards import HeatVerdict
+from sublet.ports.account import Account
 from sublet.settings import Settings
 from sublet.testing.memory import memory_ports
 from sublet.testing.memory.account import MemoryAccount

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import NoReturn, Self, Unpack
 from weakref import WeakSet
 
-from sublet.account import Account
 from sublet.aio.consume import Callback, Consuming, check_callback
 from sublet.aio.event_loop import in_thread, to_its_end
 from sublet.aio.record import Record
@@ -20,6 +19,7 @@ from sublet.decisions.pull.pull_request import Buffering, checked_parallelism
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.work_distribution import WorkDistribution
 from sublet.ports import Ports
+from sublet.ports.account import Account
 from sublet.pull.arguments import Arguments
 from sublet.pull.group import Group
 from sublet.pull.lifecycle import CONSUMER_STAYS

@@ -14,9 +14,9 @@ from sublet.protocol.stream_info import PutRecord
 from sublet.putting.producer import WAITED_AT_ONCE, LazyLoop, check_record, raise_failure
 
 if TYPE_CHECKING:  # not loaded with it
-    from sublet.account import Account
     from sublet.decisions.putting.producer_options import ProducerOptions
     from sublet.decisions.putting.producing import Produced, Settled
+    from sublet.ports.account import Account
     from sublet.putting.loop import PuttingLoop
 
 

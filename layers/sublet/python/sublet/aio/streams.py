@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from sublet.account import Account
 from sublet.aio.consumer import Consumer
 from sublet.aio.event_loop import in_thread
 from sublet.decisions.streams.stream_changes import StreamOptions
+from sublet.ports.account import Account
 from sublet.protocol.records import UserRecord
 from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo
 from sublet.pull import streams as plain

@@ -10,7 +10,6 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from sublet.account import ALL, ApplicationRows, Tags
 from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.faults import code_of
@@ -53,6 +52,7 @@ from sublet.errors import (
     StreamExists,
 )
 from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
+from sublet.ports.account import ALL, ApplicationRows, Tags
 from sublet.protocol.lease_columns import LEASE_KEY
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings

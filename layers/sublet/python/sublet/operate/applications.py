@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from sublet.account import ALL, Account, ApplicationRows, Tags
 from sublet.decisions.session.control import paused
 from sublet.decisions.status.fleet_status import Findings, fleet_status
 from sublet.decisions.streams.stream_standing import gone_streams
 from sublet.errors import LeaseTableError, SettingsError
 from sublet.operate.rules.application_status import ApplicationStatus, last_write, worst_applications_first
 from sublet.ports import Remembered
+from sublet.ports.account import ALL, Account, ApplicationRows, Tags
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX
 

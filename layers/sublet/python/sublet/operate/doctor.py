@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from sublet.account import Account
 from sublet.decisions.manager.stream_adoption import Evidence, Suspect, other_streams_lease
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.engine.manager.memory_sightings import MemorySightingStore
@@ -19,6 +18,7 @@ from sublet.operate.rules.role_needs import Runtime, needs_of
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.operate.standing import Watch
 from sublet.ports import Ports
+from sublet.ports.account import Account
 from sublet.protocol.control import Control
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard

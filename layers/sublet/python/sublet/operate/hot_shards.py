@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.account import Account
 from sublet.decisions.load.resharding import Reshard
 from sublet.decisions.load.sketch import ShardSketch
 from sublet.decisions.load.sketch_places import fresh
@@ -15,6 +14,7 @@ from sublet.decisions.status.shard_status import ShardStatus
 from sublet.errors import LeaseTableError, StreamError
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.ports import Ports
+from sublet.ports.account import Account
 from sublet.protocol.stream_key import own_id, shard_alone, stream_key_of
 from sublet.settings import Settings
 

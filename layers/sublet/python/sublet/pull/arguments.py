@@ -16,8 +16,8 @@ from sublet.settings import DEFINITIONS, Checkpointing, Settings, setting_values
 from sublet.settings.keywords import ProcessKeywords
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
-    from sublet.account import Account
     from sublet.decisions.pull.pull_events import Event
+    from sublet.ports.account import Account
     from sublet.pull.environment import Environment
 
 

@@ -15,12 +15,12 @@ from sublet.pull.lifecycle import CONSUMER_STAYS
 from sublet.settings import Settings
 
 if TYPE_CHECKING:  # not loaded by `import sublet`; the methods load it
-    from sublet.account import Account
     from sublet.decisions.pull.pull_events import Event
     from sublet.decisions.pull.pull_request import Buffering
     from sublet.decisions.status.fleet_status import FleetStatus
     from sublet.decisions.status.work_distribution import WorkDistribution
     from sublet.ports import Ports, Signal
+    from sublet.ports.account import Account
     from sublet.pull.consume import Callback, Consuming
     from sublet.pull.environment import Environment
     from sublet.pull.group import Group

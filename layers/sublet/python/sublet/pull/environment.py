@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from sublet.account import Account
 from sublet.decisions.manager.announcing import joins_again_after
 from sublet.decisions.patience import Refusals
 from sublet.decisions.pull.consumer_definition import (
@@ -20,6 +19,7 @@ from sublet.decisions.pull.consumer_definition import (
 from sublet.decisions.pull.pull_events import Event
 from sublet.errors import CallFailed, TransientError
 from sublet.ports import Clock, Log, Ports, Signal, Tasks
+from sublet.ports.account import Account
 from sublet.pull.refill import BufferLimits
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock

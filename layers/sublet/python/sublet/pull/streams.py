@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Unpack
 
-from sublet.account import Account
 from sublet.errors import SettingsError, StreamError, StreamNotFound, StreamUnavailable
+from sublet.ports.account import Account
 from sublet.protocol.records import NewRecord, UserRecord, why_not_put
 from sublet.protocol.stream_info import ACTIVE, StreamInfo, StreamMode
 from sublet.pull.consumer import Consumer

@@ -22,9 +22,9 @@ from sublet.settings import DEFINITIONS
 from sublet.system.at_exit import AtExit
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
-    from sublet.account import Account
     from sublet.decisions.putting.outbox import ProducerRules
     from sublet.decisions.putting.producing import Produced, Settled
+    from sublet.ports.account import Account
     from sublet.putting.loop import PuttingLoop, Tell
 
 WAITED_AT_ONCE = timedelta(minutes=1)

@@ -25,12 +25,12 @@ from sublet.operate.cli.options.operated import operated
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
-    from sublet.account import Account
     from sublet.operate.console.access import SignIn
     from sublet.operate.console.applications import OpenApplication, Redriver, SetAsidePlace
     from sublet.operate.inspection import Inspection
     from sublet.operate.rules.hot_shards import HotShard
     from sublet.ports import Ports
+    from sublet.ports.account import Account
     from sublet.settings import Settings
 
 DESCRIPTION = """\

@@ -10,7 +10,6 @@ from itertools import chain, pairwise
 
 import msgspec
 
-from sublet.account import ALL, ApplicationRows, Tags
 from sublet.decisions.load.resharding import Merge, Split
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.decisions.streams.stream_changes import (
@@ -25,6 +24,7 @@ from sublet.decisions.streams.stream_changes import (
 from sublet.engine.manager.memory_sightings import MemorySightingStore
 from sublet.errors import LeaseTableNotFound, StreamError, StreamExists, StreamNotFound
 from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
+from sublet.ports.account import ALL, ApplicationRows, Tags
 from sublet.protocol.control import NO_CONTROL
 from sublet.protocol.records import NewRecord
 from sublet.protocol.shard import Shard

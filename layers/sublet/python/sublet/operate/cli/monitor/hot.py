@@ -23,9 +23,9 @@ from sublet.protocol.stream_key import own_id, shard_alone
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
-    from sublet.account import Account
     from sublet.decisions.load.sketch import ShardSketch
     from sublet.ports import Ports
+    from sublet.ports.account import Account
     from sublet.reading.several_streams import OneStream
 
 DESCRIPTION = """\

@@ -1,0 +1,65 @@
+"""What the engine needs from the world, in domain words. Implemented twice: aws/ (boto3), testing/memory/ (no network).
+
+Each docstring is the contract; tests/contract checks every implementation against it. No boto3 type crosses these
+interfaces. Expected outcomes are values (a refused write, a throttled poll); possible errors are named and come from
+`sublet.errors`. Implementations have already retried whatever is transient, except where the contract says so.
+"""
+
+from sublet.ports.fleet import Dispatcher, WorkerReports
+from sublet.ports.lease_table import Applied, LeaseTable, Refused
+from sublet.ports.machine import Clock, Signal, Task, Tasks
+from sublet.ports.ports import Ports
+from sublet.ports.pushes import Pushed, Pushes, ShardSubscription
+from sublet.ports.record_writer import RecordWriter
+from sublet.ports.set_aside import (
+    GIVEN_FOR,
+    HELD_EVERY,
+    Counted,
+    FailureDestination,
+    HeldBack,
+    KeptBatch,
+    Removal,
+    SetAsideStore,
+)
+from sublet.ports.stores import ControlStore, Remembered, SightingStore, SketchStore, SnapshotStore
+from sublet.ports.stream import PollRefusal, PushReader, Refusal, ShardReader, Stream, Streams, Unanswered
+from sublet.ports.telemetry import Log, Metrics
+
+__all__ = [
+    "GIVEN_FOR",
+    "HELD_EVERY",
+    "Applied",
+    "Clock",
+    "ControlStore",
+    "Counted",
+    "Dispatcher",
+    "FailureDestination",
+    "HeldBack",
+    "KeptBatch",
+    "LeaseTable",
+    "Log",
+    "Metrics",
+    "PollRefusal",
+    "Ports",
+    "PushReader",
+    "Pushed",
+    "Pushes",
+    "RecordWriter",
+    "Refusal",
+    "Refused",
+    "Remembered",
+    "Removal",
+    "SetAsideStore",
+    "ShardReader",
+    "ShardSubscription",
+    "SightingStore",
+    "Signal",
+    "SketchStore",
+    "SnapshotStore",
+    "Stream",
+    "Streams",
+    "Task",
+    "Tasks",
+    "Unanswered",
+    "WorkerReports",
+]
