@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from operator import attrgetter
 from typing import Protocol
 
 from sublet.decisions.session.record_filter import Faults
-from sublet.decisions.session.window import MILLISECOND, handler_backoff, millis_left
+from sublet.decisions.session.window import MILLISECOND, handler_backoff
 from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.lease.held import HeldLease
-from sublet.engine.lease.progress import Progress
 from sublet.errors import HandlerOverdue
-from sublet.handler import Batch, CheckpointReply, Handler, does_nothing
-from sublet.metric_names import Metric
+from sublet.handler import CheckpointReply, Handler, does_nothing
 from sublet.ports import Ports, Signal
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
 
@@ -34,6 +29,8 @@ class BatchProgress(Protocol):
     def lanes(self) -> int: ...
     @property
     def follows_checkpoint(self) -> bool: ...
+    def begin_call(self, last: Checkpoint, records: int) -> None: ...
+    def end_call(self, finished: Checkpoint | None) -> None: ...
     def finish(self, to: Checkpoint) -> None: ...
     def checkpoint(self, to: Checkpoint) -> bool: ...
     def prepare(self, to: Checkpoint, state: bytes) -> bool: ...
@@ -90,6 +87,10 @@ class SessionCalls:
     failing: FailingCalls
     under_way: dict[int, HandlerCall] = field(default_factory=dict)
 
+    def time_left(self) -> timedelta:
+        """How long until the deadline."""
+        return self.deadline - self.ports.clock.steady()
+
     @property
     def oldest(self) -> HandlerCall | None:
         """The running call that began first."""
@@ -112,113 +113,22 @@ class SessionCalls:
 class Caller:
     """Makes one call after another, for a lease or for one lane of it.
 
-    shard       the shard's own progress, which notes each call. None in a lane: other lanes' calls run at the same time
+    is_lane     other lanes' calls for this lease run at the same time
     is_closed   the lane has ended: a checkpoint that the handler makes comes too late
     """
 
     session: SessionCalls
     progress: BatchProgress
     stop: Signal
-    shard: Progress | None
+    is_lane: bool = False
     tally: CallTally = field(default_factory=CallTally, init=False)
     is_closed: bool = field(default=False, init=False)
 
-    def time_left(self) -> timedelta:
-        """How long until the deadline."""
-        return self.session.deadline - self.session.ports.clock.steady()
-
-    def call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> HandlerCall:
-        """Call `handle` once. The runner has a slot."""
-        session, settings = self.session, self.session.settings
-        held, by_hand = session.held.lease, settings.is_checkpointed_by_hand
-        first, last, count = records[0].checkpoint, records[-1].checkpoint, len(records)
-        call = HandlerCall(held.lease_key, held.shard_id, "handle", first, last, count, attempt=attempt)
-        place: dict[int, int] | None = None
-
-        def place_of(record: UserRecord, what: str) -> int:
-            nonlocal place
-            self._refuse_if_hung()
-            if place is None:
-                place = {id(known): index for index, known in enumerate(records)}
-            if id(record) not in place:
-                raise ValueError(f"batch.{what}: the record is not one of this batch's records")
-            return place[id(record)]
-
-        def checkpoint(record: UserRecord) -> bool:
-            call.finished = max(call.finished, place_of(record, "checkpoint(record)") + 1)
-            return self._checkpoints_count() and self.progress.checkpoint(record.checkpoint)
-
-        def prepare(record: UserRecord, state: bytes) -> bool:
-            place_of(record, "prepare_checkpoint(record, state)")
-            return self._checkpoints_count() and self.progress.prepare(record.checkpoint, state)
-
-        def left() -> int:
-            now = session.ports.clock.steady()
-            return 0 if self.stop.is_set() else millis_left(call.began_at or now, now, session.deadline, settings)
-
-        batch = Batch(
-            settings.stream,
-            held.shard_id,
-            records,
-            millis_behind_latest,
-            checkpoint,
-            settings.stream_arn,
-            attempt,
-            left,
-            prepare,
-            self._checkpoint_at,
-        )
-        has_returned = self._run(call, batch)
-        if not has_returned:
-            session.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
-        if by_hand and not has_returned:  # the handler may have checkpointed by position
-            finished = self.progress.finished
-            call.finished = max(call.finished, bisect_right(records, finished, key=attrgetter("checkpoint")))
-        return call
-
-    def _run(self, call: HandlerCall, batch: Batch) -> bool:
-        """Make the call. Note in the progress that it begins, and then what it has finished. True if it returned."""
-        last, by_hand = batch.records[-1].checkpoint, self.session.settings.is_checkpointed_by_hand
-        if self.shard is not None:
-            self.shard.begin_call(last, call.count)
-        has_returned = self._make(call, partial(self._call_handler, batch))
-        done = last if has_returned and not by_hand else None
-        if self.shard is not None:
-            self.shard.end_call(done)
-        elif done is not None:
-            self.progress.finish(done)
-        return has_returned
-
-    def _call_handler(self, batch: Batch) -> None:
-        """Call the handler, unless a record of the batch cannot be handed over."""
-        first, faults = batch.records[0], self.session.faults
-        if faults and (fault := faults.get(first.checkpoint)) is not None:
-            raise fault.error(first)
-        self.session.handler.handle(batch)
-
-    def _checkpoints_count(self) -> bool:
-        return not self.is_closed and self.session.checkpoints_count()
-
-    def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
-        """A checkpoint by position. Unlike the others, it does not keep the batch in memory."""
-        may_write = self._checkpoints_count() and not self.tally.is_hung
-        if may_write and self.progress.checkpoint(to):
-            return CheckpointReply.WRITTEN
-        is_ours = may_write and self.session.held.holding.may_write and not self.progress.has_been_moved()
-        return CheckpointReply.OUT_OF_REACH if is_ours else CheckpointReply.TOO_LATE
-
-    def _refuse_if_hung(self) -> None:
-        if self.tally.is_hung:
-            shard_id = self.session.held.lease.shard_id
-            raise HandlerOverdue(
-                f"this call for {shard_id} took too long: its lease was given up, and others handle its records"
-            )
-
     @property
     def is_out_of_time(self) -> bool:
-        return self.stop.is_set() or self.time_left() < MILLISECOND
+        return self.stop.is_set() or self.session.time_left() < MILLISECOND
 
-    def _make(self, call: HandlerCall, work: Callable[[], None]) -> bool:
+    def make(self, call: HandlerCall, work: Callable[[], None]) -> bool:
         """Make a call. The caller has a slot. True if it returned."""
         session, tally = self.session, self.tally
         session.under_way[id(self)] = call
@@ -240,15 +150,10 @@ class Caller:
         """The function has returned, or its records were set aside. Only a caller of the whole shard knows that these
         include the records that failed in the session before; a lane does not.
         """
-        self.session.failing.succeeded(id(self), what)
-        if what == "handle" and self.shard is not None:
-            self.session.failing.earlier_is_handled()
-
-    def _tell_lost_late(self) -> None:
-        """A call that was given up has ended. Calls `lease_lost` only now, so that the lease's calls never overlap."""
-        lease = self.session.held.lease
-        lost = partial(self.session.handler.lease_lost, lease.shard_id)
-        self.session.guard.tell(HandlerCall(lease.lease_key, lease.shard_id, "lease_lost"), lost, self.session.cut_off)
+        failing = self.session.failing
+        failing.succeeded(id(self), what)
+        if what == "handle" and not self.is_lane:
+            failing.earlier_is_handled()
 
     def tell(self, what: str, work: Callable[[], None], once: bool = False) -> bool:
         """Call one of the handler's optional functions, and after a failure call it again unless `once`. True if it has
@@ -257,14 +162,14 @@ class Caller:
         No function is called while a call hangs. A function that does nothing needs no slot, which another lease's call
         may keep.
         """
-        attempt, lease = 0, self.session.held.lease
-        if not self.tally.is_hung and what in does_nothing(self.session.handler):
+        session, attempt = self.session, 0
+        lease = session.held.lease
+        if not self.tally.is_hung and what in does_nothing(session.handler):
             self.succeeded(what)
             return True
         while not self.tally.is_hung:
-            with self.session.guard.slots:
-                call = HandlerCall(lease.lease_key, lease.shard_id, what, attempt=attempt + 1)
-                if self._make(call, work):
+            with session.guard.slots:
+                if self.make(HandlerCall(lease.lease_key, lease.shard_id, what, attempt=attempt + 1), work):
                     return True
             attempt += 1
             if once or not self._may_retry(attempt):
@@ -272,9 +177,39 @@ class Caller:
         return False
 
     def _may_retry(self, attempt: int) -> bool:
-        if self.tally.is_hung:
+        session, tally = self.session, self.tally
+        if tally.is_hung:
             return False
-        backoff = handler_backoff(attempt, self.session.settings)
-        in_time = backoff < self.time_left()
-        self.tally.retries_exhausted = attempt >= self.session.settings.handler_attempts or not in_time
-        return not self.tally.retries_exhausted and not self.stop.wait(backoff)
+        backoff = handler_backoff(attempt, session.settings)
+        in_time = backoff < session.time_left()
+        tally.retries_exhausted = attempt >= session.settings.handler_attempts or not in_time
+        return not tally.retries_exhausted and not self.stop.wait(backoff)
+
+    def _tell_lost_late(self) -> None:
+        """A call that was given up has ended. Calls `lease_lost` only now, so that the lease's calls never overlap."""
+        session, lease = self.session, self.session.held.lease
+        lost = partial(session.handler.lease_lost, lease.shard_id)
+        session.guard.tell(HandlerCall(lease.lease_key, lease.shard_id, "lease_lost"), lost, session.cut_off)
+
+    # The handler's checkpoints.
+
+    @property
+    def checkpoints_count(self) -> bool:
+        """Whether a checkpoint that the handler makes now still counts."""
+        return not self.is_closed and self.session.checkpoints_count()
+
+    def checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
+        """A checkpoint by position. Unlike the others, it does not keep the batch in memory."""
+        progress, held = self.progress, self.session.held
+        may_write = self.checkpoints_count and not self.tally.is_hung
+        if may_write and progress.checkpoint(to):
+            return CheckpointReply.WRITTEN
+        is_ours = may_write and held.holding.may_write and not progress.has_been_moved()
+        return CheckpointReply.OUT_OF_REACH if is_ours else CheckpointReply.TOO_LATE
+
+    def refuse_if_hung(self) -> None:
+        if self.tally.is_hung:
+            shard_id = self.session.held.lease.shard_id
+            raise HandlerOverdue(
+                f"this call for {shard_id} took too long: its lease was given up, and others handle its records"
+            )

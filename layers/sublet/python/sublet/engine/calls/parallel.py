@@ -11,11 +11,12 @@ from functools import partial
 
 from sublet.decisions.session.crash_caution import Caution, caution
 from sublet.decisions.session.finished_prefix import FinishedPrefix
-from sublet.engine.calls.caller import Caller
-from sublet.engine.calls.runner import Attempts, BatchRunner
+from sublet.engine.calls.caller import Caller, SessionCalls
+from sublet.engine.calls.lease_batch import Attempts
+from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
-from sublet.ports import Signal
+from sublet.ports import Signal, Task
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, lane_of, lanes_of
 from sublet.protocol.records import UserRecord
@@ -38,7 +39,6 @@ class Spread:
     """
 
     records: Sequence[UserRecord]
-    real: Progress
     held: HeldLease
     lock: AbstractContextManager[object]
     lanes: int
@@ -65,12 +65,13 @@ class LaneProgress:
     """One lane's progress, as its runner sees it. `places`: where its records are among the spread's."""
 
     spread: Spread
+    shard: Progress
     places: Sequence[int]
     done: int = 0
 
     @property
     def finished(self) -> Checkpoint:
-        return self.spread.real.finished
+        return self.shard.finished
 
     @property
     def lanes(self) -> int:
@@ -79,8 +80,9 @@ class LaneProgress:
     @property
     def follows_checkpoint(self) -> bool:
         """True if the first record that is not finished is this lane's, and all before it is written."""
-        with self.spread.lock:
-            return self.is_next and self.spread.real.follows_checkpoint
+        spread = self.spread
+        with spread.lock:
+            return self.is_next and self.shard.follows_checkpoint
 
     @property
     def next_place(self) -> int:
@@ -90,11 +92,20 @@ class LaneProgress:
     @property
     def is_next(self) -> bool:
         """True if the first record of all that is not finished is this lane's."""
-        return self.done < len(self.places) and self.next_place == self.spread.prefix.length
+        prefix = self.spread.prefix
+        return self.done < len(self.places) and self.next_place == prefix.length
 
     @property
     def has_come_to_limit(self) -> bool:
-        return self.spread.limit is not None and self.next_place >= self.spread.limit
+        limit = self.spread.limit
+        return limit is not None and self.next_place >= limit
+
+    def begin_call(self, last: Checkpoint, records: int) -> None:
+        """The shard's progress notes no call of a lane: several run at the same time."""
+
+    def end_call(self, finished: Checkpoint | None) -> None:
+        if finished is not None:
+            self.finish(finished)
 
     def finish(self, to: Checkpoint) -> None:
         spread = self.spread
@@ -105,29 +116,29 @@ class LaneProgress:
                 prefix = prefix.finish(place, place + 1)
             spread.prefix, self.done = prefix, done
             if prefix.length > before.length:
-                spread.real.finish(spread.records[prefix.length - 1].checkpoint)
+                self.shard.finish(spread.records[prefix.length - 1].checkpoint)
 
     def checkpoint(self, to: Checkpoint) -> bool:
         self.finish(to)
         self.write_if_due()
-        return self.spread.real.written >= to
+        return self.shard.written >= to
 
     def prepare(self, to: Checkpoint, state: bytes) -> bool:
-        return self.spread.real.prepare(to, state)
+        return self.shard.prepare(to, state)
 
     def has_been_moved(self) -> bool:
-        return self.spread.real.has_been_moved()
+        return self.shard.has_been_moved()
 
     def write_if_due(self) -> None:
-        self.spread.real.write_if_due()
+        self.shard.write_if_due()
 
     def write(self) -> None:
         """Write what this lane has finished, even beyond records that another lane has not finished."""
         spread = self.spread
         with spread.lock:
             is_beyond = self.done > 0 and self.places[self.done - 1] >= spread.prefix.length
-        if spread.real.is_unwritten:
-            spread.real.write()
+        if self.shard.is_unwritten:
+            self.shard.write()
         elif is_beyond:
             spread.held.note_ahead()
 
@@ -142,7 +153,8 @@ class LaneStop:
     progress: LaneProgress
 
     def set(self) -> None:
-        self.progress.spread.stop_at(0)
+        spread = self.progress.spread
+        spread.stop_at(0)
 
     def is_set(self) -> bool:
         return self.session.is_set() or self.progress.has_come_to_limit
@@ -161,54 +173,63 @@ def records_at_once(settings: Settings) -> int:
     return settings.batch_size * calls
 
 
-def handle_in_lanes(
-    runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
-) -> bool:
-    """Like BatchRunner.handle. Returns when every lane has ended. If one lane gives up, the others stop at its first
-    unfinished record: it then follows the checkpoint, so its attempts can be kept. After a call that hangs, the others
-    make no more calls.
+@dataclass(slots=True)
+class ParallelRunner:
+    """Runs one batch after another, each in several lanes at once; otherwise like BatchRunner."""
 
-    After repeated crashes there is one lane. Otherwise a record that kills the process would cut off the other lanes'
-    calls each time, and the checkpoint would never reach it.
-    """
-    session = runner.caller.session
-    tasks, is_careful = session.ports.tasks, caution(session.held.lease) >= Caution.ALONE
-    spread = Spread(
-        records,
-        progress,
-        session.held,
-        tasks.lock(),
-        1 if is_careful else session.settings.parallelization_factor,
-    )
-    spread.of_lanes = [LaneProgress(spread, places) for places in lanes_of(records, spread.lanes)]
-    runners = [BatchRunner(Caller(session, lane, LaneStop(runner.caller.stop, lane), None)) for lane in spread.of_lanes]
-    follow = partial(spread.finished_ahead, as_put=not session.settings.deaggregate)
-    no_longer = progress.follow_lanes(follow) if spread.lanes > 1 else None
-    started = [
-        tasks.spawn(partial(_run_lane, each, of, millis_behind_latest))
-        for each, of in zip(runners, spread.of_lanes, strict=True)
-    ]
-    faults = []
-    for task in started:
-        try:
-            task.result()
-        except BaseException as fault:  # noqa: BLE001 - raised below, when the other lanes have ended
-            faults.append(fault)
-    if no_longer is not None:
-        no_longer()
-    if faults:
-        raise faults[0]
-    runner.attempts = Attempts()
-    for each, lane in zip(runners, spread.of_lanes, strict=True):
-        each.caller.is_closed = True
-        runner.caller.tally.add(each.caller.tally)
-        if lane.is_next:
-            runner.attempts = each.attempts
-    return spread.prefix.length == len(records) and not runner.caller.tally.is_hung
+    session: SessionCalls
+    caller: Caller
+    progress: Progress
+    attempts: Attempts = field(default_factory=Attempts, init=False)
+
+    def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
+        """Like BatchRunner.handle. Returns when every lane has ended. If one lane gives up, the others stop at its
+        first unfinished record: it then follows the checkpoint, so its attempts can be kept. After a call that hangs,
+        the others make no more calls.
+
+        After repeated crashes there is one lane. Otherwise a record that kills the process would cut off the other
+        lanes' calls each time, and the checkpoint would never reach it.
+        """
+        session, caller, progress = self.session, self.caller, self.progress
+        tasks, held, settings = session.ports.tasks, session.held, session.settings
+        is_careful = caution(held.lease) >= Caution.ALONE
+        spread = Spread(records, held, tasks.lock(), 1 if is_careful else settings.parallelization_factor)
+        spread.of_lanes = [LaneProgress(spread, progress, places) for places in lanes_of(records, spread.lanes)]
+        runners = [
+            BatchRunner(session, Caller(session, lane, LaneStop(caller.stop, lane), is_lane=True), lane)
+            for lane in spread.of_lanes
+        ]
+        follow = partial(spread.finished_ahead, as_put=not settings.deaggregate)
+        no_longer = progress.follow_lanes(follow) if spread.lanes > 1 else None
+        started = [
+            tasks.spawn(partial(_run_lane, each, of, millis_behind_latest))
+            for each, of in zip(runners, spread.of_lanes, strict=True)
+        ]
+        faults = [fault for task in started if (fault := _fault_of(task)) is not None]
+        if no_longer is not None:
+            no_longer()
+        if faults:
+            raise faults[0]
+        self.attempts = Attempts()
+        for each, lane in zip(runners, spread.of_lanes, strict=True):
+            each.caller.is_closed = True
+            caller.tally.add(each.caller.tally)
+            if lane.is_next:
+                self.attempts = each.attempts
+        return spread.prefix.length == len(records) and not caller.tally.is_hung
+
+
+def _fault_of(lane: Task[None]) -> BaseException | None:
+    """Waits until the lane has ended. What it raised is raised when the other lanes have ended too."""
+    try:
+        lane.result()
+    except BaseException as fault:  # noqa: BLE001 - see above
+        return fault
+    return None
 
 
 def _run_lane(runner: BatchRunner, lane: LaneProgress, millis_behind_latest: int) -> None:
-    spread, places, size = lane.spread, lane.places, runner.caller.session.settings.batch_size
+    spread, places, size = lane.spread, lane.places, runner.session.settings.batch_size
     try:
         for start in range(0, len(places), size):
             batch = [spread.records[place] for place in places[start : start + size]]

@@ -1,4 +1,4 @@
-"""Hands a page to the handler: in slices, whose user records are made as they are needed, and in batches."""
+"""Makes a page's batches: from slices of it, whose user records are made as they are needed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sublet.decisions.session.window import batches
-from sublet.engine.calls.parallel import handle_in_lanes, records_at_once
-from sublet.engine.calls.runner import BatchRunner
+from sublet.engine.calls.parallel import records_at_once
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.engine.session.lag import SessionLag
@@ -31,43 +30,31 @@ thread, which costs as much CPU as 200 records.
 
 @dataclass(frozen=True, slots=True)
 class PageRunner:
-    """Runs one page after another."""
+    """Runs through one page after another."""
 
     settings: Settings
     held: HeldLease
     progress: Progress
     user_records: UserRecords
-    runner: BatchRunner
     lag: SessionLag
     sketch: SessionSketch
 
-    def handle(self, page: Page) -> bool:
-        """Hands the page over. Returns False if the handler did not finish the page's records."""
+    def batches(self, page: Page) -> Iterator[Sequence[UserRecord]]:
+        """The page's batches, in order. Asking for the next one says that this one is handled, or handed over."""
+        lag, progress, user_records = self.lag, self.progress, self.user_records
         self.sketch.turn(page)
         for stream_records in slices(page.records, page.data_bytes, slice_bytes(page)):
-            if not self._handle_slice(stream_records, page.millis_behind_latest):
-                return False
-            self.lag.has_handled_bytes(page.data_bytes * len(stream_records) // len(page.records))
-        return True
-
-    def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
-        """Hands a part of the page over."""
-        self.lag.takes(stream_records, self.progress.reached)
-        for batch in batches(self.user_records.parts(stream_records), records_at_once(self.settings)):
-            if not self._handle_batch(batch, millis_behind_latest):
-                return False
-            self.held.has_handled(batch)
-            self.lag.has_handled(batch)
-            self.progress.write_if_due()
-        up_to = max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last)
-        self.lag.has_passed(stream_records, up_to)
-        self.progress.pass_over(up_to)
-        return True
-
-    def _handle_batch(self, batch: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        if self.settings.parallelization_factor > 1:
-            return handle_in_lanes(self.runner, self.progress, batch, millis_behind_latest)
-        return self.runner.handle(batch, millis_behind_latest)
+            lag.takes(stream_records, progress.reached)
+            for batch in batches(user_records.parts(stream_records), records_at_once(self.settings)):
+                yield batch
+                self.held.has_handled(batch)
+                lag.has_handled(batch)
+                progress.write_if_due()
+                del batch  # freed before the next one is made
+            up_to = max(Checkpoint(stream_records[-1].sequence_number), user_records.last)
+            lag.has_passed(stream_records, up_to)
+            progress.pass_over(up_to)
+            lag.has_handled_bytes(page.data_bytes * len(stream_records) // len(page.records))
 
 
 def slice_bytes(page: Page) -> int:

@@ -5,7 +5,7 @@ on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -18,6 +18,7 @@ from sublet.decisions.session.shard_end import Blocked
 from sublet.decisions.session.window import AtTip, LeaseReport, Outcome, has_caught_up
 from sublet.engine.calls.caller import Caller, SessionCalls
 from sublet.engine.calls.failing import FailingCalls
+from sublet.engine.calls.parallel import ParallelRunner
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease.held import HeldLease, instant
@@ -45,7 +46,7 @@ from sublet.settings import HashRangeFilter
 
 @dataclass(slots=True)
 class LeaseSession:
-    """A held lease, consumed until something ends it. Make one with the lease just acquired, and call `run` once."""
+    """A held lease, consumed until something ends it. `lease_session` makes one. Call `run` once."""
 
     shared: ProcessShared
     held: HeldLease
@@ -53,55 +54,22 @@ class LeaseSession:
     stop: Signal
     why: ClaimReason
     phase: Phases
-    cut_off: datetime | None = None
-    """When the runtime ends this process, whatever it is doing."""
-    count: LeaseReport = field(init=False)
+    progress: Progress
+    lag: SessionLag
+    sketch: SessionSketch
+    user_records: UserRecords
+    page_runner: PageRunner
+    calls: SessionCalls
+    caller: Caller
+    runner: BatchRunner | ParallelRunner
+    metrics: LeaseMetrics
+    count: LeaseReport
     """Complete once the session has ended."""
-    stream_records: int = field(default=0, init=False)
-    bytes: int = field(default=0, init=False)
-    behind: int | None = field(default=None, init=False)
+    stream_records: int = 0
+    bytes: int = 0
+    behind: int | None = None
     """The lag in milliseconds, by the last page that was handled."""
-    progress: Progress = field(init=False)
-    sketch: SessionSketch = field(init=False)
-    user_records: UserRecords = field(init=False)
-    calls: SessionCalls = field(init=False)
-    caller: Caller = field(init=False)
-    runner: BatchRunner = field(init=False)
-    page_runner: PageRunner = field(init=False)
-    metrics: LeaseMetrics = field(init=False)
-    lag: SessionLag = field(init=False)
-    feed: PageFeed | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        shared = self.shared
-        self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
-        lock = shared.ports.tasks.lock()
-        self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop, lock)
-        self.sketch = SessionSketch(self.shard_id, self.held.lease.hash_key_range, shared.ports)
-        self.user_records = UserRecords(shared, self.shard_id, self.progress, self.sketch)
-        failing = FailingCalls(self.held.lease)
-        self.held.report_failing(failing.at)
-        self.calls = SessionCalls(
-            shared.handler,
-            self.held,
-            shared.ports,
-            shared.settings,
-            shared.guard,
-            self.deadline,
-            self.cut_off,
-            self.user_records.faults,
-            lambda: self.phase.counts,
-            failing,
-        )
-        self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
-        self.runner = BatchRunner(self.caller)
-        self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
-        self.lag = SessionLag(self.held.lease, shared.ports.clock, shared.ports.tasks.lock())
-        self.held.report_lag(self.lag.report)
-        self.held.report_unanswered(self._unanswered_since)
-        self.page_runner = PageRunner(
-            shared.settings, self.held, self.progress, self.user_records, self.runner, self.lag, self.sketch
-        )
+    feed: PageFeed | None = None
 
     def run(self) -> LeaseReport:
         """Consume, then release. Whatever happens in between, what is finished is written and the lease is released."""
@@ -181,17 +149,20 @@ class LeaseSession:
 
     def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
         """Handle pages until a page, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
-        tip, gaps = AtTip(), GapWatch(self.shared.ports, opened, self.stop)
+        ports, settings, runner = self.shared.ports, self.shared.settings, self.runner
+        tip, gaps = AtTip(), GapWatch(ports, opened, self.stop)
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
-            now = instant(self.shared.ports.clock)
+            now = instant(ports.clock)
             tip = tip.after(page, now.steady)
-            caught_up = has_caught_up(page, tip, now.steady, self.shared.settings)
+            caught_up = has_caught_up(page, tip, now.steady, settings)
             if page.records and not page.is_shard_end and not caught_up:
                 feed.read_ahead()  # while they are handled
             gaps.look_at(page, feed.polled_at, now.wall)
-            if not self.page_runner.handle(page):
-                return self._not_handled()
+            for batch in self.page_runner.batches(page):
+                if not runner.handle(batch, page.millis_behind_latest):
+                    return self._not_handled()
+                del batch  # freed before the next one is made
             self._has_handled(page, feed.polled_at)
             if self.held.lease.crashes and self.progress.caught_up_at is not None:
                 self.held.write(self.progress.heartbeat)  # the record that its owners died of is behind us
@@ -237,7 +208,7 @@ class LeaseSession:
     def state(self) -> ShardReport:
         return self.metrics.state(self._throttled, self.calls.oldest, self.feed.unanswered if self.feed else None)
 
-    def _unanswered_since(self) -> datetime | None:
+    def unanswered_since(self) -> datetime | None:
         outage = self.feed.unanswered if self.feed else None
         return None if outage is None else outage.began_at
 
@@ -282,7 +253,8 @@ class LeaseSession:
                 self._tell_releasing()
             if self.progress.write_last():
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
-            self.runner.note_attempts(self.runner.attempts)
+            attempts = self.runner.attempts
+            attempts.note(self.held, self.progress)
             if self.held.tenure is Tenure.DRAINING:  # a leader has asked for it in the meantime
                 self.held.write(hand_over)
             elif not keep:
@@ -356,3 +328,65 @@ class LeaseSession:
     def _tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:
         """Call one of the handler's optional functions, if this phase allows it. True if it has returned."""
         return self.phase.allows(what) and self.caller.tell(what, call, once)
+
+
+def lease_session(
+    shared: ProcessShared,
+    held: HeldLease,
+    deadline: datetime,
+    stop: Signal,
+    why: ClaimReason,
+    phase: Phases,
+    cut_off: datetime | None = None,
+) -> LeaseSession:
+    """A session of the lease, which was just acquired or is still held.
+
+    cut_off   when the runtime ends this process, whatever it is doing
+    """
+    ports, settings, lease = shared.ports, shared.settings, held.lease
+    lock, shard_id = ports.tasks.lock, lease.shard_id
+
+    progress = Progress(held, settings, ports.clock, stop, lock())
+    lag = SessionLag(lease, ports.clock, lock())
+    sketch = SessionSketch(shard_id, lease.hash_key_range, ports)
+    user_records = UserRecords(shared, shard_id, progress, sketch)
+    page_runner = PageRunner(settings, held, progress, user_records, lag, sketch)
+
+    failing = FailingCalls(lease)
+    calls = SessionCalls(
+        handler=shared.handler,
+        held=held,
+        ports=ports,
+        settings=settings,
+        guard=shared.guard,
+        deadline=deadline,
+        cut_off=cut_off,
+        faults=user_records.faults,
+        checkpoints_count=lambda: phase.counts,
+        failing=failing,
+    )
+    caller = Caller(calls, progress, stop)
+    runs = ParallelRunner if settings.parallelization_factor > 1 else BatchRunner
+
+    session = LeaseSession(
+        shared=shared,
+        held=held,
+        deadline=deadline,
+        stop=stop,
+        why=why,
+        phase=phase,
+        progress=progress,
+        lag=lag,
+        sketch=sketch,
+        user_records=user_records,
+        page_runner=page_runner,
+        calls=calls,
+        caller=caller,
+        runner=runs(calls, caller, progress),
+        metrics=LeaseMetrics(shard_id, ports, progress),
+        count=LeaseReport(shard_id, Outcome.WINDOW_ENDED),
+    )
+    held.report_failing(failing.at)
+    held.report_lag(lag.report)
+    held.report_unanswered(session.unanswered_since)
+    return session

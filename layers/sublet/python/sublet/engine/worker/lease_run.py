@@ -16,7 +16,7 @@ from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.process_shared import Exclusion, ProcessShared
 from sublet.engine.session.phase import Phases
-from sublet.engine.session.session import LeaseSession
+from sublet.engine.session.session import LeaseSession, lease_session
 from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.children import Children
@@ -195,7 +195,7 @@ class LeaseRun:
             held.measure(settings.heartbeat_interval)
         phase = Phases(keeps_leases(self.item, settings))
         shared = self.shared.of_stream(lease.lease_key)
-        session = LeaseSession(shared, held, self.deadline, stop, why, phase, self.cut_off)
+        session = lease_session(shared, held, self.deadline, stop, why, phase, self.cut_off)
         self.sessions.has_begun(session)
         return session
 
@@ -213,7 +213,7 @@ class LeaseRun:
         """Begin another session from the row's checkpoint. The lease stays ours all the while."""
         held, stop = before.held, self.shared.ports.tasks.signal()
         held.go_on(stop)
-        session = LeaseSession(
+        session = lease_session(
             before.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self.cut_off
         )
         self.sessions.has_begun(session)
