@@ -15,7 +15,7 @@ SECONDS = 20.0
 PACES = {Kind.NETWORK: Pace((1, 3), (0.5, 1)), Kind.RESHARD: Pace((5, 8))}
 
 
-def test_producers_under_every_kind_of_fault_lose_nothing_and_keep_the_order_of_each_key() -> None:
+def test_producers_lose_nothing_and_keep_the_order_of_keys_under_every_fault() -> None:
     said: list[str] = []
     found = produce_under_faults(SEED, SECONDS, said.append, per_round=5, paces=PACES)
     print(f"seed {SEED}", *found.lines(), sep="\n")

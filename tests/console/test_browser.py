@@ -135,7 +135,7 @@ def shown_within(seconds: float, page: Page, world: ConsoleWorld, shard: str, te
         page.wait_for_timeout(200)
 
 
-def test_a_running_fleet_is_watched_through_a_split_and_a_seek_makes_it_handle_records_again(
+def test_console_follows_a_fleet_through_a_split_and_a_seek(
     browser: Browser,
 ) -> None:
     world = ConsoleWorld(shards=1, clock=SystemClock())

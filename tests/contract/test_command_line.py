@@ -366,7 +366,7 @@ def handle(batch):
 """
 
 
-def test_a_process_reads_several_streams_and_removes_the_leases_of_one_that_was_deleted(
+def test_process_reads_several_streams_and_removes_the_leases_of_a_deleted_one(
     aws: dict[str, str], tmp_path: Path
 ) -> None:
     """One stream comes while it runs."""

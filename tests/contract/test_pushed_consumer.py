@@ -114,7 +114,7 @@ def register(stream: Consumed, name: str) -> None:
     pytest.fail(f"{name} could not be registered in a minute")
 
 
-def test_a_consumer_is_registered_once_and_without_room_for_it_shards_are_polled_and_counted(
+def test_consumer_is_registered_once_and_shards_are_polled_without_room_for_it(
     stream: Consumed, tmp_path: Path
 ) -> None:
     stop = ThreadTasks().signal()

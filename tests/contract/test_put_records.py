@@ -79,7 +79,7 @@ def test_a_call_that_is_refused_because_of_one_record_refuses_the_others_for_now
     assert "3,145,729 bytes: its MaxRecordSizeInKiB is 2,048" in large.reason
 
 
-def test_where_the_stream_may_not_be_described_a_record_over_the_default_is_suspected(
+def test_put_blames_the_record_over_the_default_size_without_a_description(
     service: ScriptedService,
 ) -> None:
     service.will("PutRecords", error("ValidationException"))

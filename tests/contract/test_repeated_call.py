@@ -144,7 +144,7 @@ def kind(came: object) -> object:
         (error("AccessDeniedException"), StreamAccessDenied),
     ],
 )
-def test_a_poll_comes_to_the_same_as_through_botocore_and_the_next_one_goes_through_it(
+def test_failed_repeated_poll_equals_botocores_and_the_next_goes_through_it(
     service: ScriptedService,
     polling: Polling,
     answer: Reply,

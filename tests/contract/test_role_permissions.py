@@ -128,7 +128,7 @@ def test_a_worker_that_makes_no_sketches_need_not_write_them() -> None:
 CONSUMER = "arn:aws:kinesis:us-east-1:123456789012:stream/events/consumer/{}:*"
 
 
-def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_with_whatever_arn_it_has() -> None:
+def test_reader_of_several_streams_may_describe_and_subscribe_to_a_named_consumer() -> None:
     by_name: Any = {
         "reading": Reading.FAN_OUT,
         "mode": Mode.CONTINUOUS,
@@ -146,7 +146,7 @@ def test_a_reader_of_several_streams_finds_its_consumer_by_name_and_subscribes_w
             assert [need.resource for need in found] == ([STREAM] if reads else [])
 
 
-def test_a_process_that_registers_consumers_needs_to_and_the_workers_on_lambda_do_not() -> None:
+def test_register_permission_is_needed_by_a_process_alone() -> None:
     settings = Settings(
         application="orders",
         reading=Reading.FAN_OUT,

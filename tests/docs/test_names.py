@@ -66,7 +66,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 @every_current_document
 def test_named_tests_exist(document: Path) -> None:
-    """As `tests/unit/decisions/session/test_push.py::test_what`."""
+    """As `tests/unit/decisions/session/test_push.py::test_silence_is_counted`."""
     named = [span.split("::") for span in code_spans(document) if span.startswith("tests/") and "::" in span]
     lost = [f"{file}::{name}" for file, name in named if f"def {name}(" not in (ROOT / file).read_text()]
     assert not lost

@@ -82,7 +82,7 @@ def test_one_thing_that_cannot_be_removed_does_not_keep_the_others() -> None:
     assert removed == ["third", "first"]
 
 
-def test_the_price_that_a_user_agrees_to_is_more_than_the_sum_of_its_lines_and_grows_with_the_idle_time() -> None:
+def test_estimated_price_exceeds_its_lines_and_grows_with_idle_time() -> None:
     *lines, total = estimate(20_000, timedelta(hours=1))
     assert sum(line.dollars for line in lines) < total.dollars < 10
     assert estimate(20_000, timedelta(hours=2))[-1].dollars > total.dollars

@@ -81,7 +81,7 @@ def test_two_ticks_at_once_start_each_lease_once(fleet: Fleet) -> None:
     assert times == [1] * len(texts)
 
 
-def test_a_tick_over_quiet_shards_starts_no_execution_and_the_next_one_handles_what_has_come(
+def test_tick_starts_no_execution_over_quiet_shards_until_records_arrive(
     fleet: Fleet,
 ) -> None:
     texts = fleet.produce(KEYS)

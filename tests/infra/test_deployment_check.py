@@ -116,7 +116,7 @@ def test_a_first_deployment_brings_the_first_tick_and_waits_for_its_figures() ->
     assert 70 <= deployed.seconds < 80
 
 
-def test_an_update_prompts_no_tick_because_an_operator_may_have_disabled_the_schedule() -> None:
+def test_update_prompts_no_tick() -> None:
     deployed = Deployed(figures_after=None)
     answer(request("Create"), deployed.world())
     assert deployed.prompted == []

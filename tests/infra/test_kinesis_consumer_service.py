@@ -120,7 +120,7 @@ def test_only_ecs_of_this_account_may_take_the_role(template: Template) -> None:
     assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
 
 
-def test_a_deployment_starts_new_tasks_first_and_is_rolled_back_if_they_do_not_become_healthy(
+def test_deployment_starts_new_tasks_first_and_rolls_back_unhealthy_ones(
     template: Template,
 ) -> None:
     service = only(template, "AWS::ECS::Service")
@@ -131,7 +131,7 @@ def test_a_deployment_starts_new_tasks_first_and_is_rolled_back_if_they_do_not_b
     assert service["NetworkConfiguration"]["AwsvpcConfiguration"]["AssignPublicIp"] == "DISABLED"
 
 
-def test_it_has_longer_to_end_than_it_takes_to_drain_and_is_asked_whether_it_is_ready(
+def test_container_stops_after_its_drain_and_has_a_readiness_check(
     template: Template,
 ) -> None:
     consumer = container(template, "consumer")

@@ -527,7 +527,7 @@ def test_a_release_with_spark_4_is_taken(label: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", [lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64])
-def test_the_defaults_are_a_release_and_the_python_that_the_dependencies_are_built_for(
+def test_pipeline_defaults_to_the_release_and_python_of_its_dependencies(
     make: Make, architecture: lambda_.Architecture
 ) -> None:
     template = Template.from_stack(make(architecture=architecture))
@@ -618,7 +618,7 @@ def test_a_pipeline_of_several_streams_may_read_and_find_them(make: Make) -> Non
     assert "streamArn" not in arguments(template).options
 
 
-def test_each_stream_that_is_known_at_synth_has_an_alarm_on_its_lag_and_the_others_are_named(
+def test_lag_alarm_exists_for_each_stream_known_at_synth(
     make: Make,
 ) -> None:
     stack = make(stream=None, streams=f"orders,{STREAM_ARN.replace('orders', 'bills')}@LATEST,audit-*")

@@ -63,7 +63,7 @@ def test_each_mutant_that_is_known_is_one_of_today_and_has_its_reason() -> None:
     assert all(known.values())
 
 
-def test_a_mutant_of_a_live_function_takes_its_place_and_one_outside_of_functions_does_not(
+def test_mutant_is_swapped_in_for_a_live_function_only(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "rule.py"

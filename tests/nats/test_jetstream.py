@@ -162,7 +162,7 @@ def test_consume_gives_all_in_order_while_they_are_acknowledged(port: int) -> No
     assert ours == theirs
 
 
-def test_differs_later_records_of_a_key_that_are_out_are_void_with_one_that_is_put_back(port: int) -> None:
+def test_differs_nak_also_voids_later_records_of_the_key(port: int) -> None:
     """JetStream knows no keys: the later record is done, and comes before the one that it follows."""
 
     async def script(pulled: Pulled) -> list[Event]:

@@ -119,7 +119,7 @@ def test_acknowledged_records_arrive_in_order_when_the_stream_is_recreated(seed:
             assert numbers == sorted(numbers)
 
 
-def test_sequence_numbers_that_do_not_tell_streams_apart_only_delay_the_first_records() -> None:
+def test_producer_delivers_all_when_sequence_numbers_contradict_listings() -> None:
     """As with an emulator that begins its numbers anywhere: its listings contradict them."""
     world = drawn(1, replace(RULES, max_connections=8), loses=0)
     world.numbered = lambda at: replace_struct(at, sequence_number=str(int(at.sequence_number) + (1 << 150)))

@@ -42,9 +42,7 @@ def calm_world() -> World:
 
 
 @pytest.mark.parametrize(("to", "is_owed"), [(TRIM_HORIZON, False), (Checkpoint("5"), True)])
-def test_a_loss_is_to_be_reported_while_the_row_says_which_record_must_still_be_there(
-    to: Checkpoint, is_owed: bool
-) -> None:
+def test_loss_must_be_reported_while_the_row_names_a_record_that_must_exist(to: Checkpoint, is_owed: bool) -> None:
     world = calm_world()
     world.know_shards()
     for number in (10, 20):

@@ -104,7 +104,7 @@ FORMS = range(6)
 """`make simulate WORLDS=forms` draws new ones."""
 
 
-def test_a_skip_passes_what_a_handler_gets_of_filtered_records_and_of_aggregates_that_come_whole() -> None:
+def test_skip_counts_filtered_records_and_whole_aggregates_as_the_handler_gets_them() -> None:
     broken = {seed: found for seed in FORMS if (found := operate_on_forms_in(seed).violation)}
     assert not broken, broken
 

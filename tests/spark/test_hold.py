@@ -167,7 +167,7 @@ def test_from_the_fleet_and_back_through_a_reshard_and_in_mid_aggregate() -> Non
     assert by_spark
 
 
-def test_a_merge_whose_other_parent_has_no_lease_yet_is_read_to_its_last_record_and_ended_later() -> None:
+def test_parent_of_a_merge_is_read_fully_and_ended_once_the_other_has_a_lease() -> None:
     """The other parent is the child of a shard that another owner reads: the checkpoint can be written, but not the
     end yet."""
     held = held_query(2)
@@ -209,7 +209,7 @@ def test_the_last_batch_counts_exactly_if_spark_has_committed_it(committed: bool
     assert lease.checkpoint == Checkpoint(second[-1] if committed and is_readable else first[-1])
 
 
-def test_killed_between_the_sinks_commit_and_sparks_a_query_that_starts_first_repeats_nothing() -> None:
+def test_query_killed_between_the_sinks_and_sparks_commit_repeats_nothing() -> None:
     """The sink has the batch, but Spark's folder does not say so. The repeated batch has the same number and the same
     rows; the next owner of the leases starts after it."""
     held = held_query()
@@ -381,7 +381,7 @@ def test_children_are_taken_with_their_parents_end_though_a_look_was_under_way()
     assert len(held.run()) == 5
 
 
-def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_children_again() -> None:
+def test_keeper_creates_no_children_again_after_another_owner_ended_the_shard() -> None:
     """It had already listed the shards. Meanwhile parent and children were read to their ends, and their rows cleaned
     up."""
     held = held_query()
@@ -413,7 +413,7 @@ def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_chil
     assert "lease lost" in held.query.memory_log.messages("warning")
 
 
-def test_a_query_whose_keeper_dies_leaves_its_leases_to_expire_with_what_was_committed() -> None:
+def test_killed_query_resumes_from_its_last_commit_once_its_leases_expire() -> None:
     held = held_query()
     numbers = put(held, 5)
     held.drain()

@@ -136,7 +136,7 @@ def test_a_logged_batch_of_a_stream_that_is_not_named_any_more_asks_for_it() -> 
     assert {row.stream for row in query.run()} == {"a", "b"}
 
 
-def test_a_stream_that_is_not_named_any_more_is_left_to_others_and_one_that_comes_is_taken() -> None:
+def test_deleted_stream_is_released_and_a_new_matching_stream_is_taken() -> None:
     query = held("ab", stream="a,b,c*")
     wanted = query.put("a", 5) + query.put("b", 5)
     query.clock.sleep(2 * SECOND)

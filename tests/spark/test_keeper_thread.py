@@ -154,7 +154,7 @@ class Source:
             reader.stop()
 
 
-def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_next_run_reads() -> None:
+def test_query_that_fails_in_preparation_releases_its_leases() -> None:
     held = held_query(2)
     held.query.stream.inner.put_all((str(n), b"%d" % n) for n in range(100))
     list_shards = held.query.stream.list_shards

@@ -152,7 +152,7 @@ def test_a_batch_that_failed_between_two_tables_leaves_nothing_twice(
 
 
 @explores
-def test_a_table_that_the_next_attempt_no_longer_makes_does_not_keep_the_first_ones_rows(
+def test_table_dropped_by_a_fixed_transform_loses_the_failed_attempts_rows(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its code was fixed between the two."""

@@ -121,7 +121,7 @@ def test_a_service_that_fails_is_not_blamed_on_the_shards() -> None:
         put_all(writer, records(3))
 
 
-def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_services_reason() -> None:
+def test_permanently_refused_record_fails_the_task_with_the_reason() -> None:
     writer = MemoryWriter(MemoryStream(1))
     too_long = PutRefused("InvalidArgumentException", "exceeds the stream's max record size", passes=False)
     writer.refuse = lambda record: too_long if record.partition_key == "key-1" else False

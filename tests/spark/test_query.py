@@ -120,7 +120,7 @@ def test_idle_shards_cost_one_poll_each() -> None:
     assert query.stream.calls["open"] == 0
 
 
-def test_latest_is_pinned_by_the_first_plan_also_when_batch_0_fails_and_is_planned_again() -> None:
+def test_latest_stays_pinned_by_the_first_plan_when_batch_0_fails() -> None:
     query = memory_query(2, startPosition="LATEST")
     put(query, 10)
     query.clock.sleep(2 * SECOND)

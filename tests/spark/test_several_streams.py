@@ -97,7 +97,7 @@ def test_a_stream_that_leaves_the_option_waits_and_is_read_on_from_there() -> No
     assert query.read == sorted(wanted)
 
 
-def test_a_logged_batch_is_repeated_whole_though_one_of_its_streams_has_left_the_option() -> None:
+def test_logged_batch_is_repeated_whole_after_a_stream_left_the_option() -> None:
     query = SeveralQuery("ab", stream="a,b")
     wanted = query.put_into_each(5)
     assert query.plan()

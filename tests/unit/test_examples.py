@@ -144,7 +144,7 @@ class TestLatestByKey:
             latest_by_key.handle(batch([earlier])[0])
         assert self.data_of("N1") == {"n": 2}
 
-    def test_a_checkpoint_is_given_where_all_before_it_is_written_or_has_a_later_one_to_come(self) -> None:
+    def test_example_checkpoints_where_earlier_records_are_written_or_superseded(self) -> None:
         keys = [f"N{n}" for n in range(latest_by_key.CHECKPOINT_EVERY)]
         records = [record(1, {"n": 1}, "last"), *(record(2 + n, {"n": 2}, key) for n, key in enumerate(keys))]
         records.append(record(1_000, {"n": 3}, "last"))

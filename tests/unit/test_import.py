@@ -33,7 +33,7 @@ OF_WHO_PULLS_OR_PUTS = {"Event", "EventKind", "FleetStatus", "Producer", "WorkDi
 """Most handlers' modules have no use for these."""
 
 
-def test_every_name_of_a_handler_loads_no_aws_library_and_none_of_what_the_engine_alone_needs() -> None:
+def test_handler_names_import_no_aws_library_and_no_engine() -> None:
     """boto3 alone takes 200 ms, and the decisions 10."""
     loaded = loaded_by(f"from sublet import {', '.join(set(sublet.__all__) - OF_WHO_PULLS_OR_PUTS)}")
     assert [name for name in loaded if name.startswith(HEAVY)] == []

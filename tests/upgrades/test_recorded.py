@@ -57,7 +57,7 @@ def test_every_command_option_setting_and_parameter_of_0_2_is_still_taken() -> N
 
 
 @pytest.mark.slow
-def test_every_resource_that_keeps_data_or_has_a_name_is_still_in_the_template_and_so_is_every_output() -> None:
+def test_template_keeps_recorded_stateful_and_named_resources_and_outputs() -> None:
     """Under its logical id: CloudFormation deletes what has another one, or refuses the name that exists."""
     assert_nothing_is_gone(missing(recorded("templates"), templates_of(NOW), "stack"))
 

@@ -74,7 +74,7 @@ def busy_default_executor() -> Iterator[None]:
 
 @pytest.mark.parametrize("way", [World.stay, World.fetch])
 @pytest.mark.parametrize("turns", range(4))
-def test_a_task_that_is_cancelled_again_while_it_leaves_has_released_every_lease_when_it_ends(
+def test_task_releases_every_lease_when_cancelled_again_while_leaving(
     way: Callable[[World, Consumer], Any], turns: int
 ) -> None:
     async def main(world: World) -> None:

@@ -84,7 +84,7 @@ def test_a_terminal_of_eighty_columns_and_twenty_four_lines_is_enough() -> None:
     assert "2,000" in row
 
 
-def test_the_parts_of_what_is_handled_are_drawn_in_turn_and_the_line_has_sparks_share() -> None:
+def test_view_draws_handled_parts_in_turn_and_tells_sparks_share() -> None:
     parts = (Part("Lambda", 4_000), Part("Spark", 3_000), Part("Lambda", 1_000))
     shared = snapshot(
         {S0: replace(BUSY, owner="flights-spark")}, handled={S0: 8_000}, by_spark={S0: 3_000}, parts=parts

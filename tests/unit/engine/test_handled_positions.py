@@ -27,7 +27,7 @@ def test_every_lease_that_has_not_ended_has_a_position() -> None:
 
 
 @pytest.mark.parametrize("problem", [ShardNotFound("no such shard"), StreamUnavailable("timed out")])
-def test_a_shard_that_is_gone_or_out_of_reach_has_none_and_keeps_the_others_from_nothing(
+def test_handled_positions_leave_out_a_missing_or_unreachable_shard(
     problem: Exception,
 ) -> None:
     world = EngineWorld(shards=2)

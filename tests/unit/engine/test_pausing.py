@@ -59,7 +59,7 @@ def test_a_tick_sends_a_worker_for_what_is_not_paused_alone() -> None:
     assert dispatched(world) == [OTHER]
 
 
-def test_a_tick_sends_nobody_for_a_paused_application_and_sends_again_when_it_is_resumed() -> None:
+def test_tick_dispatches_nothing_for_a_paused_application_until_resume() -> None:
     world = EngineWorld(shards=2)
     pause(world)
     assert dispatched(world) == []

@@ -134,7 +134,7 @@ def is_in_order(numbers: list[int]) -> bool:
     return all(each == sorted(each) for each in of_keys.values())
 
 
-def test_grandchildren_come_after_their_parents_although_all_rows_in_between_were_cleaned_up() -> None:
+def test_grandchildren_wait_for_their_parents_after_a_seek_across_deleted_rows() -> None:
     world = read_through_two_splits()
     grandchildren = positions(world).keys()
     sought(world, at_place(place("earliest"), world.shards.list_shards(), (), world.ports))
@@ -365,7 +365,7 @@ def test_a_lease_at_another_stream_s_position_can_be_moved_to_its_own() -> None:
     assert sorted(consume(world)) == [0, 1, 2]
 
 
-def test_a_shard_whose_parents_have_leases_goes_back_to_its_beginning_and_not_to_latest() -> None:
+def test_seek_rewinds_a_child_of_leased_parents_to_trim_horizon_and_not_latest() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
     left, _ = world.shards.split(SHARD)
@@ -394,7 +394,7 @@ def test_an_owner_in_the_middle_of_it_loses_its_lease_and_overwrites_nothing() -
     assert Counter(consume(world)) == Counter(range(20))
 
 
-def test_an_owner_that_has_not_checkpointed_loses_its_lease_although_the_row_stands_there_already() -> None:
+def test_seek_takes_the_lease_from_an_owner_that_has_not_checkpointed() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 10, 0)
     moved: list[Seek] = []

@@ -94,7 +94,7 @@ def test_estimate_includes_skipped_records() -> None:
 
 
 @pytest.mark.parametrize("inspection", [None, MemoryInspection(), MemoryInspection(refuses=frozenset({"incoming"}))])
-def test_without_cloudwatch_a_page_at_both_ends_counts_and_not_the_rate_of_the_moment(
+def test_estimate_samples_a_page_at_both_ends_without_cloudwatch(
     inspection: MemoryInspection | None,
 ) -> None:
     """The owner catches up: it handles a hundred times what arrives."""

@@ -85,7 +85,7 @@ def test_the_refusal_says_whose_seek_it_was() -> None:
         execute(world, ours)
 
 
-def test_a_seek_back_whose_records_are_handled_again_already_is_still_newer_than_the_plan() -> None:
+def test_plan_is_refused_after_a_later_seek_whose_records_were_handled_again() -> None:
     world = handled()
     ours = plan(world, "20m")
     execute(world, plan(world, "30m"))

@@ -186,7 +186,7 @@ def test_a_silent_owners_last_word_is_not_shown_as_how_its_shard_stands_now() ->
     assert words(world, watched) == [Word.UNKNOWN]
 
 
-def test_a_shard_with_records_is_stopped_once_others_should_have_taken_it_from_its_dead_owner() -> None:
+def test_shard_is_stopped_when_nobody_took_it_from_its_dead_owner_in_time() -> None:
     world = EngineWorld(NO_WAITING)
     world.put("data")
     world.window()
@@ -201,7 +201,7 @@ def test_a_shard_with_records_is_stopped_once_others_should_have_taken_it_from_i
     assert (seen[-1].word, seen[-1].because) == (Word.STOPPED, Because.OWNER_GONE)
 
 
-def test_a_shard_that_was_at_its_tip_a_moment_ago_is_failing_from_the_second_call_that_fails() -> None:
+def test_shard_at_its_tip_is_failing_from_the_second_failed_call() -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_backoff_max=timedelta(seconds=3)))
     world.put("data")
     world.window()
@@ -224,7 +224,7 @@ def test_a_shard_that_was_at_its_tip_a_moment_ago_is_failing_from_the_second_cal
     assert shard.lag >= world.clock.now() - shard.failing.since
 
 
-def test_a_shard_that_was_rewound_is_not_at_its_tip_before_and_while_it_is_read_again() -> None:
+def test_rewound_shard_lags_until_it_is_read_again() -> None:
     """Ten minutes of records were handled as they came. Nobody asks the stream."""
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
     first_at = world.clock.now()

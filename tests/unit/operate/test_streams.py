@@ -45,7 +45,7 @@ def test_a_stream_is_read_as_long_as_a_lease_manager_names_it() -> None:
     assert len(world.leases()) == 2
 
 
-def test_a_stream_that_is_deleted_is_not_waited_for_though_no_lease_manager_has_noticed() -> None:
+def test_deleted_stream_may_be_removed_before_a_lease_manager_noticed() -> None:
     world = world_of_two()
     world.streams["orders"].real.delete()
     assert words(world)["orders"] == "READ"
@@ -53,7 +53,7 @@ def test_a_stream_that_is_deleted_is_not_waited_for_though_no_lease_manager_has_
     assert words(world) == {"payments": "READ"}
 
 
-def test_a_stream_that_nobody_names_for_former_streams_wait_has_left_and_may_be_removed() -> None:
+def test_unnamed_stream_has_left_and_may_be_removed_after_former_streams_wait() -> None:
     world = world_of_two()
     for _ in range(3):
         world.clock.advance(HOUR / 2)

@@ -397,7 +397,7 @@ def test_who_does_not_know_the_kind_of_application_goes_by_its_rows(
     assert not scan.single_stream
 
 
-def test_a_row_of_several_streams_names_parents_by_their_own_ids_and_a_lease_by_stream() -> None:
+def test_row_of_several_streams_has_plain_parent_ids_and_a_lease_full_ones() -> None:
     lease = decode_row(OF_SEVERAL)
     assert isinstance(lease, Lease)
     assert lease.parent_shard_ids == {"123456789012:orders:1700000000:shardId-000000000000"}

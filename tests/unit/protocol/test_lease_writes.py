@@ -173,7 +173,7 @@ def test_a_lease_released_while_it_is_drained_has_no_owner_left(
     assert (left.lease_owner, left.checkpoint_owner, left.holder) == (None, None, None)
 
 
-def test_a_checkpoint_within_a_record_goes_on_from_a_row_without_the_attribute_for_it() -> None:
+def test_checkpoint_within_an_aggregate_applies_to_a_row_without_sub_sequence_number() -> None:
     whole = replace(HELD, checkpoint=Checkpoint(HELD.checkpoint.sequence_number))
     inside = writes.checkpoint(whole, HELD.checkpoint)
     row = encode_row(whole)

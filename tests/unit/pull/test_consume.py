@@ -63,7 +63,7 @@ def test_leaving_the_loop_outside_of_with_gives_the_leases_back() -> None:
     assert world.owners == {None}
 
 
-def test_the_buffer_never_holds_more_than_its_maximum_and_is_filled_up_at_its_threshold() -> None:
+def test_buffer_holds_at_most_its_maximum_and_refills_at_its_threshold() -> None:
     world = PulledWorld()
     world.put(numbered("a", 100))
     with world.consumer(poll_bytes=None) as consumer:  # all of it in the first page
@@ -99,7 +99,7 @@ def test_a_full_buffer_stops_the_polls_while_heartbeats_go_on() -> None:
         assert consumer._group.entered.buffer.buffered.records <= 2  # type: ignore[union-attr]
 
 
-def test_no_more_than_max_ack_pending_of_a_shard_are_out_and_one_ack_lets_one_more_come() -> None:
+def test_shard_has_at_most_max_ack_pending_records_out() -> None:
     world = PulledWorld()
     world.put(numbered("a", 10))
     with world.consumer(max_ack_pending=3) as consumer:
@@ -141,7 +141,7 @@ def test_consume_calls_with_each_record_in_order_and_drains() -> None:
     assert world.checkpoints[SHARD].sequence_number == world.stream.logs[0].read(len(seen) - 1, 1)[0][0].sequence_number
 
 
-def test_stop_from_the_callback_begins_no_other_call_and_what_is_buffered_comes_again() -> None:
+def test_stop_in_the_callback_ends_consuming_and_redelivers_buffered_records() -> None:
     world = PulledWorld()
     world.put(numbered("a", 20))
     seen: list[str] = []

@@ -150,7 +150,7 @@ def meanwhile(orders: Stream, consumer: Consumer, change: Callable[[], object]) 
         assert consumer.next(expires=120) is None
 
 
-def test_a_running_program_hears_of_an_update_and_is_ended_by_one_that_contradicts_it(orders: Stream) -> None:
+def test_running_program_is_told_of_an_update_and_ended_by_a_conflicting_one(orders: Stream) -> None:
     orders.create_consumer("audit", failover_time=MINUTE)
     events: list[Event] = []
     without = orders.consumer("audit", on_event=events.append)

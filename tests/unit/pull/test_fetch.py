@@ -71,7 +71,7 @@ def test_a_fetch_of_a_second_gets_what_was_put_into_a_shard_that_is_polled_each_
         assert data(consumer.fetch(1, expires=1)) == ["a1"]
 
 
-def test_fetches_in_a_row_have_a_quiet_shard_polled_once_a_second_and_none_leaves_it_to_its_pace() -> None:
+def test_quiet_shard_is_polled_each_second_during_fetches_and_slower_without() -> None:
     world = PulledWorld(shards=3)
     polls = world.watched_polls()
     with world.consumer() as consumer:
@@ -142,7 +142,7 @@ def test_outside_of_with_it_releases_after_the_last_ack() -> None:
     assert world.checkpoints["shardId-000000000000"] == records[-1].user_record.checkpoint
 
 
-def test_outside_of_with_what_nothing_is_said_of_is_given_back_when_expires_has_passed_again() -> None:
+def test_fetch_outside_with_releases_unacknowledged_records_after_expires() -> None:
     world = PulledWorld()
     world.put(["a1"])
     (record,) = world.consumer().fetch(1, expires=5)
@@ -153,7 +153,7 @@ def test_outside_of_with_what_nothing_is_said_of_is_given_back_when_expires_has_
     assert not record.ack()
 
 
-def test_outside_of_with_an_iterator_that_is_kept_and_not_asked_any_more_holds_nothing_for_ever() -> None:
+def test_fetch_outside_with_releases_its_lease_when_the_iterator_is_abandoned() -> None:
     world = PulledWorld()
     world.put(["a1", "b1", "c1"])
     complete = world.consumer().fetch(1)
@@ -218,7 +218,7 @@ def test_threads_that_use_a_consumer_first_share_it() -> None:
         assert len(set(map(id, threads.map(group, range(8))))) == 1
 
 
-def test_a_nakked_record_comes_again_after_its_delay_and_what_followed_of_its_key_after_it() -> None:
+def test_nak_redelivers_a_record_after_its_delay_and_later_ones_of_its_key() -> None:
     world = PulledWorld()
     world.put(["a1", "b1", "a2"])
     with world.consumer() as consumer:
@@ -377,7 +377,7 @@ def test_calls_outside_of_with_that_overlap_share_a_stay() -> None:
     assert world.owners == {None}
 
 
-def test_a_with_block_goes_on_with_the_leases_of_a_fetch_that_lingers_and_then_has_its_share() -> None:
+def test_with_block_takes_over_the_leases_of_a_lingering_fetch() -> None:
     world = PulledWorld(shards=2)
     world.put(["a1", "b1"])
     fast: dict[str, Any] = {"failover_time": timedelta(seconds=6), "heartbeat_interval": SECOND}

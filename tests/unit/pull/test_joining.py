@@ -56,7 +56,7 @@ def test_a_fetch_ends_at_its_expiry_and_its_program_is_not_kept(world: PulledWor
     assert world.told(EventKind.DISCONNECTED) == 1
 
 
-def test_the_log_tells_why_nothing_comes_and_the_tables_are_asked_less_and_less_often(
+def test_failed_join_is_logged_and_retried_less_and_less_often(
     world: PulledWorld,
 ) -> None:
     outage = Outage(world, 1000)

@@ -256,7 +256,7 @@ def test_where_kinesis_places_records_nothing_is_aggregated_and_the_log_says_so_
     assert sorted(map(int, delivered(orders.stream))) == list(range(101))
 
 
-def test_a_stream_that_begins_to_place_records_gets_its_aggregates_again_as_plain_records(
+def test_aggregates_are_put_again_as_plain_records_when_a_stream_turns_to_auto(
     orders: Orders,
 ) -> None:
     with orders.producer() as producer:
@@ -303,7 +303,7 @@ def test_a_listing_that_fails_for_a_while_only_delays(orders: Orders, monkeypatc
         impatient.put("key", b"y")
 
 
-def test_an_aggregate_that_landed_elsewhere_is_given_up_after_patience_if_its_shards_can_not_be_listed(
+def test_misplaced_aggregate_is_given_up_after_patience_without_a_shard_listing(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(at: Any = None) -> Any:
@@ -433,9 +433,7 @@ def test_a_call_that_is_refused_for_a_while_only_delays_once_one_has_worked(orde
 
 
 @pytest.mark.parametrize("problem", FOR_NOW, ids=lambda problem: type(problem).__name__)
-def test_a_call_that_is_refused_for_longer_than_patience_gives_its_records_up_and_says_why(
-    orders: Orders, problem: Exception
-) -> None:
+def test_producer_gives_up_records_of_a_call_refused_beyond_patience(orders: Orders, problem: Exception) -> None:
     producer = orders.producer(patience=5)
     producer.put("key", b"0")
     producer.flush()
@@ -460,7 +458,7 @@ def test_producer_raises_a_refusal_at_once_before_its_first_success(orders: Orde
     assert orders.clock.steady() - began < timedelta(seconds=1)
 
 
-def test_a_listing_that_is_refused_for_a_while_gives_nothing_up_once_a_record_was_taken(
+def test_producer_gives_up_nothing_while_listings_are_refused_after_a_success(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with orders.producer(record_max_buffered_time=0) as producer:
@@ -532,7 +530,7 @@ def test_an_option_that_makes_no_sense_is_refused_by_name(options: dict[str, Any
         Producer("orders", account=MemoryAccount(), **options)
 
 
-def test_on_a_loop_a_full_buffer_makes_only_the_task_wait_and_cancelling_it_loses_nothing() -> None:
+def test_async_producer_blocks_only_the_task_when_its_buffer_is_full() -> None:
     account = MemoryAccount()
     account.create("orders", 2)
 
@@ -554,7 +552,7 @@ def test_on_a_loop_a_full_buffer_makes_only_the_task_wait_and_cancelling_it_lose
     assert asyncio.run(produce()) == len(delivered(account.at("orders"))) >= 9
 
 
-def test_on_a_loop_a_record_that_is_given_up_is_raised_by_its_future_and_by_the_block() -> None:
+def test_async_producer_raises_a_given_up_record_in_its_future_and_block() -> None:
     account = MemoryAccount()
     account.create("orders", 1)
 
@@ -615,7 +613,7 @@ def test_a_cancelled_future_counts_as_done_once_its_record_is_in_the_stream(orde
     assert wait([future], timeout=0).done == {future}
 
 
-def test_a_callback_that_lets_something_other_than_an_exception_out_leaves_no_future_unset(
+def test_callback_that_raises_a_base_exception_leaves_no_future_unset(
     orders: Orders,
 ) -> None:
     def leaves(_: object) -> None:

@@ -115,7 +115,7 @@ def test_one_that_can_have_no_more_threads_or_descriptors_ends_at_once(
     assert environment.world.seconds() < 62, "no backoff, no second attempt"
 
 
-def test_a_process_whose_handler_leaks_descriptors_until_there_are_none_gives_back_its_lease_and_exits() -> None:
+def test_process_releases_its_lease_and_exits_when_its_handler_leaks_descriptors() -> None:
     """Really: an environment like this was used again for ever, and failed each time."""
     module = [sys.executable, "-m", "tests.doubles.leaking_environment"]
     path = os.pathsep.join(path for path in sys.path if path)
@@ -133,7 +133,7 @@ def test_a_process_whose_handler_leaks_descriptors_until_there_are_none_gives_ba
     assert 10 < int(told[1]) < 64
 
 
-def test_one_that_cannot_reach_the_table_for_want_of_descriptors_ends_though_the_fault_is_raised(
+def test_environment_ends_when_the_table_needs_a_descriptor_and_none_is_left(
     environment: Environment,
 ) -> None:
     environment.world.table.disturb = raising(OSError(errno.EMFILE, "Too many open files"))
@@ -246,7 +246,7 @@ def test_a_forked_child_takes_signals_as_if_nothing_had_been_set(number: signal.
 
 
 @pytest.mark.usefixtures("handlers")
-def test_a_forked_child_misses_no_signal_that_comes_before_it_has_put_back_what_was_set() -> None:
+def test_forked_child_gets_signals_that_arrive_before_its_handlers_are_restored() -> None:
     """A pool ends workers that have only just been forked. Python forgets what its own handler has taken until then."""
     tasks = ThreadTasks()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

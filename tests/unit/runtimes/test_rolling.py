@@ -78,7 +78,7 @@ def test_a_process_that_takes_only_free_leases_does_not_announce_itself() -> Non
     end(world, running)
 
 
-def test_where_announcements_get_lost_a_lease_waits_for_the_next_tick_and_nothing_else_happens() -> None:
+def test_released_lease_waits_for_the_next_tick_when_announcements_are_lost() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 2)
     world.sightings.disturb = lambda: False
@@ -103,7 +103,7 @@ def test_a_stale_one_costs_looks_and_lapses() -> None:
     assert max(world.pauses) < MOST_SECONDS
 
 
-def test_a_thief_that_dies_after_it_has_asked_leaves_the_lease_to_the_others_in_ten_seconds() -> None:
+def test_requested_lease_goes_to_others_in_ten_seconds_when_the_thief_dies() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 1)
     thief = world.start()

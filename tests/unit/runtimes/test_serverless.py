@@ -216,7 +216,7 @@ def test_the_smoke_test_answers_when_the_handler_could_be_imported(environment: 
     assert worker({"smoke_test": True}, Context()) == {"handler": "tests.doubles.some_handler:handle"}
 
 
-def test_a_handler_that_cannot_be_imported_stops_the_worker_before_it_touches_any_lease(
+def test_worker_stops_before_it_touches_a_lease_when_the_handler_fails_to_import(
     environment: pytest.MonkeyPatch,
 ) -> None:
     environment.setenv("SUBLET_HANDLER", "misspelt.orders:handle")

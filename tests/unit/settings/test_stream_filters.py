@@ -25,7 +25,7 @@ def criteria_for(stream: str, criteria: Any) -> Any:
     return found and json.loads(found)
 
 
-def test_the_first_key_that_names_a_stream_decides_and_the_others_have_the_filters_beside_them() -> None:
+def test_stream_uses_the_filters_of_its_first_matching_key_or_the_common_ones() -> None:
     by_stream = {"audit-eu": PAID, "audit-*": None}
     assert criteria_for("audit-eu", {"Streams": by_stream, **SEEN}) == PAID
     assert criteria_for("audit-us", {"Streams": by_stream, **SEEN}) is None

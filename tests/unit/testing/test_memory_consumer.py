@@ -148,7 +148,7 @@ def test_records_grow_old_until_they_are_set_aside() -> None:
     assert done.elapsed > timedelta(hours=1)
 
 
-def test_a_handler_that_has_checkpointed_all_before_it_raises_has_not_failed_for_good() -> None:
+def test_handler_that_checkpoints_all_before_it_raises_has_not_failed() -> None:
     def handle(batch: Batch) -> None:
         batch.checkpoint(batch.records[-1])
         raise ValueError("after all was done")

@@ -63,7 +63,7 @@ def test_one_by_a_clock_that_is_far_ahead_has_lapsed() -> None:
     assert not is_heard(said(-TICK), NOW, SETTINGS)
 
 
-def test_a_look_that_finds_an_owner_silent_has_another_follow_when_that_owner_is_lost() -> None:
+def test_next_scan_is_due_when_a_silent_owner_counts_as_lost() -> None:
     """The tick after next would be up to a third of failover_time late."""
     soon = NOW + timedelta(seconds=7)
     assert next_look({}, NOW, 8, 4, SETTINGS, soon).after == timedelta(seconds=7)

@@ -174,7 +174,7 @@ def _moves(held: dict[str, int], stealable: dict[str, int], thieves: list[str], 
     return list(moves_between_groups(held, stealable, groups, thieves, target, 9, _fixed_order))
 
 
-def test_nothing_goes_to_a_group_that_has_its_share_or_from_one_that_has_too_little_itself() -> None:
+def test_group_with_its_share_gets_nothing_and_a_short_group_gives_nothing() -> None:
     """Though another has more, or less, and cannot give or take."""
     assert _moves({"a:0": 4, "b:0": 2, "c:0": 0}, {"a:0": 4}, ["b:0"], 3) == []
     short = {"a:0": 10, "b:0": 4, "b:1": 1, "c:0": 0}

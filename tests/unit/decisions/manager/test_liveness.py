@@ -73,7 +73,7 @@ def test_a_lease_that_was_given_back_and_taken_has_not_moved() -> None:
     assert free[HELD.lease_key].moved_at is taken[HELD.lease_key].moved_at is None
 
 
-def test_the_first_owner_that_is_silent_by_now_counts_as_lost_a_failover_time_after_it_was_last_heard() -> None:
+def test_next_expiry_is_a_failover_time_after_the_first_silent_owner_was_seen() -> None:
     failover_time = timedelta(seconds=30)
 
     def expiry(lease: Lease, *ago: float) -> timedelta | None:

@@ -42,7 +42,7 @@ def test_descendant_of_an_expired_shard_starts_at_trim_horizon_despite_latest(
 
 @pytest.mark.parametrize("kind", StartKind)
 @pytest.mark.parametrize(("keys", "is_made"), [((10, 20), False), ((0, 10), False), ((20, 30), False), ((0, 9), True)])
-def test_an_open_shard_gets_no_lease_from_a_listing_that_is_older_than_a_lease_of_its_keys(
+def test_open_shard_gets_no_lease_from_a_listing_older_than_a_descendants_lease(
     kind: StartKind, keys: tuple[int, int], *, is_made: bool
 ) -> None:
     """Two reshards lie between them, so that no row names the shard as its parent."""

@@ -30,9 +30,7 @@ def planned(leases: list[Lease], shards: list[Shard], settings: Settings = SETTI
 
 
 @pytest.mark.parametrize(("most", "leases_max"), [(4, None), (3, 2)])
-def test_a_worker_may_go_on_with_children_where_all_may_be_split_and_none_has_too_many(
-    most: int, leases_max: int | None
-) -> None:
+def test_worker_may_read_children_up_to_max_leases_for_worker(most: int, leases_max: int | None) -> None:
     plan = planned(FREE, LISTED, replace(SETTINGS, max_leases_for_worker=most))
     assert not plan.announces
     (item,) = plan.items

@@ -105,7 +105,7 @@ def test_redelivery_waits_again_after_a_nak_of_an_earlier_record_of_its_key() ->
     assert again(state, "aab", NOW + SECOND) == [0, 1]
 
 
-def test_an_attempt_is_counted_of_the_one_that_was_put_back_and_not_of_those_that_come_with_it() -> None:
+def test_nak_counts_an_attempt_of_its_own_record_only() -> None:
     """Else those behind a record that fails for ever would look as if they did too."""
     state = handed_out("a", "a", "b")
     assert state.nak(0, 1, NOW)

@@ -66,7 +66,7 @@ def test_a_service_that_is_asked_nothing_owes_nothing() -> None:
     assert signs.look(NOW + 10 * HEARTBEAT, HEARTBEAT)[1] is None
 
 
-def test_a_question_that_is_asked_once_and_fails_is_an_outage_when_nothing_else_is_answered() -> None:
+def test_failed_call_is_an_outage_when_no_other_call_is_answered() -> None:
     signs, _ = SignsOfLife(NOW).asked(Service.KINESIS, NOW).answered(Service.KINESIS, NOW)
     told = []
     for seconds in (0.5, 1, 2, 3):

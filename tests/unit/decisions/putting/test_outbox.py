@@ -83,7 +83,7 @@ def test_in_order_one_aggregate_is_in_flight_and_refused_records_come_first_agai
     assert data_of(taken(box)[0]) == [b"0", b"1", b"2", b"3"]
 
 
-def test_in_order_plain_records_of_a_call_have_different_keys_and_the_others_keep_their_place() -> None:
+def test_ordered_call_takes_one_plain_record_per_key_and_keeps_the_rest_in_order() -> None:
     box = outbox(*(record(b"%d" % n, f"k{n % 3}") for n in range(9)), rules=PLAIN)
     assert [data_of(entry) for entry in taken(box)] == [[b"0"], [b"1"], [b"2"]]
     assert [each.data for each in box.waiting] == [b"%d" % n for n in range(3, 9)]

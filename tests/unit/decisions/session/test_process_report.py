@@ -51,7 +51,7 @@ def test_but_where_ticks_are_rare_it_has_three_of_them() -> None:
     assert verdict(WELL._replace(tried_at=NOW - 121 * MINUTE), rare)[:2] == (False, False)
 
 
-def test_shards_whose_reads_get_no_answer_are_named_and_are_no_reason_to_replace_the_process() -> None:
+def test_unanswered_shards_are_named_and_leave_the_process_live_and_ready() -> None:
     silent = BUSY._replace(unanswered="Could not connect", unanswered_for=MINUTE)
     report = process_report(WELL._replace(shards=(BUSY, silent)), NOW, SETTINGS)
     assert (report.is_live, report.is_ready, report.unread) == (True, True, (silent,))
@@ -80,7 +80,7 @@ def test_a_shard_that_stalls_is_named_and_no_reason_to_replace_the_process(stall
     assert report.is_ready
 
 
-def test_a_call_that_was_given_up_is_named_for_as_long_as_it_hangs_though_its_lease_is_held_no_more() -> None:
+def test_given_up_call_is_named_as_a_stall_while_it_hangs() -> None:
     hung = BUSY._replace(shard_id="shardId-1")
     report = process_report(WELL._replace(shards=(BUSY,), hung=(hung,)), NOW, SETTINGS)
     assert (report.shards, report.stalls) == (1, (hung,))

@@ -18,7 +18,7 @@ HIGH = ChildShard("shardId-000000000003", frozenset({PARENT.lease_key}), HashKey
 MERGED = ChildShard("shardId-000000000004", frozenset({PARENT.lease_key, "shardId-000000000001"}), FULL_RANGE)
 
 
-def test_a_split_creates_both_children_at_the_horizon_in_order_with_their_range_and_parents() -> None:
+def test_split_creates_both_children_at_trim_horizon_with_range_and_parents() -> None:
     plan = plan_shard_end(PARENT, [HIGH, LOW], ())
     assert plan == EndShard(
         create=tuple(

@@ -55,7 +55,7 @@ def test_a_second_creation_is_waited_for_like_the_first() -> None:
     assert search(seen(ConsumerStanding.CREATING, NOW, known.lost(ARN)), NOW) is Search.WAIT
 
 
-def test_one_that_is_lost_is_looked_for_at_once_and_only_by_the_reader_that_noticed_first() -> None:
+def test_lost_consumer_is_looked_up_at_once_by_the_first_reader_to_notice() -> None:
     known = seen(ConsumerStanding.ACTIVE)
     assert search(known.lost(ARN), NOW) is Search.LOOK
     gone = seen(ConsumerStanding.MISSING, NOW, known.lost(ARN))

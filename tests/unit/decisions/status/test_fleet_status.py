@@ -94,7 +94,7 @@ NUMBER = "49590338271490256608559692538361571095921575989136588898"
         (TRIM_HORIZON, None, 5_000, HandledPosition(None, None)),
     ],
 )
-def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_behind(
+def test_position_has_the_arrival_of_the_last_handled_record_and_its_lag(
     checkpoint: Checkpoint, number: str | None, behind: int, position: HandledPosition
 ) -> None:
     """One minute ago. One that is not the checkpointed one is not handled: it waits since then."""
@@ -135,7 +135,7 @@ def of_ours(silent_for: timedelta) -> Lease:
         (Lease("shard-1", Checkpoint(NUMBER), 7, "java"), Sighting(7, "java", NOW - MINUTE), MINUTE, 1),
     ],
 )
-def test_when_an_owner_last_wrote_is_known_from_its_row_or_a_sighting_that_stands_or_not_at_all(
+def test_owners_last_write_is_known_from_its_row_or_a_current_sighting(
     lease: Lease, sighting: Sighting | None, idle: timedelta | None, expired: int | None
 ) -> None:
     sightings = {} if sighting is None else {lease.lease_key: sighting}

@@ -44,7 +44,7 @@ def test_a_lease_at_a_time_is_rewound_only_to_an_earlier_time(
         (0 * MINUTE, 150, 0 * MINUTE),
     ],
 )
-def test_a_position_that_has_moved_on_lags_as_before_and_one_that_was_moved_back_lags_more(
+def test_lag_stays_when_the_position_moved_on_and_grows_when_moved_back(
     behind: timedelta, now_at: int, lag: timedelta | None
 ) -> None:
     seen = Observation(NOW - MINUTE, Position(Checkpoint("100")), behind)

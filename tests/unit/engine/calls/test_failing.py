@@ -76,7 +76,7 @@ def test_a_window_that_fails_again_goes_on_counting_and_keeps_the_moment() -> No
     assert after == HandlerFailure("SecretOrder", len(world.handler.batches), before.since)
 
 
-def test_until_the_next_window_s_first_call_has_ended_its_heartbeats_say_what_the_one_before_said() -> None:
+def test_heartbeats_keep_the_last_failure_until_the_next_windows_first_call_ends() -> None:
     world = EngineWorld(FAILING)
     world.put("a")
     world.handler.script = raising(SecretOrder())
@@ -90,7 +90,7 @@ def test_until_the_next_window_s_first_call_has_ended_its_heartbeats_say_what_th
     assert world.table.lease().failing is None
 
 
-def test_it_is_gone_when_the_shard_moves_on_and_begins_again_with_the_next_record_that_fails() -> None:
+def test_failure_is_cleared_on_progress_and_restarts_with_the_next_failing_record() -> None:
     world = EngineWorld(FAILING)
     world.put("a", "b")
     began = world.clock.now()

@@ -363,7 +363,7 @@ def test_a_checkpoint_notes_what_is_beyond_it_and_takes_away_what_it_passes() ->
     assert columns.ATTEMPTS not in world.row
 
 
-def test_the_checkpoint_goes_past_the_whole_of_an_aggregate_whose_last_records_were_finished_ahead() -> None:
+def test_checkpoint_passes_an_aggregate_whose_last_records_were_finished_ahead() -> None:
     world = EngineWorld(SIDE_BY_SIDE)
     keys = [next(f"key-{n}" for n in range(100) if lane_of(f"key-{n}", 4) == lane) for lane in (0, 1, 2)]
     number_put = world.shards.put("key", aggregate([(key, None, key.encode()) for key in keys]), 0)

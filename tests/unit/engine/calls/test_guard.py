@@ -165,7 +165,7 @@ def test_an_earlier_batch_of_its_lease_cannot_be_checkpointed_either() -> None:
     assert refused
 
 
-def test_no_other_call_is_made_for_its_lease_while_it_hangs_and_lease_lost_when_it_has_ended() -> None:
+def test_hung_call_blocks_other_calls_and_gets_lease_lost_when_it_ends() -> None:
     world = hung_world(shards=1)
     world.handler.script = hanging(world, b"poison", lasts=MINUTE)
     world.window(lasts=5 * MINUTE)
@@ -223,7 +223,7 @@ def test_an_optional_function_that_hangs_gives_its_lease_up_too(what: str) -> No
 
 
 @pytest.mark.parametrize("factor", [1, 2])
-def test_a_call_that_hangs_when_all_of_its_records_are_done_gives_its_lease_up_all_the_same(
+def test_hung_call_gives_up_its_lease_even_with_all_records_done(
     factor: int,
 ) -> None:
     """No record is left to hand over, so nothing would repeat the call."""
@@ -281,7 +281,7 @@ def test_held_up_call_counts_as_no_attempt_and_no_crash(has_begun: bool, factor:
 # When the runtime ends the process
 
 
-def test_where_the_process_is_cut_off_a_call_may_take_what_is_left_of_the_window_and_most_of_its_margin() -> None:
+def test_call_on_lambda_may_use_the_rest_of_the_window_and_most_of_its_margin() -> None:
     """14 minutes and 30 s: 14:20, so that 10 s are left for the releases."""
     world = hung_world(NO_WAITING)
     report = world.window(lasts=14 * MINUTE, margin=30 * SECOND)
@@ -373,7 +373,7 @@ def test_a_lease_kept_before_a_call_hung_is_given_back_too() -> None:
     assert ("lease_releasing", OTHER) in world.handler.calls
 
 
-def test_when_calls_hang_in_all_slots_and_in_those_that_replaced_them_the_window_ends() -> None:
+def test_window_ends_when_calls_hang_in_all_slots_and_their_replacements() -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_timeout=20 * SECOND, handler_concurrency=2), shards=6)
     for shard in range(6):
         world.put("poison" if shard < 4 else f"good-{shard}", shard=shard, of=6)
@@ -413,7 +413,7 @@ def test_a_second_attempt_at_an_item_that_holds_nothing_any_more_does_nothing() 
     assert world.metrics.values(Metric.LOST_LEASES) == []
 
 
-def test_a_call_that_ends_while_it_is_asked_what_blocks_it_does_not_count_as_hanging_for_ever() -> None:
+def test_call_that_ends_during_the_hang_check_does_not_count_as_hung() -> None:
     """An event loop takes half a second to say which call blocks it. Meanwhile the call may end after all."""
     world = hung_world(replace(TIMED, handler_concurrency=2), shards=1)
 

@@ -85,7 +85,7 @@ def test_a_checkpoint_by_position_says_what_came_of_it() -> None:
     assert said == [CheckpointReply.WRITTEN, CheckpointReply.OUT_OF_REACH, CheckpointReply.TOO_LATE]
 
 
-def test_a_checkpoint_by_position_comes_too_late_when_an_operator_has_moved_the_lease_back() -> None:
+def test_checkpoint_at_is_too_late_after_an_operator_moved_the_lease_back() -> None:
     world = EngineWorld(MANUAL)
     world.put("a", "b")
     said: list[CheckpointReply] = []
@@ -101,7 +101,7 @@ def test_a_checkpoint_by_position_comes_too_late_when_an_operator_has_moved_the_
     assert said == [CheckpointReply.WRITTEN, CheckpointReply.TOO_LATE]
 
 
-def test_a_checkpoint_by_position_comes_too_late_when_the_lease_is_kept_for_another_window() -> None:
+def test_checkpoint_at_is_too_late_when_the_lease_is_kept_for_another_window() -> None:
     world = EngineWorld(KEPT)
     world.put("a")
     assert only(world.window()).kept is not None

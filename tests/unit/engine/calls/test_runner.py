@@ -182,7 +182,7 @@ def test_attempt_restarts_at_one_after_partial_progress() -> None:
     assert [batch.attempt for batch in world.handler.batches] == [1, 2, 1]
 
 
-def test_a_handler_that_fails_a_few_times_gets_the_same_batch_again_and_nothing_is_skipped() -> None:
+def test_failing_handler_gets_the_same_batch_again_and_skips_nothing() -> None:
     """KCL logs 'skipping over the following data records' and moves on; we never do."""
     world = EngineWorld()
     world.put("a", "b")
@@ -209,7 +209,7 @@ def test_between_its_calls_the_wait_doubles_up_to_the_longest() -> None:
     assert called_at == [0, 1, 3, 7, 12, 17]
 
 
-def test_a_handler_that_fails_for_ever_has_its_lease_given_back_right_after_the_last_finished_record() -> None:
+def test_lease_is_released_at_the_last_finished_record_when_the_handler_fails() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     (good, *_) = world.put("good", "bad", "never")
     world.handler.script = lambda batch: raising(ValueError())() if batch.records[0].data == b"bad" else None

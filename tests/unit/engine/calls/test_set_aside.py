@@ -96,7 +96,7 @@ class Killed(BaseException):
     """As kill -9: nothing of the process runs after it."""
 
 
-def test_a_crash_between_the_destination_and_the_checkpoint_sets_aside_twice_and_loses_nothing() -> None:
+def test_crash_between_destination_and_checkpoint_sets_aside_twice_and_loses_nothing() -> None:
     world, numbers = world_with(replace(BISECT, checkpoint_interval=timedelta(0)), "a", "bad", "b")
 
     def dying(write: LeaseWrite, apply: Any) -> Result:
@@ -205,7 +205,7 @@ def test_attempts_of_an_earlier_version_are_those_of_the_first_record() -> None:
     assert world.handler.data() == [b"b"]
 
 
-def test_attempts_in_the_row_are_those_of_what_follows_its_checkpoint_and_of_no_later_batch() -> None:
+def test_attempts_in_the_row_apply_to_the_batch_after_its_checkpoint_only() -> None:
     """Though the first batch's checkpoint is not written yet."""
     settings = replace(RETRY_TWICE, batch_size=1, checkpoint_interval=60 * MINUTE)
     world, _ = world_with(settings, "a", "bad")

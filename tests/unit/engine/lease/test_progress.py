@@ -46,7 +46,7 @@ def checkpoints(world: EngineWorld) -> list[float]:
     ]
 
 
-def test_finished_batches_are_checkpointed_at_most_every_checkpoint_interval_and_at_the_end() -> None:
+def test_checkpoint_is_written_once_per_checkpoint_interval_and_at_the_end() -> None:
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=20 * SECOND, idle_poll_interval=SECOND))
     put_one_a_second(world, 55)
     world.window()
@@ -86,7 +86,7 @@ def test_finished_ahead_is_written_once_when_a_heartbeat_carries_it() -> None:
     assert len(world.table.writes) == written
 
 
-def test_two_who_find_at_once_that_a_checkpoint_is_due_write_it_once_and_keep_the_lease() -> None:
+def test_due_checkpoint_is_written_once_by_two_concurrent_threads() -> None:
     """The heartbeats' thread and the session, while the table is slow to answer."""
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
     world.manager().tick()
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_could_not_be_written_is_written_later() -> None:
     assert world.table.lease().checkpoint == last
 
 
-def test_records_finished_but_not_written_when_the_table_is_out_of_reach_come_again_and_none_is_lost() -> None:
+def test_records_finished_during_a_table_outage_are_delivered_again() -> None:
     world = EngineWorld()
     world.put("a")
     works = world.table.disturb

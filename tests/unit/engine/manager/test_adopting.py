@@ -50,7 +50,7 @@ def test_a_stream_created_again_under_its_name_is_refused() -> None:
         manager_on(world, MemoryStream(clock=world.clock, name="events")).tick()
 
 
-def test_a_stream_created_again_a_moment_later_is_refused_despite_the_remembered_description() -> None:
+def test_recreated_stream_is_refused_despite_a_remembered_description() -> None:
     """No checkpoint of the old stream fits a shard of the new one: its sequence numbers begin later."""
     world = EngineWorld(leases=False)
     (shard,) = world.shards.list_shards()
@@ -61,7 +61,7 @@ def test_a_stream_created_again_a_moment_later_is_refused_despite_the_remembered
         manager_on(world, MemoryStream(clock=world.clock, name="events")).tick()
 
 
-def test_two_hundred_processes_that_join_within_a_minute_describe_the_stream_a_few_times() -> None:
+def test_stream_is_described_a_few_times_when_200_processes_join_in_a_minute() -> None:
     """An account may describe its streams 20 times a second, for all their consumers together."""
     world = EngineWorld()
     asked: list[datetime] = []

@@ -305,7 +305,7 @@ def test_quiet_shards_count_in_the_metrics_as_read_to_their_tips() -> None:
     assert max(world.metrics.values(Metric.UNREAD_AGE)) == 0
 
 
-def test_of_several_streams_one_that_is_partly_quiet_is_not_behind_by_its_first_quiet_shard() -> None:
+def test_first_quiet_shard_of_a_partly_quiet_stream_gets_a_lag_of_zero() -> None:
     orders, audit = (f"123456789012:{stream}:1700000000:shardId-" for stream in ("orders", "audit"))
     metrics = MemoryMetrics()
     show_quiet([f"{orders}2", f"{orders}1", f"{audit}0"], 0, metrics, others=[f"{orders}0"])

@@ -118,7 +118,7 @@ def test_while_it_is_not_known_which_streams_there_are_those_known_are_read() ->
         world.manager().tick()
 
 
-def test_one_stream_that_is_refused_ends_nothing_for_the_others_and_is_read_when_it_may_be_again() -> None:
+def test_refused_stream_leaves_the_others_read_and_is_read_once_allowed_again() -> None:
     """A stream of another account has to be described by itself, and its policy may be taken back."""
     world = SeveralWorld("*", "orders", "theirs")
     manager = world.manager()
@@ -330,7 +330,7 @@ def test_a_reshard_stays_within_its_stream() -> None:
     assert world.shard("orders") not in world.leases(), "it was cleaned up after its children began"
 
 
-def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_30_calls_a_second() -> None:
+def test_tick_over_200_streams_takes_ten_seconds_and_30_calls_a_second_at_most() -> None:
     """The first tick also writes a lease and a note of each: one after the other, these alone would take four
     seconds.
     """
@@ -355,7 +355,7 @@ def test_200_streams_of_one_shard_are_looked_at_in_ten_seconds_with_fewer_than_3
     assert len(described) == 8 * DESCRIBED_MAX
 
 
-def test_a_lease_that_cannot_be_created_holds_up_no_other_stream_s_and_the_next_tick_creates_it() -> None:
+def test_lease_that_cannot_be_created_holds_up_no_other_stream() -> None:
     world = SeveralWorld("orders,payments,bills", "orders", "payments", "bills")
     world.refused = frozenset({"orders"})
     with pytest.raises(LeaseTableUnavailable):

@@ -61,7 +61,7 @@ def tick_until_done(world: EngineWorld, ticks: int = 10) -> None:
             return
 
 
-def test_the_first_tick_creates_a_lease_for_each_shard_and_sends_workers_for_all_of_them() -> None:
+def test_first_tick_creates_and_dispatches_a_lease_for_each_shard() -> None:
     """From an empty table to the first record within one tick."""
     world = EngineWorld(shards=3, leases=False)
     world.put("a", "b", "c")
@@ -109,7 +109,7 @@ def test_latest_begins_with_the_shards_that_are_open_and_a_moment_that_is_pinned
     assert {world.table.lease(key).checkpoint for key in (SHARD_1, SHARD_2)} >= {LATEST}
 
 
-def test_of_two_first_ticks_at_latest_around_two_reshards_only_the_first_starts_leases() -> None:
+def test_late_first_tick_at_latest_creates_no_leases_after_two_reshards() -> None:
     """Otherwise the grandchild would start at its own first opening, and the records of the shards in between be
     skipped.
     """
@@ -191,7 +191,7 @@ def test_a_merge_whose_other_side_has_no_lease_is_healed_by_the_prompted_tick() 
 # Who is alive
 
 
-def test_a_dead_owners_lease_is_dispatched_once_its_counter_has_stood_still_for_failover_time() -> None:
+def test_dead_owners_lease_is_dispatched_after_failover_time_without_a_write() -> None:
     world = EngineWorld()
     world.steal(worker_id="dead", holder="gone/1")
     world.manager().tick()
@@ -369,7 +369,7 @@ def test_rows_of_another_entity_are_neither_read_nor_touched() -> None:
 # Cleaning up
 
 
-def test_a_lease_whose_shard_is_not_listed_is_deleted_only_after_the_service_has_denied_the_shard() -> None:
+def test_lease_of_an_unlisted_shard_is_deleted_only_once_kinesis_denies_the_shard() -> None:
     world = EngineWorld()
     gone = Lease("shardId-000000000099", Checkpoint("100"))
     world.put_lease(gone)
@@ -410,7 +410,7 @@ def test_tick_dispatches_other_leases_when_a_delete_is_denied() -> None:
     assert any("could not delete" in message for message in world.log.messages("error"))
 
 
-def test_a_shard_that_cannot_be_asked_about_keeps_its_lease_and_no_other_from_being_dispatched() -> None:
+def test_throttled_lookup_of_a_shard_keeps_its_lease_and_dispatches_the_others() -> None:
     """GetShardIterator is throttled by the shard, and all of its readers share its limit."""
     world = EngineWorld(shards=2)
     adopt_stream(world.ports)
@@ -504,7 +504,7 @@ def test_a_create_whose_response_got_lost_is_no_trouble() -> None:
 # Metrics
 
 
-def test_metrics_count_what_is_in_play_and_leases_as_unclaimed_only_if_no_worker_is_started() -> None:
+def test_unclaimed_leases_metric_counts_leases_without_a_started_worker() -> None:
     world = EngineWorld(replace(NO_WAITING, leases_to_acquire=1), shards=3)
     world.manager().tick()
     assert world.metrics.values(Metric.UNCLAIMED_LEASES) == [2]
@@ -521,7 +521,7 @@ def test_a_malformed_row_leaves_a_shard_uncared_for() -> None:
     assert (report.total_leases, report.total_shards) == (1, 2)
 
 
-def test_a_lease_that_was_deleted_by_hand_is_reported_as_a_hole_and_created_by_the_same_tick() -> None:
+def test_lease_deleted_by_hand_is_reported_as_a_hole_and_created_in_one_tick() -> None:
     world = EngineWorld(shards=2)
     world.table.real.apply(delete(world.table.lease(SHARD_1)))
     report = world.manager().tick()
@@ -569,7 +569,7 @@ def of_the_other_kind(world: EngineWorld, stream: str, *, is_ours: bool = True, 
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_deployment_of_the_other_kind_is_waited_for_until_it_releases_its_leases_or_is_silent(
+def test_tick_waits_for_a_deployment_of_the_other_kind_to_release_or_fall_silent(
     dies: bool,
 ) -> None:
     """From `streams` to `stream`: both would read the stream at once. To refuse would block a rolling deployment."""

@@ -26,7 +26,7 @@ from tests.doubles.engine_world import (
 HOUR = timedelta(hours=1)
 
 
-def test_at_a_shards_end_its_childrens_leases_come_first_then_their_names_then_the_end() -> None:
+def test_shard_end_is_written_after_the_childrens_leases_and_names() -> None:
     """A crash in between leaves a parent that is not ended; one that ended without children's leases is a hole for
     ever.
     """
@@ -67,7 +67,7 @@ def test_a_shards_end_whose_response_gets_lost_is_an_end(kind: WriteKind) -> Non
     assert row.child_shard_ids == frozenset(children)
 
 
-def test_a_shards_end_after_a_heartbeat_that_timed_out_but_happened_still_names_the_children() -> None:
+def test_shard_end_names_the_children_after_a_heartbeat_that_timed_out() -> None:
     """The cleanup goes by these names once the service has forgotten the shard."""
     world = EngineWorld()
     children = world.shards.split(SHARD)
@@ -86,7 +86,7 @@ def test_a_shards_end_after_a_heartbeat_that_timed_out_but_happened_still_names_
     assert world.table.lease().child_shard_ids == frozenset(children)
 
 
-def test_a_process_that_was_paused_at_the_end_creates_no_children_of_a_shard_that_others_are_done_with() -> None:
+def test_paused_process_creates_no_children_of_a_shard_that_others_ended() -> None:
     """They have ended it and its children too, and the rows are gone: children created again would be read once
     more.
     """
@@ -174,7 +174,7 @@ def test_a_shard_lost_just_before_its_end_is_not_ended() -> None:
     assert not world.table.lease().is_ended
 
 
-def test_a_shard_lost_while_its_last_records_are_handled_is_not_reported_as_ended_to_the_handler() -> None:
+def test_shard_ended_is_not_called_when_the_lease_was_lost_in_the_last_call() -> None:
     """The new owner will handle its rest, and say so."""
     world = EngineWorld()
     world.put("last")

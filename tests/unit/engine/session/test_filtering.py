@@ -130,7 +130,7 @@ def test_each_field_of_the_event_is_there_to_be_matched(pattern: dict[str, Any])
     assert world.handler.data() == [b"a"]
 
 
-def test_the_checkpoint_goes_past_the_whole_of_an_aggregate_whose_last_records_do_not_match() -> None:
+def test_checkpoint_passes_an_aggregate_whose_last_records_do_not_match() -> None:
     """Else the row would never say that the shard is read, and each owner would read the aggregate again."""
     world = world_with(ORDERS)
     aggregated = aggregate([("a", None, ORDER.encode()), ("b", None, VISIT.encode()), ("c", None, VISIT.encode())])

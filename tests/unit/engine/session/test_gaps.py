@@ -107,7 +107,7 @@ def asked_after(world: EngineWorld, answers: list[Callable[[Poll], Polled | Refu
     return [(at - began).total_seconds() for at, _ in world.stream.polls]
 
 
-def test_it_is_asked_at_once_and_then_by_the_second_until_the_answer_says_what_follows() -> None:
+def test_gap_check_is_repeated_each_second_until_it_is_answered() -> None:
     """An empty page far behind the tip says nothing."""
     world = EngineWorld()
     assert asked_after(world, [lambda _: PollRefusal.THROTTLED, undated], world.tasks.signal()) == [0, 1, 2]

@@ -174,7 +174,7 @@ def test_pages_without_a_record_that_get_nowhere_are_a_stall() -> None:
     assert max(world.metrics.values(Metric.CHECKPOINT_AGE, SHARD)) >= 9 * MINUTE / MILLISECOND
 
 
-def test_a_position_moved_back_during_a_long_call_is_not_taken_for_the_one_that_was_walked_from() -> None:
+def test_position_moved_back_during_a_long_call_is_not_noted_as_quiet() -> None:
     world = EngineWorld(CONTINUOUS)
     first, *_ = world.put("a", "b")
     world.clock.advance(HOUR)

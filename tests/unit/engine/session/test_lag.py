@@ -36,7 +36,7 @@ def report(world: EngineWorld) -> LagReport:
     return row.lag_report
 
 
-def test_a_shard_that_is_read_to_its_tip_has_no_lag_and_says_when_its_last_record_arrived() -> None:
+def test_shard_at_its_tip_reports_no_lag_and_its_last_arrival() -> None:
     world = EngineWorld(NO_WAITING)
     world.put("a")
     world.clock.advance(MINUTE)
@@ -49,7 +49,7 @@ def test_a_shard_that_is_read_to_its_tip_has_no_lag_and_says_when_its_last_recor
     assert timedelta(0) <= world.clock.now() - said.at < SECOND
 
 
-def test_while_the_handler_is_busy_the_lag_is_the_age_of_the_first_record_that_is_not_checkpointed() -> None:
+def test_lag_is_the_age_of_the_first_uncheckpointed_record_during_a_call() -> None:
     """Heartbeats say it. Its own poll had found nothing behind the page."""
     world = EngineWorld(replace(CONTINUOUS, batch_size=1, checkpoint_interval=HOUR))
     world.put("a", "b")
@@ -84,7 +84,7 @@ def test_lag_grows_while_a_handler_keeps_a_batch_uncheckpointed() -> None:
     assert half.arrived_at is None
 
 
-def test_rates_are_those_of_the_time_between_two_reports_even_if_nobody_read_in_between() -> None:
+def test_rates_cover_the_time_between_two_reports_even_without_a_reader() -> None:
     world = EngineWorld(NO_WAITING)
     world.window()
     first = report(world)

@@ -37,7 +37,7 @@ def keep_putting(world: EngineWorld, seconds: int) -> None:
         world.at(second * SECOND, lambda second=second: world.put(f"{second}"))  # type: ignore[misc]
 
 
-def test_after_stealing_the_owner_before_has_time_for_a_late_checkpoint_and_we_start_from_it() -> None:
+def test_thief_waits_for_a_late_checkpoint_of_the_victim_and_starts_there() -> None:
     """Without the wait and the second look its last records would be handled twice."""
     world = EngineWorld(CONTINUOUS)
     first, second, _ = world.put("a", "b", "c")
@@ -61,7 +61,7 @@ def test_session_of_an_expired_lease_polls_at_once() -> None:
     assert world.stream.polls[0][0] == world.began
 
 
-def test_a_stolen_lease_that_is_stolen_again_meanwhile_is_lost_before_the_first_record() -> None:
+def test_thief_that_is_stolen_from_while_it_waits_handles_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     world.change_lease(lease_owner="java-1", lease_counter=7)
@@ -70,7 +70,7 @@ def test_a_stolen_lease_that_is_stolen_again_meanwhile_is_lost_before_the_first_
     assert world.handler.data() == []
 
 
-def test_a_lease_lost_in_mid_window_stops_within_one_poll_of_finding_out_and_tells_the_handler() -> None:
+def test_session_stops_polling_and_calls_lease_lost_when_the_lease_is_stolen() -> None:
     world = EngineWorld(IMMEDIATE)
     keep_putting(world, 40)
     world.at(20.5 * SECOND, world.steal)
@@ -139,7 +139,7 @@ def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> 
     assert "lease lost" not in world.log.messages("warning")
 
 
-def test_a_lease_that_is_asked_for_as_its_attempts_are_noted_is_handed_over_and_not_released() -> None:
+def test_lease_requested_while_attempts_are_written_is_handed_over() -> None:
     """A release would be refused, and a lease that is kept would never be handed over."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("bad")
@@ -190,7 +190,7 @@ def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_ca
     assert world.handler.data() == [b"a"]
 
 
-def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_over_without_another_call() -> None:
+def test_paused_process_hands_over_a_requested_lease_without_another_call() -> None:
     """It is still its own, as the table confirms; who asked waits for as long as a call takes."""
     world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
     world.put("a", "b", "c")
@@ -205,7 +205,7 @@ def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_ov
     assert world.table.kinds()[-1] is WriteKind.HAND_OVER
 
 
-def test_a_process_that_was_paused_makes_no_call_with_what_an_operator_has_gone_past_meanwhile() -> None:
+def test_paused_process_skips_records_that_an_operator_moved_past() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
     first, second, _ = world.put("a", "b", "c")
 
@@ -271,7 +271,7 @@ def test_a_kept_lease_that_is_taken_between_two_windows_is_reported_lost() -> No
     assert world.metrics.values(Metric.LOST_LEASES) == [1]
 
 
-def test_no_second_call_for_a_shard_while_an_earlier_window_of_the_process_is_still_in_one() -> None:
+def test_shard_gets_one_call_at_a_time_from_two_windows_of_a_process() -> None:
     """The lease was lost in mid-call, and could be had again: two calls for one shard at once would be two owners in
     one.
     """

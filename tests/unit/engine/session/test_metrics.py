@@ -70,7 +70,7 @@ def test_a_poll_is_overdue_after_five_minutes(after: timedelta, age: int) -> Non
     assert shown(polled=True, after=after).metrics.values(Metric.CHECKPOINT_AGE) == [0, age]
 
 
-def test_records_that_a_handler_keeps_are_trouble_after_five_minutes_and_logged_every_five() -> None:
+def test_unfinished_age_is_put_after_five_minutes_and_logged_every_five() -> None:
     world = EngineWorld(replace(CONTINUOUS, checkpointing=Checkpointing.MANUAL))
     progress = progress_in(world)
     metrics = LeaseMetrics(SHARD, world.ports, progress)

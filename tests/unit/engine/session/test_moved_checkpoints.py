@@ -112,7 +112,7 @@ def test_moved_forward_into_the_batch_that_is_being_handled_both_are_true_once_i
     assert told(world) == ["lease_acquired"]
 
 
-def test_moved_forward_to_what_is_handled_already_both_are_true_and_nothing_comes_again() -> None:
+def test_checkpoint_moved_forward_to_handled_records_repeats_nothing() -> None:
     world = EngineWorld(SELDOM)
     numbers = world.put("a", "b", "c")
     world.at(20 * SECOND, lambda: world.change_lease(checkpoint=Checkpoint(numbers[1])))
@@ -188,7 +188,7 @@ def test_a_call_that_was_under_way_then_is_not_written() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[2])
 
 
-def test_moved_back_and_then_by_a_late_checkpoint_to_where_we_had_it_the_rest_comes_again() -> None:
+def test_checkpoint_moved_back_and_forth_to_ours_delivers_the_rest_again() -> None:
     """The row looks as we left it, but an operator wants what was handled beyond it again."""
     world = EngineWorld(AT_ONCE)
     first, *_ = world.put("a", "b", "c")

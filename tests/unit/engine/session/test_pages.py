@@ -43,7 +43,7 @@ def gaps(polls: list[tuple[datetime, str]]) -> list[timedelta]:
     return [after - before for before, after in pairwise(moments)]
 
 
-def test_after_records_the_next_poll_comes_after_200_ms_and_when_idle_for_long_after_2_s() -> None:
+def test_poll_follows_after_200_ms_with_records_and_after_2_s_when_idle() -> None:
     """`poll_interval` and `idle_poll_interval`, at their defaults."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
     world.put("a", "b", "c")
@@ -67,7 +67,7 @@ def test_an_empty_page_behind_the_tip_is_not_idleness() -> None:
 
 
 @pytest.mark.parametrize("takes", [0 * MS, 50 * MS, 150 * MS, 700 * MS])
-def test_a_shard_is_never_polled_more_than_five_times_a_second_however_long_polls_and_opens_take(
+def test_shard_is_polled_at_most_five_times_a_second(
     takes: timedelta,
 ) -> None:
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
@@ -177,7 +177,7 @@ def test_an_expired_iterator_is_opened_again_after_the_last_fetched_record() -> 
     assert {position.sequence_number for position in reopened} <= set(numbers)
 
 
-def test_an_iterator_that_expires_before_the_first_record_is_opened_where_the_first_one_was() -> None:
+def test_iterator_expired_before_the_first_record_is_reopened_at_the_same_place() -> None:
     world = EngineWorld(CONTINUOUS)
     expired = [True]
 
@@ -284,7 +284,7 @@ def test_all_memory_is_returned_at_the_end_even_that_of_a_page_that_is_not_handl
     assert budget.take(everything)
 
 
-def test_a_stream_error_of_a_page_fetched_ahead_is_raised_where_that_page_is_asked_for() -> None:
+def test_stream_error_of_a_prefetched_page_is_raised_after_earlier_pages() -> None:
     """What was fetched before it is handled first."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
     world.put("a")

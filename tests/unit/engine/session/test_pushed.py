@@ -95,7 +95,7 @@ def test_two_windows_lose_and_repeat_nothing_and_leave_no_subscription() -> None
     assert pushed.subscription().cut.is_set()
 
 
-def test_a_window_that_ends_just_after_it_has_subscribed_leaves_the_next_one_waiting_for_seconds() -> None:
+def test_next_window_waits_seconds_after_a_window_that_had_just_subscribed() -> None:
     pushed = Pushed()
     world = pushed.world
     came: list[tuple[bytes, float]] = []

@@ -41,7 +41,7 @@ class PushedWorld:
         return {stream for _, what, stream in world.calls if what == "poll"}
 
 
-def test_a_stream_without_its_consumer_is_polled_alone_and_pushed_again_in_the_next_window() -> None:
+def test_stream_is_polled_while_its_consumer_is_missing_and_pushed_again_after() -> None:
     pushed = PushedWorld()
     world = pushed.world
     assert pushed.window("1") == set()

@@ -44,7 +44,7 @@ def keep_putting(world: EngineWorld, seconds: int) -> None:
         world.at(second * SECOND, lambda second=second: world.put(f"{second}"))  # type: ignore[misc]
 
 
-def test_at_the_deadline_the_last_checkpoint_and_the_release_happen_within_the_margin() -> None:
+def test_session_checkpoints_and_releases_within_the_margin_at_the_deadline() -> None:
     """A page may hold an hour's work: after the deadline no new batch is begun, so that Lambda need not kill us."""
     settings = replace(NO_WAITING, batch_size=1, checkpoint_interval=HOUR)
     world = EngineWorld(settings)
@@ -85,7 +85,7 @@ def test_catch_up_leaves_at_the_first_empty_page_at_the_tip() -> None:
     assert report.next is Next.DONE
 
 
-def test_catch_up_leaves_a_shard_that_always_has_a_few_records_after_lingering_at_its_tip() -> None:
+def test_catch_up_leaves_a_shard_of_steady_records_after_its_linger() -> None:
     """Otherwise a shard with one record a second would be consumed for ever."""
     world = EngineWorld(replace(NO_WAITING, linger=2 * SECOND))
     world.put("first")
@@ -150,7 +150,7 @@ def test_session_checkpoints_and_releases_when_the_stream_refuses_in_mid_window(
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(number), None)
 
 
-def test_a_stream_that_cannot_be_asked_for_want_of_descriptors_ends_the_process_and_a_refusal_does_not() -> None:
+def test_process_ends_when_descriptors_run_out_and_not_on_a_refusal() -> None:
     """The next process has them again; a refusal would come to it too."""
     exhausted = StreamUnavailable("could not connect")
     exhausted.__cause__ = OSError(errno.EMFILE, "Too many open files")
@@ -220,7 +220,7 @@ def test_a_page_without_records_has_no_slices() -> None:
 TWO_MIB = [("k", None, b"%01024d" % n) for n in range(2_100)]
 
 
-def test_an_aggregate_too_large_for_memory_is_handled_in_parts_and_goes_on_within_it_after_a_failure() -> None:
+def test_large_aggregate_is_handled_in_parts_and_resumes_within_after_a_failure() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=5_000))
     number = world.shards.put("k", aggregate(TWO_MIB))
     calls: list[int] = []

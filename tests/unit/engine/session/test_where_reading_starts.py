@@ -41,7 +41,7 @@ def put_aggregate(world: EngineWorld, *texts: str, hash_key: int = 0) -> str:
     return world.shards.put("key", data, hash_key)
 
 
-def test_a_latest_lease_is_pinned_before_it_is_opened_and_the_next_window_misses_nothing() -> None:
+def test_latest_lease_is_pinned_before_its_first_open() -> None:
     """Opening LATEST again would lose what came between the windows."""
     world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)))
     world.change_lease(checkpoint=LATEST)
@@ -136,7 +136,7 @@ def test_a_finished_record_does_not_come_again() -> None:
     assert len(world.handler.batches) == 1
 
 
-def test_an_aggregate_out_of_the_shards_hash_range_is_dropped_and_counted_and_the_checkpoint_moves_on() -> None:
+def test_aggregate_outside_the_hash_range_is_dropped_counted_and_checkpointed() -> None:
     """KCL's rule: after a reshard the KPL sends it again. A checkpoint that stays would drop it for ever, and count for
     ever.
     """
@@ -264,7 +264,7 @@ def consume_then_trim(world: EngineWorld, unread: int, idle: timedelta) -> None:
     world.window()
 
 
-def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_horizon() -> None:
+def test_session_reports_a_gap_and_reads_on_when_unread_records_were_trimmed() -> None:
     world = EngineWorld()
     consume_then_trim(world, unread=3, idle=HOUR)
     assert world.handler.data() == [b"read", b"new"]
@@ -280,7 +280,7 @@ def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_ho
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_if_all_unread_records_are_trimmed_the_gap_is_reported_though_no_record_follows(
+def test_session_reports_a_gap_when_all_unread_records_were_trimmed(
     is_closed: bool,
 ) -> None:
     """The checkpointed record would be read again if it were there."""
@@ -362,7 +362,7 @@ def test_a_window_that_ends_behind_the_tip_does_not_claim_to_have_caught_up() ->
 
 
 @pytest.mark.parametrize("ahead", [timedelta(0), SECOND, 10 * MINUTE])
-def test_a_latest_lease_loses_nothing_though_the_workers_clock_is_ahead_of_the_service(
+def test_latest_lease_loses_nothing_when_the_workers_clock_is_ahead(
     ahead: timedelta,
 ) -> None:
     """Pinned by our own clock, what arrives within what it is ahead by would lie before the pin."""

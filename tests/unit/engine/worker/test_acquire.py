@@ -60,7 +60,7 @@ def acquired_after(world: EngineWorld) -> float:
     )
 
 
-def test_an_owner_is_asked_for_half_of_the_time_that_a_worker_has_to_start_and_no_longer() -> None:
+def test_acquire_waits_five_seconds_for_a_requested_lease() -> None:
     world = EngineWorld(CONTINUOUS)
     asking(world)
     assert acquired_after(world) == 5

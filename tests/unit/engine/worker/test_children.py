@@ -25,7 +25,7 @@ from tests.doubles.engine_world import (
 CHILD_1, CHILD_2 = "shardId-000000000001", "shardId-000000000002"
 
 
-def test_below_a_parent_that_is_cleaned_up_goes_on_what_a_crashed_attempt_had_as_far_as_there_is_room() -> None:
+def test_descendants_of_a_deleted_parent_are_taken_over_up_to_leases_per_worker() -> None:
     """Through what has ended to what comes after it, and past what cannot be read."""
     world = EngineWorld(replace(NO_WAITING, leases_per_worker=1))
     child, other = world.shards.split(SHARD)
@@ -72,7 +72,7 @@ def test_descendants_that_cannot_be_listed_are_logged_and_left_to_a_tick(what: s
     assert line.fields == {"lease_key": SHARD, "problem": "timed out"}
 
 
-def test_children_of_an_ended_shard_that_cannot_be_listed_are_logged_and_left_to_a_prompted_tick() -> None:
+def test_unreadable_children_of_an_ended_shard_are_logged_and_left_to_a_tick() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
 

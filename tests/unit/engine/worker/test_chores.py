@@ -49,7 +49,7 @@ def test_a_chore_that_fails_stops_no_other_and_the_window_raises_its_error() -> 
     assert world.table.lease().lease_owner is None
 
 
-def test_a_machine_that_is_out_of_threads_goes_on_with_heartbeats_and_does_the_chores_later() -> None:
+def test_worker_heartbeats_without_threads_and_does_chores_later() -> None:
     world = EngineWorld(CONTINUOUS)
     reads: list[float] = []
     world.control = Reading(lambda: reads.append(world.seconds()))

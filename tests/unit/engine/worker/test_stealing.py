@@ -37,7 +37,7 @@ def test_a_steal_outlasts_the_owners_heartbeats() -> None:
 
 
 @pytest.mark.parametrize("crashes", [2, 3])
-def test_a_lease_whose_owners_have_crashed_is_not_released_at_once_because_it_was_stolen(
+def test_stolen_lease_with_crashes_is_not_released_at_once(
     crashes: int,
 ) -> None:
     """The lease manager knew of them when it sent the thief; the owner of now lives."""

@@ -70,7 +70,7 @@ def test_an_acquire_whose_response_got_lost_is_an_acquire() -> None:
     assert world.handler.data() == [b"a"]
 
 
-def test_a_second_attempt_at_an_item_takes_over_what_the_first_one_held_when_it_crashed() -> None:
+def test_second_attempt_takes_over_the_leases_of_the_crashed_first() -> None:
     """No waiting for an expiry: the state machine runs the same item again at once, and the holder proves whose it
     was.
     """
@@ -114,7 +114,7 @@ def test_two_attempts_at_once_are_fenced_and_the_later_one_goes_on() -> None:
     assert world.handler.data() == [b"a"]
 
 
-def test_children_that_a_crashed_attempt_had_started_are_taken_over_with_their_own_children() -> None:
+def test_second_attempt_takes_over_children_and_grandchildren_of_the_crashed_first() -> None:
     """The item names the parent alone; what came after it is found through the rows."""
     world = EngineWorld()
     child, other = world.shards.split(SHARD)
@@ -135,7 +135,7 @@ def test_children_that_a_crashed_attempt_had_started_are_taken_over_with_their_o
     assert all(world.table.lease(shard_id).lease_owner is None for shard_id in held)
 
 
-def test_children_of_a_crashed_attempt_are_taken_over_when_their_parents_row_has_been_cleaned_up() -> None:
+def test_second_attempt_takes_over_children_whose_parents_row_was_deleted() -> None:
     """It goes as soon as they are under way. Without the row they would wait for an expiry: one tick or two."""
     world = EngineWorld()
     child, other = world.shards.split(SHARD)
@@ -367,7 +367,7 @@ def test_a_process_with_a_stop_signal_that_is_not_set_starts_children() -> None:
     assert len(world.window(stop=world.tasks.signal()).leases) == 3
 
 
-def test_of_two_windows_of_one_process_the_later_goes_without_a_lease_that_the_earlier_is_still_in() -> None:
+def test_window_goes_without_a_lease_whose_call_still_runs_in_an_earlier_window() -> None:
     """The earlier has lost it, and is in a call of its handler: two calls at once for a shard, in one process, are
     never made.
     """
@@ -387,7 +387,7 @@ def test_of_two_windows_of_one_process_the_later_goes_without_a_lease_that_the_e
     first.result()
 
 
-def test_a_table_out_of_reach_when_children_would_start_leaves_them_to_a_prompted_tick() -> None:
+def test_children_are_left_to_a_prompted_tick_when_the_table_is_unavailable() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)
 

@@ -101,7 +101,7 @@ def an_aws_error() -> ClientError:
     return ClientError(said, "Scan")  # type: ignore[arg-type]  # as a service may answer tomorrow
 
 
-def test_an_error_of_aws_that_has_no_name_here_is_one_line_and_not_the_exit_code_of_a_verdict(
+def test_unknown_aws_error_prints_one_line_and_exits_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_raising(an_aws_error(), monkeypatch) == 2

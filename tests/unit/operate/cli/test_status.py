@@ -182,7 +182,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, columns: int, rows: int) -> list[st
     return lines
 
 
-def test_a_terminal_that_is_watched_has_one_screen_with_the_worst_shards_and_the_last_hour(
+def test_status_watch_shows_the_worst_shards_and_the_last_hour_on_one_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     head, rest, titles, worst, reason, more, graph = watched(monkeypatch, 90, 8)
@@ -203,7 +203,7 @@ def test_at_80_columns_a_reason_goes_on_in_the_next_line(monkeypatch: pytest.Mon
     assert "... and" not in whole
 
 
-def test_an_operator_may_set_how_far_behind_is_too_far_and_that_what_is_not_known_is_not_well() -> None:
+def test_status_exit_code_follows_fail_behind_and_strict() -> None:
     def code(found: FleetStatus, **options: object) -> int:
         return judged(found, Namespace(**{**vars(ALL), **options}))
 

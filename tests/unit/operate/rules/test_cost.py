@@ -57,7 +57,7 @@ def test_packing_ten_leases_is_cheaper_than_one() -> None:
     assert ten.runs < one.runs / 5
 
 
-def test_an_event_source_mapping_of_a_quiet_stream_is_free_and_a_busy_ones_has_a_bounded_price() -> None:
+def test_event_source_mapping_is_free_for_a_quiet_stream_and_priced_for_a_busy_one() -> None:
     assert all(offer.total == 0 for offer in named(QUIET, "Lambda's"))
     at_once, *_ = sorted(named(BUSY, "Lambda's"), key=lambda offer: offer.latency)
     ten_times = Load(100, 500, 500_000)

@@ -75,7 +75,7 @@ def test_which_way_a_lease_goes_that_has_not_begun() -> None:
         assert effect(before, BEGINNING) == "repeats"
 
 
-def test_before_a_reshard_the_parent_opens_again_first_and_its_children_go_back_to_their_beginning() -> None:
+def test_seek_before_a_reshard_reopens_the_parent_and_rewinds_its_children() -> None:
     assert planned(*READ_ON, wanted={"p": at(10), "l": BEGINNING, "r": BEGINNING}) == [
         ("p", "reopens", "10"),
         ("l", "repeats", "TRIM_HORIZON"),
@@ -83,7 +83,7 @@ def test_before_a_reshard_the_parent_opens_again_first_and_its_children_go_back_
     ]
 
 
-def test_an_undo_of_a_seek_that_was_cut_short_does_not_begin_a_shard_whose_row_was_cleaned_up_meanwhile() -> None:
+def test_undo_of_an_interrupted_seek_ends_a_shard_whose_row_was_deleted() -> None:
     """The seek had opened the parent, and not yet come to its child, whose own child is being read."""
     child = replace(LEFT, is_open=False)
     grandchild = Shard("m", LOW, "l", starting_sequence_number="40")
@@ -139,7 +139,7 @@ def effects(plan: SeekPlan) -> list[tuple[str, str, str]]:
     return [(move.shard.shard_id, move.effect.value, str(move.then.checkpoint)) for move in plan.moves]
 
 
-def test_each_generation_between_what_opens_and_what_waits_gets_a_row_though_its_own_was_cleaned_up() -> None:
+def test_seek_gives_each_generation_between_opened_and_waiting_shards_a_row() -> None:
     """Without p's row, its children would be read at once, beside their grandparent."""
     plan = plan_seek(LeaseScan(READ_ON[1:]), GENERATIONS, dict.fromkeys("oplr", BEGINNING))
     assert effects(plan) == [
@@ -157,7 +157,7 @@ def test_seek_leaves_unbegun_descendants_to_their_parents_end() -> None:
     assert (plan.moves, plan.skips, plan.ended) == ((), (), ())
 
 
-def test_a_shard_waits_for_a_grandparent_whose_child_has_no_row_and_that_child_gets_one() -> None:
+def test_seek_creates_the_missing_row_between_a_shard_and_its_grandparent() -> None:
     """An earlier version's seek left out the row in between."""
     plan = plan_seek(
         LeaseScan((lease(OLD, at(5)), *READ_ON[1:])),
@@ -311,7 +311,7 @@ def test_one_shard_is_not_moved_to_a_time_that_lies_in_its_parent() -> None:
     check_parents(SPLIT, {**found, "l": Found(Checkpoint("22"), True)}, {"l"})
 
 
-def test_positions_of_another_time_leave_out_what_had_not_begun_and_what_was_done_with() -> None:
+def test_positions_of_another_time_begin_children_and_end_parents_without_a_row() -> None:
     before_the_split = positions_like(SPLIT, {"p": at(5)})
     assert before_the_split == {"p": at(5), "l": BEGINNING, "r": BEGINNING}
     cleaned_up = positions_like(SPLIT, {"l": at(25), "r": at(26)})
