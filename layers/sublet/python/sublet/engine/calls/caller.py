@@ -187,7 +187,8 @@ class Caller:
 
     def _tell_lost_late(self) -> None:
         """A call that was given up has ended. Calls `lease_lost` only now, so that the lease's calls never overlap."""
-        session, lease = self.session, self.session.held.lease
+        session = self.session
+        lease = session.held.lease
         lost = partial(session.handler.lease_lost, lease.shard_id)
         session.guard.tell(HandlerCall(lease.lease_key, lease.shard_id, "lease_lost"), lost, session.cut_off)
 
@@ -209,7 +210,8 @@ class Caller:
 
     def refuse_if_hung(self) -> None:
         if self.tally.is_hung:
-            shard_id = self.session.held.lease.shard_id
+            held = self.session.held
+            shard_id = held.lease.shard_id
             raise HandlerOverdue(
                 f"this call for {shard_id} took too long: its lease was given up, and others handle its records"
             )

@@ -77,8 +77,9 @@ class CallGuard:
     def __init__(self, ports: Ports, settings: Settings, health: ProcessHealth) -> None:
         self.health = health
         self.slots = CallSlots(settings.handler_slots, ports.tasks)
-        self._ports = ports
         self._settings = settings
+        self._clock, self._tasks = ports.clock, ports.tasks
+        self._metrics, self._log = ports.metrics, ports.log
         self.threads = CallThreads(ports.tasks, settings)
         self._lock = ports.tasks.lock()
         """Guards `is_over` and `is_given_up` of every call: a call ends in time or is given up, never both."""
@@ -102,7 +103,7 @@ class CallGuard:
         The caller has a slot. Raises nothing: whatever the user's code raises is the call's failure, CancelledError and
         SystemExit too. So is the error if no thread can be started.
         """
-        call.work, call.began_at = work, (now := self._ports.clock.steady())
+        call.work, call.began_at = work, (now := self._clock.steady())
         until = overdue_at(now, cut_off, self._settings)
         if until is None and not self.threads.is_kept:
             self._do(call, late)
@@ -110,7 +111,7 @@ class CallGuard:
             self._do_in_thread(call, late, now, until)
         with self._lock:
             call.is_given_up = not call.is_over
-            call.noted = self._ports.tasks.signal() if call.is_given_up else None
+            call.noted = self._tasks.signal() if call.is_given_up else None
         self.threads.ended(call.lease_key, call.what, is_given_up=call.is_given_up)
         call.is_held_up = call.is_given_up and call.turn.give_up()
         if call.has_returned:
@@ -123,7 +124,7 @@ class CallGuard:
 
     def _do_in_thread(self, call: HandlerCall, late: Callable[[], None], now: datetime, until: datetime | None) -> None:
         """Wait for the call until its time is over; without a limit, as long as it takes."""
-        over = self._ports.tasks.signal()
+        over = self._tasks.signal()
         try:
             self.threads.spawn(call.lease_key, partial(self._do, call, late, over))
         except RuntimeError as no_thread:
@@ -132,7 +133,7 @@ class CallGuard:
         # A loop, because on a machine that was suspended a wait may be over too soon.
         while not over.is_set() and (until is None or now < until):
             over.wait(NOTED_WITHIN if until is None else until - now)
-            now = self._ports.clock.steady()
+            now = self._clock.steady()
 
     def _do(self, call: HandlerCall, late: Callable[[], None], over: Signal | None = None) -> None:
         before = TURN.set(call.turn)
@@ -156,19 +157,19 @@ class CallGuard:
         """Log and count the result, and note what it says about the process."""
         if call.is_given_up:
             self.health.note_hung(self._as_hung(call))
-            self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
+            self._metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
             what = HELD_UP if call.is_held_up else HANGS
-            self._ports.log.error(what, **self._fields(call), seconds=self._seconds(call))
+            self._log.error(what, **self._fields(call), seconds=self._seconds(call))
         elif call.failure is not None:
             self.health.note(call.failure)
-            self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
+            self._metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
             fields = exception_fields(call.failure, self._settings.log_exceptions)
-            self._ports.log.error("handler failed", **self._fields(call), **fields)
+            self._log.error("handler failed", **self._fields(call), **fields)
         if call.finished:
             self.health.note_finished(call.lease_key)
 
     def _ended_late(self, call: HandlerCall, late: Callable[[], None]) -> None:
-        self._ports.log.warning(
+        self._log.warning(
             "a handler call that was given up has ended", **self._fields(call), seconds=self._seconds(call)
         )
         try:
@@ -187,10 +188,10 @@ class CallGuard:
         return fields | span
 
     def _seconds(self, call: HandlerCall) -> float:
-        return (self._ports.clock.steady() - self._since(call)).total_seconds()
+        return (self._clock.steady() - self._since(call)).total_seconds()
 
     def _since(self, call: HandlerCall) -> datetime:
-        return call.began_at or self._ports.clock.steady()
+        return call.began_at or self._clock.steady()
 
     def _as_hung(self, call: HandlerCall) -> HungCall:
         return HungCall(call.lease_key, call.shard_id, call.what, self._since(call))

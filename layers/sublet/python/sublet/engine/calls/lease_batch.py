@@ -181,10 +181,10 @@ class HandedBatch:
         return self.caller.checkpoints_count and self.progress.prepare(record.checkpoint, state)
 
     def remaining_time_in_millis(self) -> int:
-        session = self.session
-        now = session.ports.clock.steady()
-        if self.caller.stop.is_set():
+        session, stop = self.session, self.caller.stop
+        if stop.is_set():
             return 0
+        now = session.ports.clock.steady()
         return millis_left(self.call.began_at or now, now, session.deadline, session.settings)
 
     def _place_of(self, record: UserRecord, what: str) -> int:

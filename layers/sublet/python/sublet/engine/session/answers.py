@@ -21,7 +21,7 @@ class Answers:
 
     def __init__(self, shard_id: str, ports: Ports) -> None:
         self._shard_id = shard_id
-        self._ports = ports
+        self._clock, self._log = ports.clock, ports.log
         self.outage: Outage | None = None
         """From SAID_AFTER failures in a row until the next answer."""
         self._failures = 0
@@ -35,12 +35,12 @@ class Answers:
             return
         self._failures += 1
         if self._failures == 1:
-            self._since = instant(self._ports.clock)
+            self._since = instant(self._clock)
         is_new = self.outage is None
         if self._failures >= SAID_AFTER:
             self.outage = Outage(reply.problem, self._since.steady, whole_milliseconds(self._since.wall))
             if is_new:
-                self._ports.log.warning(
+                self._log.warning(
                     "reads of a shard get no answer",
                     shard_id=self._shard_id,
                     failures=self._failures,
@@ -51,8 +51,8 @@ class Answers:
         outage, self.outage = self.outage, None
         failures, self._failures = self._failures, 0
         if outage is not None:
-            seconds = (self._ports.clock.steady() - outage.since).total_seconds()
-            self._ports.log.info(
+            seconds = (self._clock.steady() - outage.since).total_seconds()
+            self._log.info(
                 "reads of a shard are answered again",
                 shard_id=self._shard_id,
                 failures=failures,

@@ -62,15 +62,16 @@ class GapWatch:
         record, so this asks for it. If the service does not answer, a gap is reported, because there may be no later
         page.
         """
-        until = self.opened.quiet_until
-        return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
+        checkpoint, until = self.opened.checkpoint, self.opened.quiet_until
+        return until is not None and bool(self._is_whole(checkpoint.sequence_number, until))
 
     def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
         """Whether nothing after this record is lost: the record is still there, or everything since `until` is, and
         nothing arrived between the two. None if the service did not answer.
         """
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
-        reader = self.ports.stream.reader(self.opened.shard_id, at)
+        stream = self.ports.stream
+        reader = stream.reader(self.opened.shard_id, at)
         for attempt in range(ATTEMPTS):
             if attempt and self.stop.wait(BETWEEN_ATTEMPTS):
                 break
@@ -87,8 +88,9 @@ class GapWatch:
 
     def _report_gap(self, what: str, before: str, first: StreamRecord | None) -> None:
         read_on = {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
-        self.ports.metrics.put(Metric.DATA_GAP, 1)
-        self.ports.log.error(
+        metrics, log = self.ports.metrics, self.ports.log
+        metrics.put(Metric.DATA_GAP, 1)
+        log.error(
             f"data gap: {what} is past retention, and so may be records after it; going on from the horizon",  # noqa: G004 -- one of two
             shard_id=self.opened.shard_id,
             checkpoint=before,

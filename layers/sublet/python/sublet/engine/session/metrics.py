@@ -31,7 +31,7 @@ class LeaseMetrics:
 
     def __init__(self, shard_id: str, ports: Ports, progress: Progress) -> None:
         self._shard_id = shard_id
-        self._ports = ports
+        self._clock, self._metrics, self._log = ports.clock, ports.metrics, ports.log
         self._progress = progress
         self._lock: AbstractContextManager[object] = ports.tasks.lock()
         """Guards what was published last. What the session's thread alone notes of a page needs no lock. Both write
@@ -53,7 +53,7 @@ class LeaseMetrics:
         self._bytes = self._records = 0
 
     def polled(self, page: Page) -> None:
-        self._polled_at, self._is_heard = self._ports.clock.steady(), True
+        self._polled_at, self._is_heard = self._clock.steady(), True
         self._behind = page.millis_behind_latest if shows_what_follows(page) else None
         walked_to = self._polled_at - page.millis_behind_latest * MILLISECOND
         if self._behind is None and walked_to > self._walked_to:
@@ -69,7 +69,7 @@ class LeaseMetrics:
         began.
         """
         with self._lock:
-            now = self._ports.clock.steady()
+            now = self._clock.steady()
             waits = self._waits(now, throttled)
             self._show_lag(now, waits)
             self._show_added(handled_bytes, user_records)
@@ -91,19 +91,19 @@ class LeaseMetrics:
         if self._behind is None:
             return
         since = (now - self._polled_at) // MILLISECOND if waits else 0
-        self._ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
+        self._metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
 
     def _show_added(self, handled_bytes: int, user_records: int) -> None:
         if not self._is_heard:
             return
-        self._ports.metrics.put(Metric.BYTES, handled_bytes - self._bytes, shard_id=self._shard_id)
-        self._ports.metrics.put(Metric.RECORDS, user_records - self._records, shard_id=self._shard_id)
+        self._metrics.put(Metric.BYTES, handled_bytes - self._bytes, shard_id=self._shard_id)
+        self._metrics.put(Metric.RECORDS, user_records - self._records, shard_id=self._shard_id)
         self._bytes, self._records = handled_bytes, user_records
 
     def state(self, throttled: int, call: HandlerCall | None, outage: Outage | None = None) -> ShardReport:
         """The current state, for a health report."""
         with self._lock:
-            now = self._ports.clock.steady()
+            now = self._clock.steady()
             waits = self._waits(now, throttled)
             began = None if call is None else call.began_at
             return ShardReport(
@@ -131,7 +131,7 @@ class LeaseMetrics:
         is_trouble = age >= STANDS_STILL_AFTER
         self._put(Metric.CHECKPOINT_AGE, age // MILLISECOND, is_trouble=is_trouble)
         if is_trouble:
-            self._ports.log.warning(
+            self._log.warning(
                 "a shard with records to come stands still",
                 shard_id=self._shard_id,
                 seconds=int(age.total_seconds()),
@@ -156,7 +156,7 @@ class LeaseMetrics:
         if logged_at is not None and now - logged_at < STANDS_STILL_AFTER:
             return
         self._logged_unfinished_at = now
-        self._ports.log.warning(
+        self._log.warning(
             "records were handed over long ago, and the handler has not checkpointed them",
             shard_id=self._shard_id,
             seconds=int(age.total_seconds()),
@@ -165,4 +165,4 @@ class LeaseMetrics:
         )
 
     def _put(self, metric: Metric, value: float, *, is_trouble: bool) -> None:
-        self._ports.metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)
+        self._metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)

@@ -46,7 +46,7 @@ class PageFeed:
         self._push = _push_reader(ports, shard_id, position)
         self._reader: ShardReader = self._push or ports.stream.reader(shard_id, position)
         self._shard_id = shard_id
-        self._ports = ports
+        self._metrics, self._log = ports.metrics, ports.log
         self._settings = settings
         self._clock = ports.clock
         self._chance = ports.chance
@@ -161,8 +161,8 @@ class PageFeed:
 
     def _refused(self, refusal: Refusal) -> None:
         if refusal is PollRefusal.NOT_PUSHED:
-            self._ports.metrics.put(Metric.FAN_OUT_POLLED_INSTEAD, 1, shard_id=self._shard_id)
-            self._ports.log.warning(
+            self._metrics.put(Metric.FAN_OUT_POLLED_INSTEAD, 1, shard_id=self._shard_id)
+            self._log.warning(
                 "the fan-out consumer is not registered: this shard is polled instead",
                 shard_id=self._shard_id,
                 consumer=self._settings.fan_out_consumer,

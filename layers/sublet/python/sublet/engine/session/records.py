@@ -54,22 +54,23 @@ class UserRecords:
         """The user records that are not handled yet and that the handler wants, in order."""
         self.faults.clear()
         self.last = NOTHING
-        parts = self._made(stream_records)
-        if not self.shared.settings.deaggregate:
+        shared, parts = self.shared, self._made(stream_records)
+        if not shared.settings.deaggregate:
             parts = iter([(as_put(chain.from_iterable(part for part, _ in parts)), 0)])
         parts = ((self._not_finished_ahead(part), size) for part, size in parts)
-        if self.shared.wanted:
+        if shared.wanted:
             parts = ((self._wanted(part), size) for part, size in parts)
         return parts
 
     def _not_finished_ahead(self, records: Sequence[UserRecord]) -> Sequence[UserRecord]:
-        ahead = self.progress.finished_ahead
-        if ahead is None or ahead.as_put == self.shared.settings.deaggregate:
+        ahead, settings = self.progress.finished_ahead, self.shared.settings
+        if ahead is None or ahead.as_put == settings.deaggregate:
             return records
         return [record for record in records if not ahead.covers(record)]
 
     def _wanted(self, records: Sequence[UserRecord]) -> Sequence[UserRecord]:
-        filtered = self.shared.wanted.wanted(records, self.faults)
+        wanted = self.shared.wanted
+        filtered = wanted.wanted(records, self.faults)
         self.faults.update(filtered.faults)
         return filtered.records
 
@@ -96,10 +97,11 @@ class UserRecords:
                 given = part.user_records[-1].checkpoint
 
     def _taken_apart(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Deaggregation]:
-        at_once = min(USER_RECORDS_AT_ONCE, self.shared.settings.batch_size)
+        shared = self.shared
+        at_once = min(USER_RECORDS_AT_ONCE, shared.settings.batch_size)
         parts = deaggregated(stream_records, self.inside, at_once, self._may_drop)
         while True:
-            with self.shared.deaggregation:
+            with shared.deaggregation:
                 part = next(parts, None)
             if part is None:
                 return
@@ -107,11 +109,12 @@ class UserRecords:
 
     def _may_drop(self, record: StreamRecord) -> bool:
         """Releases the lock meanwhile: this may wait for a call of the service, and other leases must not wait too."""
-        self.shared.deaggregation.__exit__(None, None, None)
+        shared = self.shared
+        shared.deaggregation.__exit__(None, None, None)
         try:
-            return self.shared.strays.may_drop(record)
+            return shared.strays.may_drop(record)
         finally:
-            self.shared.deaggregation.__enter__()
+            shared.deaggregation.__enter__()
 
     def _one_by_one(
         self, stream_records: tuple[StreamRecord, ...], given: Checkpoint, failure: Exception
@@ -132,13 +135,14 @@ class UserRecords:
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
         """Count aggregates that were dropped, or delivered whole."""
+        ports = self.shared.ports
         if dropped_out_of_range:
             self.dropped_out_of_range += dropped_out_of_range
             self.sketch.drop(dropped_out_of_range)
-            self.shared.ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)
+            ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)
         if delivered_whole:
-            self.shared.ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole)
-            self.shared.ports.log.warning(
+            ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole)
+            ports.log.warning(
                 "aggregate with an impossible index or hash key delivered as one record",
                 shard_id=self.shard_id,
                 aggregates=delivered_whole,

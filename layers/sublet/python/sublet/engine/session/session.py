@@ -73,22 +73,21 @@ class LeaseSession:
 
     def run(self) -> LeaseReport:
         """Consume, then release. Whatever happens in between, what is finished is written and the lease is released."""
+        shared, ports = self.shared, self.shared.ports
         try:
             outcome, problem = self._consume(), None
         except CallFailed as refused:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
             if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
-                self.shared.ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
-            self.shared.guard.health.note(refused)
-            self.shared.ports.log.error(
-                "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
-            )
+                ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
+            shared.guard.health.note(refused)
+            ports.log.error("service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem)
         except BaseException as fault:  # unexpected: give the lease back, and let it be seen
-            self.shared.ports.log.error(
+            ports.log.error(
                 "an unplanned fault ended the lease's window",
                 shard_id=self.shard_id,
                 position=str(self.progress.reached),
-                **exception_fields(fault, self.shared.settings.log_exceptions),
+                **exception_fields(fault, shared.settings.log_exceptions),
             )
             self._finish(Outcome.SERVICE_FAILED, None)
             raise
@@ -174,8 +173,8 @@ class LeaseSession:
 
     def _handover_wait(self) -> timedelta:
         """The setting's wait, cut at the end of the window."""
-        left = self.deadline - self.shared.ports.clock.steady()
-        return min(self.shared.settings.handover_wait, max(left, timedelta(0)))
+        settings, left = self.shared.settings, self.calls.time_left()
+        return min(settings.handover_wait, max(left, timedelta(0)))
 
     def _stopped(self) -> Outcome:
         if self.held.tenure is not Tenure.HELD:
@@ -203,7 +202,8 @@ class LeaseSession:
 
     def show(self) -> None:
         """Publish the lease's metrics, as of now: another thread calls this while the session counts."""
-        self.metrics.show(self.bytes, self.caller.tally.handled, self._throttled, self.calls.called_at)
+        tally = self.caller.tally
+        self.metrics.show(self.bytes, tally.handled, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardReport:
         return self.metrics.state(self._throttled, self.calls.oldest, self.feed.unanswered if self.feed else None)
@@ -236,7 +236,8 @@ class LeaseSession:
         """Call shard_ended, the handler's last chance to checkpoint the records that it keeps. When the window is over,
         it may return without that: a pull consumer waits there until its program has acknowledged them.
         """
-        self.shared.handler.shard_ended(self.shard_id)
+        handler = self.shared.handler
+        handler.shard_ended(self.shard_id)
         if not (self.progress.is_all_finished or self.caller.is_out_of_time):
             raise HandlerContractBroken(
                 f"shard_ended has returned for {self.shard_id}, and records after {self.progress.finished} are not "
@@ -247,7 +248,7 @@ class LeaseSession:
         """Let the handler flush, make the last checkpoint, and release or keep the lease, or tell the handler that it
         is lost.
         """
-        shared = self.shared
+        shared, tally = self.shared, self.caller.tally
         if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
             if not keep or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
@@ -259,7 +260,7 @@ class LeaseSession:
                 self.held.write(hand_over)
             elif not keep:
                 self._release()
-            if self.caller.tally.is_hung:
+            if tally.is_hung:
                 outcome = Outcome.HANDLER_HUNG
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
@@ -267,7 +268,7 @@ class LeaseSession:
         self.phase.move(PhaseEvent.KEPT if keep or outcome is Outcome.MOVED else PhaseEvent.ENDED)
         if outcome is Outcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
-        tally, lease = self.caller.tally, self.held.lease
+        lease = self.held.lease
         self.count = LeaseReport(
             self.shard_id,
             outcome,
@@ -288,10 +289,12 @@ class LeaseSession:
     @property
     def _may_keep(self) -> bool:
         """Whether the lease may be kept. False also if the process is to end, since it begins no other window."""
-        return self.phase.may_keep and self.shared.guard.health.ending is None
+        guard = self.shared.guard
+        return self.phase.may_keep and guard.health.ending is None
 
     def _release(self) -> None:
-        hung = crashes_by_hanging(self.held.lease) if self.caller.tally.is_to_blame else 0
+        tally = self.caller.tally
+        hung = crashes_by_hanging(self.held.lease) if tally.is_to_blame else 0
         caught_up_at, quiet = self.progress.caught_up_at, self.progress.quiet
         self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung, quiet=quiet))
 
@@ -313,15 +316,17 @@ class LeaseSession:
         return replace(self.count, outcome=Outcome.LEASE_LOST, kept=None)
 
     def _tell_lost(self) -> None:
-        self.shared.ports.metrics.put(Metric.LOST_LEASES, 1)
-        self._tell("lease_lost", partial(self.shared.handler.lease_lost, self.shard_id), once=True)
+        shared = self.shared
+        shared.ports.metrics.put(Metric.LOST_LEASES, 1)
+        self._tell("lease_lost", partial(shared.handler.lease_lost, self.shard_id), once=True)
 
     def _tell_releasing(self) -> None:
         """Call lease_releasing while a checkpoint can still be made, if the handler knows of the lease and it is still
         ours.
         """
         if self.phase.allows("lease_releasing") and self.held.confirm():
-            call = partial(self.shared.handler.lease_releasing, self.shard_id)
+            handler = self.shared.handler
+            call = partial(handler.lease_releasing, self.shard_id)
             self._tell("lease_releasing", call, once=True)
             self.phase.move(PhaseEvent.RELEASING)
 

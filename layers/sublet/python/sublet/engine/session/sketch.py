@@ -30,19 +30,19 @@ class SessionSketch:
     """
 
     def __init__(self, shard_id: str, hash_key_range: HashKeyRange | None, ports: Ports) -> None:
-        self._shard_id, self._range, self._ports = shard_id, hash_key_range, ports
+        self._shard_id, self._range, self._store = shard_id, hash_key_range, ports.sketches
+        self._clock, self._chance, self._tasks, self._log = ports.clock, ports.chance, ports.tasks, ports.log
         self._lock = ports.tasks.lock()
         """Guards `_since` and `_making`, and makes sure that one task stores at a time. That task sets `_is_off` and
         `_is_storing` without it. No other lock is taken while it is held.
         """
-        self._is_off = ports.sketches is None
+        self._is_off = self._store is None
         self._is_storing = False
         self._begin()
 
     def _begin(self) -> None:
-        clock = self._ports.clock
-        self._since = clock.steady()
-        self._making = Sketching(self._shard_id, self._range, self._ports.chance, clock.now())
+        self._since = self._clock.steady()
+        self._making = Sketching(self._shard_id, self._range, self._chance, self._clock.now())
 
     def turn(self, page: Page) -> None:
         """Begins a page: the session handles it now."""
@@ -66,7 +66,7 @@ class SessionSketch:
         not for long.
         """
         with self._lock:
-            is_due = is_last or self._ports.clock.steady() - self._since >= STORED_EVERY
+            is_due = is_last or self._clock.steady() - self._since >= STORED_EVERY
             if self._is_off or self._is_storing or not is_due:
                 return
             made, self._is_off = self._making, is_last
@@ -75,9 +75,9 @@ class SessionSketch:
             is_hot = self._is_storing = made.heat >= WARM
         if not is_hot:
             return
-        done = self._ports.tasks.signal()
+        done = self._tasks.signal()
         try:
-            self._ports.tasks.spawn(lambda: self._keep(made, done))
+            self._tasks.spawn(lambda: self._keep(made, done))
         except RuntimeError:  # the machine is out of threads for now
             self._is_storing = False
             return
@@ -85,13 +85,12 @@ class SessionSketch:
             done.wait(WAITED_AT_END)
 
     def _keep(self, made: Sketching, done: Signal) -> None:
-        store = self._ports.sketches
-        assert store is not None, "without a store nothing is due"
+        assert self._store is not None, "without a store nothing is due"
         try:
-            store.keep(made.sketch(self._ports.clock.now()))
+            self._store.keep(made.sketch(self._clock.now()))
         except Exception as problem:  # noqa: BLE001 - whatever went wrong, it must not affect the records
             self._is_off = self._is_off or not isinstance(problem, TransientError)
-            self._ports.log.warning(
+            self._log.warning(
                 "the sketch of a hot shard cannot be stored",
                 shard_id=self._shard_id,
                 error=type(problem).__name__,
