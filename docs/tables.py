@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from sublet.metric_names import Metric
 from sublet.operate.rules import prices, role_needs
@@ -39,20 +40,22 @@ def settings() -> str:
     return _table(("setting", "default", "allowed", "only for", "what, and why"), rows)
 
 
-def settings_elsewhere() -> str:
-    """Settings that KCL or Lambda's event source mapping also have."""
-    rows = [
-        (
-            _code(each.elsewhere.kcl),
-            _code(each.elsewhere.esm),
-            f"`{each.name}`",
-            _default(each),
-            each.elsewhere.difference,
-        )
+def settings_of_kcl() -> str:
+    return _table(("KCL", "sublet", "default", "where it differs"), _elsewhere("kcl"))
+
+
+def settings_of_esm() -> str:
+    return _table(("event source mapping", "sublet", "default", "where it differs"), _elsewhere("esm"))
+
+
+def _elsewhere(where: Literal["kcl", "esm"]) -> list[tuple[str, ...]]:
+    """Settings that it has too. A difference from the KCL by name is in the KCL's table alone."""
+    return [
+        (_code(name), f"`{each.name}`", _default(each), difference)
         for each in DEFINITIONS.values()
-        if each.elsewhere.kcl or each.elsewhere.esm
+        if (name := getattr(each.elsewhere, where))
+        for difference in ["" if where == "esm" and "KCL" in each.elsewhere.difference else each.elsewhere.difference]
     ]
-    return _table(("KCL", "ESM", "sublet", "default", "where it differs"), rows)
 
 
 def metrics() -> str:
@@ -89,16 +92,19 @@ def options() -> str:
 
 
 def other_connectors() -> str:
-    """Options of Databricks' source and the awslabs connector, and their equivalents."""
-    rows = [
-        (
-            _code(each.databricks or ""),
-            _code(each.awslabs or ""),
-            _code(each.here) if each.here.isidentifier() else each.here,
-        )
-        for each in THEIRS
-    ]
-    return _table(("Databricks", "awslabs", "here"), rows)
+    """Options of Databricks' source and the awslabs connector, and what to write instead: one answer, one row."""
+    rows: dict[str, tuple[list[str], list[str]]] = {}
+    for each in THEIRS:
+        databricks, awslabs = rows.setdefault(each.here, ([], []))
+        databricks += [_code(each.databricks)] if each.databricks else []
+        awslabs += [_code(each.awslabs)] if each.awslabs else []
+    return _table(
+        ("Databricks", "awslabs", "here"),
+        [
+            (", ".join(databricks), ", ".join(awslabs), _code(here) if here.isidentifier() else here)
+            for here, (databricks, awslabs) in rows.items()
+        ],
+    )
 
 
 def cost() -> str:
@@ -155,7 +161,8 @@ TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table"
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "settings": settings,
-    "settings elsewhere": settings_elsewhere,
+    "settings of kcl": settings_of_kcl,
+    "settings of esm": settings_of_esm,
     "metrics": metrics,
     "alarms": alarms,
     "alarms by stream": alarms_by_stream,
